@@ -1,0 +1,54 @@
+"""The watchdog of a py-spy at work: a process beside the scheduler, started by it.
+
+A profiler that hangs while it holds the scheduler stopped stops the agent too, so whoever
+ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID`; ends when its
+standard input closes: on the agent's word, or because the scheduler died. Imports little,
+for it starts while py-spy does.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+
+POLL_S = 0.5
+FROZEN_S = 5.0
+FORCED = 3
+"""Exit status after the profiler was killed to free the scheduler."""
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def guard(scheduler: int, profiler: int) -> int:
+    frozen_since = None
+    while not select.select([0], [], [], POLL_S)[0]:
+        if not is_stopped(scheduler):
+            frozen_since = None
+            continue
+        frozen_since = frozen_since or time.monotonic()
+        if time.monotonic() - frozen_since > FROZEN_S:
+            kill(profiler)
+            os.kill(scheduler, signal.SIGCONT)
+            return FORCED
+    if os.getppid() != scheduler:
+        kill(profiler)  # nobody is left to end it
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(guard(int(sys.argv[1]), int(sys.argv[2])))

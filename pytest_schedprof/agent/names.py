@@ -1,0 +1,127 @@
+"""Names of functions, asked of the code that the scheduler has loaded."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from types import CodeType, ModuleType
+from typing import Any
+
+HAS_QUALNAMES = hasattr(CodeType, "co_qualname")
+"""Since Python 3.11 code knows its qualified name, and so do profilers."""
+
+Place = tuple[str, str, int]
+"""File, name and line of a frame, as a profiler reports them."""
+
+
+def name_places(places: list[Place]) -> list[str]:
+    """`module:qualname` for each place.
+
+    Profilers give the qualified name from Python 3.11 on; before, it is looked up among the
+    functions of the module by name and line.
+    """
+    modules = {
+        file: module
+        for module in list(sys.modules.values())
+        if (file := getattr(module, "__file__", None))
+    }
+    known: dict[str, list[tuple[str, CodeType]]] = {}
+    return [_name(place, modules, known) for place in places]
+
+
+def _name(
+    place: Place, modules: dict[str, ModuleType], known: dict[str, list[tuple[str, CodeType]]]
+) -> str:
+    file, name, line = place
+    module = modules.get(file)
+    if module is None:
+        return f"{_module_of_file(file)}:{name}"
+    if HAS_QUALNAMES or name == "<module>":
+        return f"{module.__name__}:{name}"
+    if file not in known:
+        known[file] = list(functions_of(module))
+    return f"{module.__name__}:{_qualname(name, line, known[file])}"
+
+
+def _qualname(name: str, line: int, functions: list[tuple[str, CodeType]]) -> str:
+    """The innermost function of that name whose lines hold the line."""
+    around = [
+        (code.co_firstlineno, qualname)
+        for qualname, code in functions
+        if code.co_name == name and code.co_firstlineno <= line <= _last_line(code)
+    ]
+    return max(around)[1] if around else name
+
+
+def _last_line(code: CodeType) -> int:
+    return max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+
+
+def _module_of_file(file: str) -> str:
+    """A module's name from its file alone: what follows the longest entry of the path."""
+    if file.startswith("<frozen "):
+        return file[len("<frozen ") : -1]
+    path = file.replace("\\", "/")
+    for entry in sorted(filter(None, sys.path), key=len, reverse=True):
+        prefix = entry.replace("\\", "/").rstrip("/") + "/"
+        if path.startswith(prefix):
+            path = path[len(prefix) :]
+            break
+    else:
+        path = path.rpartition("/")[2]
+    return re.sub(r"(/__init__)?\.py$", "", path).replace("/", ".")
+
+
+def functions_of(module: ModuleType) -> Iterator[tuple[str, CodeType]]:
+    """Every function that the module defines, nested ones included, with its code."""
+    seen: set[int] = set()
+    for value in list(vars(module).values()):
+        yield from _functions(value, module.__name__, seen)
+
+
+def _functions(value: Any, module: str, seen: set[int]) -> Iterator[tuple[str, CodeType]]:
+    if id(value) in seen or getattr(value, "__module__", module) != module:
+        return
+    seen.add(id(value))
+    if isinstance(value, type):
+        for member in list(vars(value).values()):
+            yield from _functions(member, module, seen)
+        return
+    for attribute in ("fget", "fset", "func", "__func__", "__wrapped__"):
+        inner = getattr(value, attribute, None)
+        if callable(inner):
+            yield from _functions(inner, module, seen)
+    code = getattr(value, "__code__", None)
+    if isinstance(code, CodeType):
+        yield from _codes(value.__qualname__, code)
+
+
+def _codes(qualname: str, code: CodeType) -> Iterator[tuple[str, CodeType]]:
+    yield qualname, code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(f"{qualname}.<locals>.{constant.co_name}", constant)
+
+
+def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str]]:
+    """For each pattern, given as a regular expression, functions that it names.
+
+    A module that is not imported yet is no code of this scheduler.
+    """
+    compiled = {pattern: re.compile(text, re.DOTALL) for pattern, text in expressions.items()}
+    found: dict[str, list[str]] = {pattern: [] for pattern in compiled}
+    for name, module in sorted(sys.modules.items()):
+        wanted = [p for p in compiled if len(found[p]) < most and _may_name(p, name)]
+        if wanted and isinstance(module, ModuleType):
+            for qualname, _ in functions_of(module):
+                for pattern in wanted:
+                    if compiled[pattern].fullmatch(f"{name}:{qualname}"):
+                        found[pattern].append(f"{name}:{qualname}")
+    return {pattern: names[:most] for pattern, names in found.items()}
+
+
+def _may_name(pattern: str, module: str) -> bool:
+    """Whether the pattern's module part, up to its first wildcard, begins the module's name."""
+    head = re.split(r"[*?]", pattern.partition(":")[0], maxsplit=1)[0]
+    return module.startswith(head)

@@ -1,0 +1,220 @@
+"""py-spy as a descendant of the scheduler that it samples."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from typing import Any
+
+RECORDINGS = "_schedprof_recordings"
+"""Attribute of the scheduler that holds the recordings under way, by token."""
+
+PR_SET_PTRACER = 0x59616D61
+CLIENT_CHECK_S = 2.0
+READY = b"Sampling process"
+FORCED = 3
+"""The watchdog's exit status after it had to free the scheduler."""
+
+
+def find_pyspy() -> str | None:
+    """The py-spy that belongs to this interpreter, or else the first on the path."""
+    places = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
+    return shutil.which("py-spy", path=os.pathsep.join(places)) or shutil.which("py-spy")
+
+
+def allow_tracing(by_descendants: bool) -> None:
+    """Where Yama restricts ptrace, let this process's descendants trace it, or no longer."""
+    if os.path.exists("/proc/sys/kernel/yama/ptrace_scope"):
+        pid = os.getpid() if by_descendants else 0
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, pid, 0, 0, 0)
+
+
+def beacon(seconds: float) -> None:
+    """Keep the scheduler's thread busy so that a sample has something known to see."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def samples_taken(pid: int) -> int | None:
+    """How often py-spy's main thread woke, which is once for each sample; None if unknown."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("voluntary"))
+    except (OSError, StopIteration):
+        return None
+
+
+class PySpyRecording:
+    """One py-spy at work, with its watchdog, its words and its file."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.directory = tempfile.mkdtemp(prefix="schedprof-")
+        self.path = os.path.join(self.directory, "profile")
+        self.log = b""
+        self.forced = ""
+        self.watch: asyncio.Task[None] | None = None
+
+    def launch(self, pyspy: str, guard: str, arguments: list[str]) -> None:
+        """Start py-spy and its watchdog, both deaf to a Ctrl-C in the session's terminal."""
+        allow_tracing(by_descendants=True)
+        command = [pyspy, "record", "--pid", str(os.getpid()), "--output", self.path, *arguments]
+        self.profiler = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", guard, str(os.getpid()), str(self.profiler.pid)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.profiler.stdout is not None
+        os.set_blocking(self.profiler.stdout.fileno(), False)
+
+    async def prove(self, rate: float, deadline: float) -> bool:
+        """Keep this thread busy until py-spy has sampled it; False if it does not come to it."""
+        while READY not in self.log:
+            self.listen()
+            if self.profiler.poll() is not None or time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.002)
+        first, since = samples_taken(self.profiler.pid), time.monotonic()
+        while self.profiler.poll() is None and time.monotonic() < deadline:
+            beacon(0.002)
+            now = samples_taken(self.profiler.pid)
+            if now is None or first is None:
+                if time.monotonic() > since + 5 / rate:
+                    return True
+            elif now >= first + 2:
+                return True
+            await asyncio.sleep(0)
+        return False
+
+    def listen(self) -> None:
+        """Take in what py-spy has said so far."""
+        assert self.profiler.stdout is not None
+        try:
+            self.log += os.read(self.profiler.stdout.fileno(), 65536)
+        except BlockingIOError:
+            pass
+
+    async def stop(self, timeout: float) -> dict[str, Any]:
+        """Interrupt, then terminate, then kill; the watchdog wakes a scheduler left stopped."""
+        ladder = ((signal.SIGINT, timeout), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
+        for number, patience in ladder:
+            if self.profiler.poll() is not None:
+                break
+            self.profiler.send_signal(number)
+            if await self.ended(time.monotonic() + patience):
+                break
+            self.forced = f"py-spy did not end within {patience:g} s of {number.name}"
+        return self.leave()
+
+    async def ended(self, deadline: float) -> bool:
+        """Wait for py-spy's end without blocking the loop that it profiles."""
+        while self.profiler.poll() is None:
+            if time.monotonic() > deadline:
+                return False
+            self.listen()
+            await asyncio.sleep(0.002)
+        return True
+
+    def leave(self) -> dict[str, Any]:
+        """Take leave of both processes; what py-spy had to say."""
+        if self.watch is not None:
+            self.watch.cancel()
+        assert self.guard.stdin is not None
+        assert self.profiler.stdout is not None
+        self.guard.stdin.close()
+        if self.guard.wait() == FORCED:
+            self.forced = "py-spy held the scheduler stopped for seconds and was killed"
+        self.listen()
+        self.profiler.stdout.close()
+        allow_tracing(by_descendants=False)
+        log = self.log[-20000:].decode(errors="replace")
+        return {"status": self.profiler.wait(), "forced": self.forced, "log": log}
+
+    def remove(self) -> None:
+        """Delete the file and its directory."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+async def start(
+    guard: str,
+    arguments: list[str],
+    rate: float,
+    timeout: float,
+    client: str,
+    dask_scheduler: Any = None,
+) -> dict[str, Any]:
+    """Start a recording; the answer holds a `token`, or a `problem` and its `log`."""
+    recordings = dask_scheduler.__dict__.setdefault(RECORDINGS, {})
+    if recordings:
+        return {"problem": "busy"}
+    pyspy = find_pyspy()
+    if pyspy is None:
+        _forget(dask_scheduler, None)
+        return {"problem": "not-installed", "executable": sys.executable}
+    recording = PySpyRecording(client)
+    token = os.path.basename(recording.directory)
+    recordings[token] = recording
+    recording.launch(pyspy, guard, arguments)
+    if await recording.prove(rate, time.monotonic() + timeout):
+        recording.watch = asyncio.ensure_future(_end_without_client(dask_scheduler, token))
+        return {"token": token}
+    answer = await recording.stop(1.0)
+    _forget(dask_scheduler, token)
+    return {"problem": "failed", **answer}
+
+
+async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[str, Any]:
+    """End a recording; the answer holds py-spy's exit `status`, its `log` and file `size`."""
+    recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
+    if recording is None:
+        return {"problem": "unknown"}
+    answer = await recording.stop(timeout)
+    size = os.path.getsize(recording.path) if os.path.exists(recording.path) else 0
+    return {**answer, "size": size}
+
+
+def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> bytes:
+    """A piece of the recording's file."""
+    with open(getattr(dask_scheduler, RECORDINGS)[token].path, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def discard(token: str, dask_scheduler: Any = None) -> None:
+    """Leave nothing of the recording behind."""
+    _forget(dask_scheduler, token)
+
+
+def _forget(scheduler: Any, token: str | None) -> None:
+    recordings = getattr(scheduler, RECORDINGS, {})
+    recording = recordings.pop(token, None)
+    if recording is not None:
+        recording.remove()
+    if not recordings and hasattr(scheduler, RECORDINGS):
+        delattr(scheduler, RECORDINGS)
+
+
+async def _end_without_client(scheduler: Any, token: str) -> None:
+    """A client that vanished will never say stop: end what it started."""
+    recording = getattr(scheduler, RECORDINGS)[token]
+    while recording.client in scheduler.clients:
+        await asyncio.sleep(CLIENT_CHECK_S)
+    recording.watch = None
+    await recording.stop(5.0)
+    _forget(scheduler, token)

@@ -1,0 +1,1 @@
+"""From samples to shares with honest intervals. Pure: no pytest, no distributed."""

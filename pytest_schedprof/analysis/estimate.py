@@ -1,0 +1,111 @@
+"""A share with bounds that are honest about over-dispersion. The method is in docs/shares.md.
+
+Samples of a wall-clock profiler are not independent: what preempts the scheduler once
+preempts it for many samples. So the scatter is measured over units (rounds, or blocks of
+one window), the number of samples is cut down to what they are worth, and the bounds are
+Wilson's for that many, with Student's t for the few units there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import pi, sqrt, tan
+from statistics import NormalDist
+
+from pytest_schedprof.model.verdict import Estimate
+
+CONFIDENCE = 0.95
+"""Level of each one-sided bound."""
+
+MIN_ROUNDS = 3
+"""Fewer rounds cannot show how rounds scatter."""
+
+
+def estimate(
+    counts: Sequence[int], totals: Sequence[int], *, rounds: bool, floor: float
+) -> Estimate:
+    """The share `sum(counts) / sum(totals)` over units, with bounds.
+
+    Args:
+        counts: samples of the function in each unit.
+        totals: busy samples in each unit.
+        rounds: whether units are rounds (else consecutive blocks of one window).
+        floor: least ratio of the share's standard deviation to the binomial one. It speaks
+            for the noise that outlasts a window, which no block can show.
+    """
+    samples = sum(totals)
+    if not samples:
+        return Estimate(value=0.0, low=0.0, high=1.0, samples=0, dispersion=floor)
+    share = sum(counts) / samples
+    ratio = max(_dispersion(counts, totals, share, rounds=rounds), 1.0 if rounds else floor)
+    quantile = student_quantile(CONFIDENCE, degrees_of_freedom(len(totals), rounds=rounds))
+    low, high = _wilson(share, samples / ratio**2, quantile)
+    return Estimate(
+        value=round(share, 6),
+        low=round(low, 6),
+        high=round(high, 6),
+        samples=samples,
+        dispersion=round(ratio, 3),
+    )
+
+
+def degrees_of_freedom(units: int, *, rounds: bool) -> int:
+    """Differences of neighbours overlap, so they are worth two thirds of as many deviations."""
+    return max(1, units - 1 if rounds else round((units - 1) * 2 / 3))
+
+
+def _dispersion(
+    counts: Sequence[int], totals: Sequence[int], share: float, *, rounds: bool
+) -> float:
+    """Ratio of the measured standard deviation to that of independent samples."""
+    binomial = sum(totals) * share * (1 - share)
+    if len(totals) < 2 or binomial <= 0:
+        return 1.0
+    residuals = [count - share * total for count, total in zip(counts, totals, strict=True)]
+    variance = _plain_variance(residuals) if rounds else _successive_variance(residuals)
+    return sqrt(len(residuals) * variance / binomial)
+
+
+def _plain_variance(residuals: Sequence[float]) -> float:
+    """Residuals of a ratio sum to zero, so their mean need not be taken off."""
+    return sum(value * value for value in residuals) / (len(residuals) - 1)
+
+
+def _successive_variance(residuals: Sequence[float]) -> float:
+    """Half the mean square difference of neighbours.
+
+    A test has phases (submit, compute, release). Their different shares are not noise; the
+    differences of neighbours see a phase change once, deviations from the mean see it in
+    every block.
+    """
+    return sum((b - a) ** 2 for a, b in pairwise(residuals)) / (2 * (len(residuals) - 1))
+
+
+def _wilson(share: float, samples: float, quantile: float) -> tuple[float, float]:
+    weight = quantile * quantile / samples
+    centre = (share + weight / 2) / (1 + weight)
+    half = quantile / (1 + weight) * sqrt(share * (1 - share) / samples + weight / (4 * samples))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def student_quantile(level: float, df: int) -> float:
+    """Quantile of Student's t, by Cornish and Fisher's series (within 1 % from df 3 on)."""
+    if df <= 2:
+        return _student_quantile_exact(level, df)
+    z = NormalDist().inv_cdf(level)
+    series = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return sum(term / float(df) ** power for power, term in enumerate(series))
+
+
+def _student_quantile_exact(level: float, df: int) -> float:
+    """Closed forms exist for one and two degrees of freedom, where the series is poor."""
+    if df == 1:
+        return tan(pi * (level - 0.5))
+    centred = 2 * level - 1
+    return centred * sqrt(2 / (1 - centred * centred))

@@ -1,0 +1,159 @@
+"""Which part of dask a sample belongs to: one ordered table, read by one rule.
+
+A sample whose stack holds a function of `SIDES` belongs to that side: it ran for the
+profiler, a worker or the client, whatever it called. Any other sample belongs to the owner
+of its innermost function that has one: a `send` called from a transition is `comm`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pytest_schedprof.analysis.patterns import compile_pattern
+from pytest_schedprof.model.profile import Function, Stack
+
+SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("profiler", ("pytest_schedprof.agent*:*", "dask_pyspy*:*", "viztracer*:*")),
+    (
+        "worker",
+        (
+            "distributed.worker:Worker.*",
+            "distributed.worker:apply_function*",
+            "distributed.worker_state_machine:*",
+            "distributed.worker_memory:*",
+            "distributed.nanny:*",
+        ),
+    ),
+    ("client", ("distributed.client:Client.*", "distributed.client:Future.*")),
+)
+
+OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "idle",
+        (
+            "selectors:*Selector.select",
+            "select:*",
+            "threading:*.wait",
+            "threading:*._wait_for_tstate_lock",
+            "threading:Thread.join",
+            "queue:*.get",
+            "concurrent.futures.thread:_worker",
+            "distributed.profile:*",
+            "distributed.threadpoolexecutor:_worker",
+        ),
+    ),
+    ("gc", ("distributed.gc:*", "distributed.utils_perf:*")),
+    (
+        "graph-intake",
+        (
+            "distributed.scheduler:Scheduler.update_graph*",
+            "distributed.scheduler:Scheduler._create_taskstate_from_graph*",
+            "distributed.scheduler:Scheduler._generate_taskstates*",
+            "distributed.scheduler:Scheduler._apply_annotations*",
+            "distributed.scheduler:Scheduler._set_priorities*",
+            "distributed.scheduler:Scheduler._match_graph_with_tasks*",
+            "distributed.scheduler:Scheduler._remove_done_tasks*",
+            "distributed.scheduler:SchedulerState.new_task*",
+            "distributed.scheduler:_materialize_graph*",
+            "distributed.scheduler:_cull*",
+            "dask.order:*",
+            "dask.optimization:*",
+            "dask.highlevelgraph:*",
+            "dask.blockwise:*",
+            "dask._task_spec:*",
+            "dask.core:*",
+            "distributed.spans:SpansSchedulerExtension.observe_tasks*",
+        ),
+    ),
+    (
+        "worker-choice",
+        (
+            "distributed.scheduler:decide_worker*",
+            "distributed.scheduler:SchedulerState.decide_worker*",
+            "distributed.scheduler:SchedulerState.worker_objective*",
+            "distributed.scheduler:SchedulerState.valid_workers*",
+            "distributed.scheduler:SchedulerState.get_comm_cost*",
+            "distributed.scheduler:SchedulerState.is_rootish*",
+            "distributed.scheduler:SchedulerState.is_unoccupied*",
+            "distributed.scheduler:SchedulerState.check_idle_saturated*",
+            "distributed.scheduler:_task_slots_available",
+            "distributed.scheduler:_worker_full",
+        ),
+    ),
+    ("stealing", ("distributed.stealing:*",)),
+    ("memory-manager", ("distributed.active_memory_manager:*",)),
+    ("shuffle", ("distributed.shuffle.*:*",)),
+    (
+        "heartbeat",
+        (
+            "distributed.scheduler:Scheduler.heartbeat_worker*",
+            "distributed.scheduler:Scheduler.client_heartbeat*",
+            "distributed.scheduler:Scheduler.check_worker_ttl*",
+            "distributed.system_monitor:*",
+            "psutil*:*",
+        ),
+    ),
+    ("dashboard", ("distributed.dashboard.*:*", "distributed.http.*:*", "bokeh.*:*")),
+    (
+        "serialisation",
+        (
+            "distributed.protocol.*:*",
+            "distributed.comm.utils:*",
+            "msgpack*:*",
+            "pickle:*",
+            "cloudpickle.*:*",
+        ),
+    ),
+    (
+        "comm",
+        (
+            "distributed.comm.*:*",
+            "distributed.batched:*",
+            "distributed.core:*",
+            "tornado.iostream:*",
+            "tornado.tcpserver:*",
+            "socket:*",
+            "ssl:*",
+        ),
+    ),
+    # After the finer rows: whatever else the state machine does is the work of a transition.
+    ("transitions", ("distributed.scheduler:*", "distributed.collections:*")),
+    ("event-loop", ("asyncio.*:*", "tornado.*:*", "selectors:*", "uvloop*:*")),
+    ("diagnostics", ("distributed.diagnostics.*:*", "distributed.spans:*", "distributed.broker:*")),
+    ("other", ("*:*",)),
+)
+
+NOT_SCHEDULER = frozenset({"idle", "profiler", "worker", "client"})
+"""Owners whose samples are in no denominator."""
+
+OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
+
+
+@cache
+def side_of(function: Function) -> str | None:
+    """The side that a function speaks for, None for the scheduler's own."""
+    return _first_match(function, SIDES)
+
+
+@cache
+def owner_of(function: Function) -> str:
+    """The owner of one function, `other` if no finer row of the table names it."""
+    return _first_match(function, OWNERS) or "other"
+
+
+def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
+    for owner, patterns in table:
+        if any(compile_pattern(pattern).fullmatch(function) for pattern in patterns):
+            return owner
+    return None
+
+
+def owner_of_stack(stack: Stack) -> str:
+    """The owner of a sample, by the rule at the top of this file."""
+    for function in stack:
+        if side := side_of(function):
+            return side
+    for function in reversed(stack):
+        if (owner := owner_of(function)) != "other":
+            return owner
+    return "other"

@@ -1,0 +1,83 @@
+"""What a backend is to the recorder. A third party's keeps the same contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from pytest_schedprof.model.profile import Profile
+
+if TYPE_CHECKING:
+    from pytest_schedprof.clusters.control import Control
+
+Setting: TypeAlias = bool | int | float | str | list[str] | None
+
+Namer: TypeAlias = Callable[[list[tuple[str, str, int]]], Sequence[str]]
+"""Gives `module:qualname` for each (file, name, line) of a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawProfile:
+    """What a recording brought back, before it is read."""
+
+    content: bytes
+    warnings: tuple[str, ...] = ()
+
+
+class Recording(Protocol):
+    """A backend at work on one scheduler."""
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """End the recording, fetch what it saw and leave nothing behind.
+
+        Raises:
+            RecordingError: if nothing usable came back.
+            SchedulerLostError: if the scheduler is gone.
+        """
+
+    def abandon(self, *, timeout_s: float) -> None:
+        """End the recording and throw away what it saw."""
+
+
+class Backend(Protocol):
+    """A tool that can observe a scheduler, with its options fixed."""
+
+    name: str
+    suffix: str
+    """Ending of its artifacts, as in `scheduler.<suffix>`."""
+    metrics: frozenset[str]
+    """Metrics that a limit can judge by its profiles."""
+    dispersion_floor: float
+    """Least ratio of a share's standard deviation to the binomial one within a window."""
+
+    @property
+    def mode(self) -> str:
+        """Options that change what a sample means; empty for the defaults."""
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """All options, for the record."""
+
+    def start(self, control: Control, *, timeout_s: float) -> Recording:
+        """Begin to record; returns when it is proven that the scheduler is being observed.
+
+        Raises:
+            BackendNotInstalledError: with the command that installs it.
+            BackendNotPermittedError: with what to permit.
+            RecordingError: if it does not come to work for another reason.
+        """
+
+    def read(self, content: bytes, namer: Namer) -> Profile:
+        """Parse what a recording brought back.
+
+        Raises:
+            FormatError: if it is not what this backend writes.
+        """
+
+
+class BackendFactory(Protocol):
+    """Makes a backend from the options that the user gave; usually the class itself."""
+
+    def __call__(self, *, rate_hz: float, options: Mapping[str, object]) -> Backend:
+        """Raises SettingsError for an option that is unknown or malformed."""

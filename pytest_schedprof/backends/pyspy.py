@@ -1,0 +1,206 @@
+"""py-spy: samples by the wall clock, from a process beside the scheduler."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
+
+from pytest_schedprof.agent import guard as guard_program
+from pytest_schedprof.agent import pyspy as agent
+from pytest_schedprof.backends.contract import Namer, RawProfile, Setting
+from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    BackendNotPermittedError,
+    RecordingError,
+)
+from pytest_schedprof.formats.frames import name_frames
+from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.model.profile import Profile
+
+CHUNK_BYTES = 4 * 2**20
+MAX_ERROR_SHARE = 0.5
+NOTED_ERROR_SHARE = 0.05
+
+_FORBIDDEN = re.compile(
+    r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root",
+    re.IGNORECASE,
+)
+_COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
+_BEHIND = re.compile(r"[\d.]+s behind in sampling")
+
+PERMISSION_REMEDY = (
+    "let py-spy trace the scheduler: in a container --cap-add SYS_PTRACE or a seccomp profile "
+    "that allows ptrace and process_vm_readv, on macOS run as root; see docs/privileges.md"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PySpyOptions:
+    """Options of py-spy itself; each is a flag of `py-spy record`."""
+
+    native: bool = False
+    """Collect the stacks of C extensions too."""
+    gil: bool = False
+    """Only samples of threads that hold the GIL."""
+    nonblocking: bool = False
+    """Do not pause the scheduler while it is sampled: cheaper, with torn stacks."""
+    subprocesses: bool = False
+    """Sample child processes of the scheduler too."""
+    functions: bool = False
+    """Report a function by its first line instead of the line that ran."""
+    extra: tuple[str, ...] = ()
+    """Further arguments, as they stand."""
+
+    def arguments(self) -> list[str]:
+        """The flags that are set."""
+        names = ("native", "gil", "nonblocking", "subprocesses")
+        flags = [f"--{name}" for name in names if getattr(self, name)]
+        return [*flags, *(["--function"] if self.functions else []), *self.extra]
+
+
+class PySpyBackend:
+    """Records with py-spy as a descendant of the scheduler."""
+
+    name = "pyspy"
+    suffix = "pyspy.speedscope.json"
+    metrics = frozenset({"share", "self"})
+    dispersion_floor = 2.0
+    """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+
+    def __init__(self, *, rate_hz: float, options: Mapping[str, object]) -> None:
+        self.rate_hz = rate_hz
+        self.options = read_options(PySpyOptions, self.name, options)
+
+    @property
+    def mode(self) -> str:
+        """The flags that change what a sample means."""
+        names = ("native", "gil", "nonblocking", "subprocesses")
+        return ",".join([*(n for n in names if getattr(self.options, n)), *self.options.extra])
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The rate and all flags."""
+        options = asdict(self.options)
+        return {"rate_hz": self.rate_hz, **options, "extra": list(self.options.extra)}
+
+    def start(self, control: Control, *, timeout_s: float) -> PySpyRecording:
+        """Start py-spy on the scheduler and wait until it has sampled it."""
+        arguments = ["--format", "speedscope", "--rate", str(max(1, round(self.rate_hz)))]
+        answer = control.call(
+            agent.start,
+            inspect.getsource(guard_program),
+            [*arguments, *self.options.arguments()],
+            self.rate_hz,
+            timeout_s,
+            control.client_id,
+            timeout_s=timeout_s,
+        )
+        if "problem" in answer:
+            _refuse(answer, control.address, timeout_s)
+        return PySpyRecording(control, answer["token"])
+
+    def read(self, content: bytes, namer: Namer) -> Profile:
+        """Parse py-spy's speedscope file."""
+        return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
+
+
+class PySpyRecording:
+    """A py-spy at work on one scheduler."""
+
+    def __init__(self, control: Control, token: str) -> None:
+        self._control = control
+        self._token = token
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """End py-spy, check that it did its work, and fetch its file in pieces."""
+        answer = self._control.call(agent.stop, self._token, timeout_s, timeout_s=timeout_s)
+        try:
+            warnings = _check(answer)
+            content = self._fetch(answer["size"])
+        finally:
+            self._control.call(agent.discard, self._token)
+        if b'"beacon"' not in content:
+            raise RecordingError(
+                "schedprof: py-spy's file does not hold the sample that proved it was at work; "
+                "its profile is not to be trusted: try a higher --schedprof-rate"
+            )
+        return RawProfile(content, warnings)
+
+    def abandon(self, *, timeout_s: float) -> None:
+        """End py-spy and delete its file unread."""
+        self._control.call(agent.stop, self._token, timeout_s, timeout_s=timeout_s)
+        self._control.call(agent.discard, self._token)
+
+    def _fetch(self, size: int) -> bytes:
+        pieces = (
+            self._control.call(agent.fetch, self._token, offset, CHUNK_BYTES)
+            for offset in range(0, size, CHUNK_BYTES)
+        )
+        return b"".join(pieces)
+
+
+def _check(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Warnings of a recording that ended well."""
+    if answer.get("problem") == "unknown":
+        raise RecordingError(
+            "schedprof: the scheduler knows nothing of this py-spy recording; was it restarted?"
+        )
+    if answer["forced"]:
+        raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
+    if answer["status"] != 0 or not answer["size"]:
+        raise RecordingError(
+            f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} bytes: "
+            f"{_last_line(answer['log'])!r}"
+        )
+    return tuple(_quality(answer["log"]))
+
+
+def _quality(log: str) -> list[str]:
+    """What py-spy itself has to say against its profile."""
+    warnings = []
+    if counts := _COUNTS.search(log):
+        samples, errors = map(int, counts.groups())
+        if errors > MAX_ERROR_SHARE * (samples + errors):
+            raise RecordingError(
+                f"schedprof: py-spy failed at {errors} of {samples + errors} samples; its profile "
+                "is not to be trusted: lower the rate, or leave out nonblocking"
+            )
+        if errors > NOTED_ERROR_SHARE * (samples + errors):
+            warnings.append(f"py-spy failed at {errors} of {samples + errors} samples")
+    if behind := _BEHIND.findall(log):
+        warnings.append(f"py-spy fell behind ({behind[-1]}); lower the rate")
+    return warnings
+
+
+def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoReturn:
+    """Say which of the reasons it is why py-spy cannot work here, and what to do."""
+    if answer["problem"] == "not-installed":
+        raise BackendNotInstalledError(
+            f"schedprof: py-spy is not installed where the scheduler {address} runs; "
+            f"there: {answer['executable']} -m pip install py-spy"
+        )
+    if answer["problem"] == "busy":
+        raise RecordingError(
+            f"schedprof: another py-spy recording is under way on the scheduler {address}; "
+            "one process can be traced by one py-spy only: stop the other first"
+        )
+    log = answer["log"]
+    if _FORBIDDEN.search(log):
+        raise BackendNotPermittedError(
+            f"schedprof: py-spy may not trace the scheduler {address}: {_last_line(log)!r}; "
+            f"{PERMISSION_REMEDY}"
+        )
+    raise RecordingError(
+        f"schedprof: py-spy took no sample within {timeout_s:g} s, exit status "
+        f"{answer['status']}: {_last_line(log)!r}"
+    )
+
+
+def _last_line(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return " / ".join(lines[-2:])

@@ -1,0 +1,44 @@
+"""Backends by name: the built-in ones, and those that the hook adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+
+from pytest_schedprof.backends.contract import Backend, BackendFactory
+from pytest_schedprof.errors import BackendUnknownError
+
+BUILTIN: dict[str, str] = {"pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend"}
+"""Where each lives: a backend is imported when it is asked for, and no other with it."""
+
+
+class BackendRegistry:
+    """Makes backends by name."""
+
+    def __init__(self, added: Iterable[Mapping[str, BackendFactory]] = ()) -> None:
+        self._added = {name: factory for each in added for name, factory in each.items()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that can be asked for."""
+        return tuple(sorted({*BUILTIN, *self._added}))
+
+    def check(self, names: Iterable[str]) -> None:
+        """Raises BackendUnknownError for a name that is not registered."""
+        for name in names:
+            if name not in self.names:
+                raise BackendUnknownError(
+                    f"schedprof: backend {name!r} is unknown; known: {', '.join(self.names)}"
+                )
+
+    def make(self, name: str, *, rate_hz: float, options: Mapping[str, object]) -> Backend:
+        """The backend of that name, with its options."""
+        self.check([name])
+        factory = self._added.get(name) or _load(BUILTIN[name])
+        return factory(rate_hz=rate_hz, options=options)
+
+
+def _load(place: str) -> BackendFactory:
+    module, _, name = place.partition(":")
+    factory: BackendFactory = getattr(import_module(module), name)
+    return factory

@@ -1,0 +1,1 @@
+"""Schedulers to profile: started here, or found where the user says."""

@@ -1,0 +1,101 @@
+"""A child process that is ready when it says so and ends when told, by a ladder if need be."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import dask.config
+
+from pytest_schedprof.errors import ClusterError
+
+
+class Child:
+    """One process of `clusters.process`, with its log."""
+
+    def __init__(self, name: str, log: Path) -> None:
+        self.name = name
+        self.log = log
+        environment = dict(os.environ)
+        environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(
+            dask.config.global_config
+        )
+        # The parent's path, so that functions of test modules can be found by name.
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        with log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pytest_schedprof.clusters.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                env=environment,
+                start_new_session=True,  # a Ctrl-C is for the session, which then closes this
+            )
+
+    def order(self, spec: dict[str, Any], deadline: float) -> list[str]:
+        """Say what to run; returns the addresses when all of it is ready."""
+        assert self.process.stdin is not None
+        line = json.dumps({**spec, "sys_path": sys.path}).encode() + b"\n"
+        try:
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._failure("ended before it was told what to run") from None
+        addresses: list[str] = json.loads(self._answer(deadline))
+        return addresses
+
+    def _answer(self, deadline: float) -> bytes:
+        assert self.process.stdout is not None
+        answer = b""
+        while not answer.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise self._failure("was not ready in time; raise --schedprof-timeout")
+            piece = os.read(self.process.stdout.fileno(), 65536)
+            if not piece:
+                raise self._failure("ended while starting")
+            answer += piece
+        return answer
+
+    def death(self) -> str | None:
+        """How the process ended, None while it runs."""
+        status = self.process.poll()
+        if status is None:
+            return None
+        how = f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
+        return f"the {self.name}'s process {self.process.pid} {how}"
+
+    def last_words(self) -> str:
+        """The last line of the log."""
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "its log is empty"
+
+    def hang_up(self) -> None:
+        """Ask the process to end."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it ended with the order unread
+
+    def reap(self) -> None:
+        """Wait for the end; terminate, then kill a process that does not come to it."""
+        self.hang_up()
+        for patience, push in ((10, self.process.terminate), (2, self.process.kill)):
+            try:
+                self.process.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                push()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _failure(self, what: str) -> ClusterError:
+        return ClusterError(f"schedprof: the {self.name}'s process {what}: {self.last_words()}")

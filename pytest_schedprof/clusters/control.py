@@ -1,0 +1,110 @@
+"""The recorder's own line to a scheduler: run the agent there, always with a deadline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import cloudpickle
+from distributed import Client
+
+import pytest_schedprof.agent as agent_package
+from pytest_schedprof.errors import SchedulerLostError
+
+MARGIN_S = 15.0
+"""Added to the agent's own deadlines, so that its answer can still arrive."""
+
+
+class Control:
+    """A client of its own, so that what a test does to its client cannot cut the line."""
+
+    def __init__(self, address: str, *, security: Any = None, timeout_s: float = 30.0) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        self._names: dict[tuple[str, str, int], str] = {}
+        try:
+            self._client = Client(
+                address,
+                security=security,
+                set_as_default=False,
+                timeout=timeout_s,
+                name="schedprof-control",
+            )
+        except (OSError, ValueError) as error:
+            raise SchedulerLostError(
+                f"schedprof: no scheduler answers at {address!r} within {timeout_s:g} s "
+                f"({_first_line(error)}); start one, or leave out --schedprof-cluster"
+            ) from error
+
+    @property
+    def client_id(self) -> str:
+        """Name by which the scheduler knows this line."""
+        return str(self._client.id)
+
+    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Run an agent's function on the scheduler and return its answer.
+
+        Raises:
+            SchedulerLostError: if no answer came within the deadline.
+        """
+        _send_by_value(function)
+        return self._guarded(self._client._run_on_scheduler, function, *args, timeout_s=timeout_s)
+
+    def call_workers(
+        self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None
+    ) -> list[Any]:
+        """Run an agent's function on every worker."""
+        _send_by_value(function)
+        answers = self._guarded(self._client._run, function, *args, timeout_s=timeout_s)
+        return list(answers.values())
+
+    def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
+        """`module:qualname` of each place in the code; asked once per place and cluster."""
+        from pytest_schedprof.agent import names
+
+        unknown = [place for place in places if place not in self._names]
+        if unknown:
+            self._names.update(zip(unknown, self.call(names.name_places, unknown), strict=True))
+        return [self._names[place] for place in places]
+
+    def close(self) -> None:
+        """Hang up; a scheduler that is gone must not make this wait."""
+        try:
+            self._client.close(timeout=2)
+        except (OSError, TimeoutError):
+            pass
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _guarded(self, method: Callable[..., Any], *args: Any, timeout_s: float | None) -> Any:
+        deadline = (timeout_s or self._timeout_s) + MARGIN_S
+        try:
+            return self._client.sync(method, *args, callback_timeout=deadline)
+        except (OSError, TimeoutError) as error:
+            raise SchedulerLostError(
+                f"schedprof: the scheduler at {self.address!r} gave no answer within "
+                f"{deadline:g} s ({type(error).__name__}: {_first_line(error)}); "
+                "it died, hangs, or was closed by the test"
+            ) from error
+
+
+def _send_by_value(function: Callable[..., Any]) -> None:
+    """Nothing of this package need be installed where the scheduler runs."""
+    if function.__module__.startswith(agent_package.__name__):
+        cloudpickle.register_pickle_by_value(agent_package)
+        cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

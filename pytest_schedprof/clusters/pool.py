@@ -1,0 +1,36 @@
+"""The session's clusters: one at a time, kept for as long as tests ask for the same."""
+
+from __future__ import annotations
+
+from pytest_schedprof.clusters.attached import AttachedCluster
+from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
+from pytest_schedprof.clusters.local import LocalCluster
+
+
+class ClusterPool:
+    """Starts a cluster when first asked; an idle second one would be noise for the first."""
+
+    def __init__(self) -> None:
+        self._spec: ClusterSpec | None = None
+        self._cluster: Cluster | None = None
+
+    def get(self, spec: ClusterSpec, *, timeout_s: float) -> Cluster:
+        """The running cluster if it is what is asked for and whole, else a new one."""
+        if self._cluster is None or spec != self._spec or not self._cluster.is_whole():
+            self.close()
+            self._cluster = start(spec, timeout_s=timeout_s)
+            self._spec = spec
+        return self._cluster
+
+    def close(self) -> None:
+        """End the running cluster, if any."""
+        if self._cluster is not None:
+            cluster, self._cluster = self._cluster, None
+            cluster.close()
+
+
+def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:
+    """A cluster by its specification; settings have made sure that the kind is known."""
+    if spec.kind == "local":
+        return LocalCluster(spec.workers, timeout_s=timeout_s)
+    return AttachedCluster(spec.kind)

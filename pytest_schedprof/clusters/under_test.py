@@ -1,0 +1,105 @@
+"""The scheduler under test, as a test sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from typing import Any
+
+from distributed import Client
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.contract import Cluster
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.errors import ClusterError, SchedulerLostError
+
+CLEANING_S = 5.0
+
+
+class Measure:
+    """A narrowed window, for `with` and for `async with`."""
+
+    def __init__(self, window: AbstractContextManager[None]) -> None:
+        self._window = window
+
+    def __enter__(self) -> None:
+        self._window.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._window.__exit__(*error)
+
+    # In a thread, so that the test's own event loop, and a client on it, stay alive.
+
+    async def __aenter__(self) -> None:
+        await asyncio.to_thread(self._window.__enter__)
+
+    async def __aexit__(self, *error: Any) -> None:
+        await asyncio.to_thread(self._window.__exit__, *error)
+
+
+class SchedulerUnderTest:
+    """What the fixture `schedprof_scheduler` gives to a test."""
+
+    def __init__(self, client: Client, cluster: Cluster, control: Control) -> None:
+        self.client = client
+        """A client of the test's own, the default client while the test runs."""
+        self.cluster = cluster
+        self.control = control
+        self.address = cluster.address
+        """Where the scheduler listens."""
+        description = control.call(facts.describe)
+        self.pid: int = description["pid"]
+        """Process ID of the scheduler, on its own machine."""
+        self.description: dict[str, Any] = description
+        self.window: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Addresses of the workers that the scheduler knows now."""
+        return tuple(self.control.call(facts.describe)["workers"])
+
+    def measure(self) -> Measure:
+        """Profile only what happens inside: `with scheduler.measure():`, or `async with`.
+
+        Without profiling, and inside another `measure`, it changes nothing.
+        """
+        return Measure(self.window())
+
+    @asynccontextmanager
+    async def async_client(self) -> AsyncIterator[Client]:
+        """An asynchronous client for `async def` tests."""
+        async with Client(
+            self.address, security=self.cluster.security, asynchronous=True
+        ) as client:
+            yield client
+
+
+@contextmanager
+def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnderTest]:
+    """A cluster's scheduler with a fresh client, for one test."""
+    try:
+        client = Client(cluster.address, security=cluster.security)
+    except (OSError, ValueError) as error:
+        raise SchedulerLostError(
+            f"schedprof: no scheduler answers at {cluster.address!r}: {error}"
+        ) from error
+    try:
+        scheduler = SchedulerUnderTest(client, cluster, control)
+        if scheduler.pid == os.getpid():
+            raise ClusterError(
+                f"schedprof: the scheduler at {cluster.address!r} lives in the test's own process; "
+                "profile one in a process of its own, as the default schedprof_cluster starts"
+            )
+        yield scheduler
+    finally:
+        client.close()
+
+
+def clean(control: Control) -> str | None:
+    """Wait until nothing of the last test is left; what is, after a deadline."""
+    if tasks := control.call(facts.wait_until_idle, CLEANING_S):
+        return f"the scheduler still knows {tasks} tasks"
+    running = sum(control.call_workers(facts.wait_until_worker_idle, CLEANING_S))
+    return f"workers still run {running} tasks" if running else None

@@ -1,0 +1,1 @@
+"""Reading and writing of profile files. Pure: bytes in, data out."""

@@ -1,0 +1,1 @@
+"""The limit language and its verdicts. Pure: no pytest, no distributed."""

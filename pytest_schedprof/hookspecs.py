@@ -1,0 +1,17 @@
+"""Hooks that a user's conftest or another plugin may implement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_schedprof.backends.contract import BackendFactory
+
+
+def pytest_schedprof_backends() -> Mapping[str, BackendFactory]:  # type: ignore[empty-body]
+    """Add backends: a mapping of names to factories, see `backends/contract.py`.
+
+    A backend added here gets options, artifacts, limits and reports like a built-in one.
+    It wins over a built-in one of the same name.
+    """

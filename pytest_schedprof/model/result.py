@@ -1,0 +1,172 @@
+"""The record of one profiled test and of one run, as kept in result.json and run.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
+
+SCHEMA_VERSION = 1
+"""Raised when a reader of the old records would misread a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionShare:
+    """How much of the scheduler's busy time one function holds."""
+
+    function: Function
+    owner: str
+    share: Estimate
+    self_share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerShare:
+    """How much of the scheduler's busy time one part of dask holds."""
+
+    owner: str
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One stretch of a window, between a start and a stop of the recordings."""
+
+    seconds: float
+    cpu_seconds: float
+    """CPU time of the scheduler's process."""
+    tasks: int
+    """Tasks that the scheduler saw finish, in memory or with an error."""
+    transitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was measured: the call phase of the test, or what `measure()` narrowed it to."""
+
+    rounds: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def tasks(self) -> int:
+        """Tasks processed over all segments."""
+        return sum(segment.tasks for segment in self.segments)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of the scheduler over all segments."""
+        return sum(segment.cpu_seconds for segment in self.segments)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time over all segments."""
+        return sum(segment.seconds for segment in self.segments)
+
+    @property
+    def cpu_us_per_task(self) -> float | None:
+        """Scheduler CPU per task in microseconds, None without tasks."""
+        return self.cpu_seconds / self.tasks * 1e6 if self.tasks else None
+
+
+@dataclass(frozen=True, slots=True)
+class BackendResult:
+    """What one backend found in the window."""
+
+    backend: str
+    mode: str
+    settings: dict[str, bool | int | float | str | list[str] | None]
+    busy_samples: int
+    idle_samples: int
+    empty_samples: int
+    inference: str
+    """The unit whose scatter gave the intervals: 'rounds' or 'blocks'."""
+    functions: tuple[FunctionShare, ...]
+    owners: tuple[OwnerShare, ...]
+    limits: tuple[LimitResult, ...]
+    artifacts: tuple[str, ...]
+    """File names, beside this record."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where a result was measured."""
+
+    python: str
+    platform: str
+    machine: str
+    cpu_count: int
+    scheduler_python: str
+    scheduler_platform: str
+    versions: dict[str, str]
+    """Versions of the packages that matter, on the scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The cluster that ran the test."""
+
+    kind: str
+    address: str
+    workers: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One profiled test."""
+
+    test_id: str
+    outcome: str
+    started_at: str
+    cluster: ClusterFacts | None
+    environment: Environment | None
+    window: Window
+    confidence: float
+    backends: tuple[BackendResult, ...]
+    troubles: tuple[str, ...] = ()
+    """What went wrong with the profiling itself."""
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def limits(self) -> tuple[LimitResult, ...]:
+        """The limits of all backends."""
+        return tuple(limit for backend in self.backends for limit in backend.limits)
+
+    @property
+    def verdict(self) -> Verdict:
+        """All limits taken together."""
+        return Verdict.worst([limit.verdict for limit in self.limits])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result and the directory of its artifacts, empty if there is none."""
+
+    directory: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class TestEntry:
+    """One test in the record of a run."""
+
+    __test__ = False  # not a test class, whatever its name
+
+    test_id: str
+    outcome: str
+    verdict: Verdict
+    directory: str
+    """Relative to the run's directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One pytest session's results."""
+
+    run_id: str
+    started_at: str
+    exit_status: int
+    tests: tuple[TestEntry, ...] = field(default=())
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,59 @@
+"""A limit's outcome, with the evidence it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pytest_schedprof.model.profile import Function
+
+
+class Verdict(str, Enum):
+    """What the data says of a limit."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+    @staticmethod
+    def worst(verdicts: list[Verdict]) -> Verdict:
+        """The verdict of several taken together: one failure fails, one doubt is a doubt."""
+        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+            if verdict in verdicts:
+                return verdict
+        return Verdict.PASS
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A share measured by sampling, with a one-sided bound on either side."""
+
+    value: float
+    low: float
+    """The true share is at least this, at the confidence level of the result."""
+    high: float
+    """The true share is at most this, at the same level."""
+    samples: int
+    """Busy scheduler samples in the denominator."""
+    dispersion: float
+    """Standard deviation of the share relative to independent samples; 1 is the textbook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One function (or owner) held against one limit."""
+
+    subject: Function
+    estimate: Estimate
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class LimitResult:
+    """A limit and what became of it; findings are sorted, the worst first."""
+
+    limit: str
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    note: str = ""
+    """Why no verdict was possible, if so."""

@@ -1,0 +1,220 @@
+"""The hooks; each a few lines that hand over to the rooms which know the matter."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_schedprof import hookspecs
+from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.fixtures import (
+    CLUSTERS,
+    SCHEDULER,
+    SETTINGS,
+    schedprof_cluster,
+    schedprof_scheduler,
+)
+from pytest_schedprof.settings import (
+    MARKER_HELP,
+    Settings,
+    add_options,
+    overlay,
+    read_session,
+)
+
+if TYPE_CHECKING:
+    from pytest_schedprof.backends.registry import BackendRegistry
+    from pytest_schedprof.profiling import Plan, ProfiledTest
+    from pytest_schedprof.storage.run_directory import RunDirectory
+
+__all__ = ["schedprof_cluster", "schedprof_scheduler"]
+
+RUN: pytest.StashKey[RunDirectory] = pytest.StashKey()
+REGISTRY: pytest.StashKey[BackendRegistry] = pytest.StashKey()
+PLAN: pytest.StashKey[Plan] = pytest.StashKey()
+PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER_HELP)
+    try:
+        settings = config.stash[SETTINGS] = read_session(config)
+        if settings.is_forced and not settings.is_off:
+            _registry(config).check(settings.backend)
+    except SchedprofError as error:
+        raise pytest.UsageError(str(error)) from None
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Collector(config), "schedprof-collector")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    settings = config.stash[SETTINGS]
+    if not settings.is_forced or settings.is_off:
+        return None
+    return (
+        f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
+        f"cluster {settings.cluster}, artifacts in {settings.dir}"
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Every pytest-xdist worker writes into the controller's run."""
+    node.workerinput["schedprof_run"] = _run(node.config).run_id
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    session = item.config.stash[SETTINGS]
+    markers = [] if session.is_off else list(item.iter_markers("schedprof"))
+    try:
+        settings = item.stash[SETTINGS] = overlay(session, reversed(markers))
+        if _is_profiled(item, settings, bool(markers)):
+            from pytest_schedprof.profiling import make_plan
+
+            item.stash[PLAN] = make_plan(settings, _registry(item.config), _run(item.config))
+    except SchedprofError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool:
+    has_scheduler = "schedprof_scheduler" in getattr(item, "fixturenames", ())
+    if settings.is_off or not (is_marked or (settings.is_forced and has_scheduler)):
+        return False
+    if not has_scheduler:
+        pytest.fail(
+            f"schedprof: {item.nodeid!r} is marked but has no scheduler to profile; "
+            "give it the fixture schedprof_scheduler",
+            pytrace=False,
+        )
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    plan, scheduler = item.stash.get(PLAN, None), item.stash.get(SCHEDULER, None)
+    if plan is None or scheduler is None:
+        return (yield)
+    from pytest_schedprof.profiling import Plan, ProfiledTest
+
+    profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler)
+    item.stash[PROFILED] = profiled
+    try:
+        with profiled.recorder.round():
+            outcome = yield
+        for _ in range(plan.settings.rounds - 1):
+            with profiled.recorder.round():
+                item.runtest()
+    finally:
+        profiled.assess()
+    if complaint := profiled.complaint():  # only of a test that passed: see the finally above
+        pytest.fail(complaint, pytrace=False)
+    return outcome
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call" and PROFILED in item.stash:
+        profiled = item.stash[PROFILED]
+        del item.stash[PROFILED]  # a rerun of the test starts afresh
+        _attach(report, profiled)
+    return report
+
+
+def _attach(report: pytest.TestReport, profiled: ProfiledTest) -> None:
+    """Give the report its result; a record that cannot be kept fails a test that passed."""
+    from pytest_schedprof.reports.summary import pack
+
+    wasxfail = {"skipped": "xfailed", "passed": "xpassed"} if hasattr(report, "wasxfail") else {}
+    complaint = profiled.complaint()
+    try:
+        result = profiled.conclude(wasxfail.get(report.outcome, report.outcome))
+    except SchedprofError as error:
+        complaint = "\n".join(filter(None, [complaint, str(error)]))
+        if report.passed:
+            report.outcome, report.longrepr = "failed", complaint
+    else:
+        report.__dict__["schedprof"] = pack(result, profiled.directory)
+        report.user_properties.append(("schedprof_verdict", result.verdict.value))
+        report.user_properties.append(("schedprof_artifacts", str(profiled.directory)))
+    if complaint and complaint not in str(report.longrepr):
+        report.sections.append(("schedprof", complaint))
+
+
+class Collector:
+    """Brings together what the session's tests, or its pytest-xdist workers, found."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.started_at = time.time()
+        self.packed: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        packed = getattr(report, "schedprof", None)
+        if packed is not None:
+            self.packed.append(packed)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self.packed:
+            from pytest_schedprof.reports.summary import unpack
+            from pytest_schedprof.storage.records import write_run
+
+            results = [unpack(packed) for packed in self.packed]
+            write_run(_run(self.config), self.started_at, int(exitstatus), results)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.packed:
+            from pytest_schedprof.reports.summary import unpack
+            from pytest_schedprof.reports.terminal import summary_lines
+
+            terminalreporter.section("schedprof")
+            results = [unpack(packed).result for packed in self.packed]
+            place = _short(_run(self.config).path)
+            for line in summary_lines(results, place, verbosity=self.config.get_verbosity()):
+                terminalreporter.write_line(line.text, **line.markup)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Also reached after a Ctrl-C and after errors at start-up."""
+    if CLUSTERS in config.stash:
+        config.stash[CLUSTERS].close()
+        del config.stash[CLUSTERS]
+
+
+def _short(path: Path) -> str:
+    """Relative to the working directory where that is shorter."""
+    return min(str(path), os.path.relpath(path), key=len)
+
+
+def _registry(config: pytest.Config) -> BackendRegistry:
+    if REGISTRY not in config.stash:
+        from pytest_schedprof.backends.registry import BackendRegistry
+
+        config.stash[REGISTRY] = BackendRegistry(config.hook.pytest_schedprof_backends())
+    return config.stash[REGISTRY]
+
+
+def _run(config: pytest.Config) -> RunDirectory:
+    if RUN not in config.stash:
+        from pytest_schedprof.storage.run_directory import RunDirectory, new_run_id
+
+        given = getattr(config, "workerinput", {}).get("schedprof_run")
+        config.stash[RUN] = RunDirectory(config.stash[SETTINGS].dir, given or new_run_id())
+    return config.stash[RUN]

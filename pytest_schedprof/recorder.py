@@ -1,0 +1,142 @@
+"""One window: backends are started and stopped around what is measured. Knows no pytest.
+
+Profiler trouble is kept in `troubles` and never raised: it must not hide what the test
+itself has to say.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.errors import SchedprofError, SchedulerLostError
+from pytest_schedprof.model.result import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """What was observed between a start and a stop."""
+
+    facts: Segment
+    raw: dict[str, RawProfile]
+    """By the backend's name."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A segment that is being recorded."""
+
+    begun_at: float
+    before: dict[str, Any]
+    recordings: list[tuple[str, Recording]]
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records the rounds of one test; `measure` narrows a round to parts of it."""
+
+    control: Control
+    backends: Sequence[Backend]
+    timeout_s: float
+    death: Callable[[], str | None] = lambda: None
+    """How the scheduler ended, if it is known to have ended."""
+    rounds: list[list[SegmentRecord]] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    _open: _Open | None = None
+    _depth: int = 0
+    _is_narrowed: bool = False
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """Record what happens inside as one round."""
+        self.rounds.append([])
+        self._is_narrowed = False
+        self._start()
+        try:
+            yield
+        finally:
+            self._stop(keep=not self._is_narrowed)
+
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Narrow the round to what happens inside; inside another one it changes nothing."""
+        if self._depth == 0:
+            self._stop(keep=False)
+            self._is_narrowed = True
+            self._start()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._stop(keep=True)
+
+    def _start(self) -> None:
+        """Start all backends, or none."""
+        if self.troubles:
+            return
+        opened = _Open(time.time(), {}, [])
+        with self._keeping_trouble():
+            try:
+                for backend in self.backends:
+                    recording = backend.start(self.control, timeout_s=self.timeout_s)
+                    opened.recordings.append((backend.name, recording))
+                opened.before = self.control.call(facts.window_facts)
+                self._open = opened
+            finally:
+                if self._open is not opened:
+                    self._abandon(opened)
+
+    def _stop(self, *, keep: bool) -> None:
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        if death := self.death():
+            self.troubles.append(f"schedprof: {death}; its profile is lost with it")
+        elif not keep:
+            self._abandon(opened)
+        else:
+            with self._keeping_trouble():
+                self.rounds[-1].append(self._close(opened))
+
+    def _close(self, opened: _Open) -> SegmentRecord:
+        after = self.control.call(facts.window_facts)
+        segment = Segment(
+            seconds=after["time"] - opened.before["time"],
+            cpu_seconds=after["cpu"] - opened.before["cpu"],
+            tasks=after["tasks"] - opened.before["tasks"],
+            transitions=after["transitions"] - opened.before["transitions"],
+        )
+        raw = {}
+        for name, recording in reversed(opened.recordings):
+            with self._keeping_trouble():
+                raw[name] = recording.stop(timeout_s=self.timeout_s)
+        return SegmentRecord(segment, raw)
+
+    def _abandon(self, opened: _Open) -> None:
+        for _, recording in reversed(opened.recordings):
+            with self._keeping_trouble():
+                recording.abandon(timeout_s=self.timeout_s)
+
+    @contextmanager
+    def _keeping_trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except SchedulerLostError as error:
+            death = self.death()
+            self.troubles.append(f"schedprof: {death}" if death else str(error))
+        except SchedprofError as error:
+            self.troubles.append(str(error))
+        except Exception as error:
+            # A backend of a third party may raise anything; it is still no fault of the test.
+            self.troubles.append(
+                f"schedprof: unexpected {type(error).__name__} while profiling: {error}; "
+                "please report it"
+            )

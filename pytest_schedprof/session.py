@@ -1,0 +1,83 @@
+"""What lives as long as one pytest session: the cluster and the line to it. Knows no pytest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pytest_schedprof.clusters.attached import as_cluster
+from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.pool import ClusterPool
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean, open_scheduler
+from pytest_schedprof.errors import SchedprofError, SettingsError
+from pytest_schedprof.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class ClusterSession:
+    """The clusters of a session and the control line to the one in use."""
+
+    def __init__(self) -> None:
+        self._pool = ClusterPool()
+        self._control: Control | None = None
+
+    def cluster(self, settings: Settings) -> Cluster:
+        """The cluster that the settings ask for, started if need be."""
+        spec = _spec(settings)
+        return self._pool.get(spec, timeout_s=settings.timeout)
+
+    @contextmanager
+    def scheduler(self, value: object, settings: Settings) -> Iterator[SchedulerUnderTest]:
+        """The scheduler of a cluster, for one test; afterwards nothing of the test is left."""
+        cluster = as_cluster(value)
+        _check_choice(cluster, settings)
+        control = self._connect(cluster, settings.timeout)
+        try:
+            with open_scheduler(cluster, control) as scheduler:
+                yield scheduler
+        finally:
+            self._clean(cluster, control)
+
+    def close(self) -> None:
+        """Hang up and end what was started."""
+        self._hang_up()
+        self._pool.close()
+
+    def _connect(self, cluster: Cluster, timeout_s: float) -> Control:
+        if self._control is None or self._control.address != cluster.address:
+            self._hang_up()
+            self._control = Control(cluster.address, security=cluster.security, timeout_s=timeout_s)
+        return self._control
+
+    def _hang_up(self) -> None:
+        if self._control is not None:
+            control, self._control = self._control, None
+            control.close()
+
+    def _clean(self, cluster: Cluster, control: Control) -> None:
+        """A cluster that cannot be cleaned is ended, so that the next test gets a new one."""
+        try:
+            left = cluster.death() or clean(control)
+        except SchedprofError as error:
+            left = str(error)
+        if left:
+            logger.info("schedprof: the next test gets a new cluster: %s", left)
+            self.close()
+
+
+def _spec(settings: Settings) -> ClusterSpec:
+    workers = settings.workers if settings.cluster == "local" else 0
+    return ClusterSpec(settings.cluster, workers)
+
+
+def _check_choice(cluster: Cluster, settings: Settings) -> None:
+    """What a marker asks for must not be silently ignored by somebody else's cluster."""
+    asked = settings.chosen & {"workers", "cluster"}
+    if asked and cluster.kind != "local" and settings.cluster == "local":
+        raise SettingsError(
+            f"schedprof: marker keyword {sorted(asked)[0]!r} has no effect here: the fixture "
+            f"schedprof_cluster gives a cluster of its own at {cluster.address!r}"
+        )

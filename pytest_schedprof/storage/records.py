@@ -1,0 +1,83 @@
+"""result.json and run.json: versioned, with a published schema and a reader that explains."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.model.result import SCHEMA_VERSION, Result, Run, StoredResult, TestEntry
+from pytest_schedprof.storage.run_directory import RunDirectory, write
+
+T = TypeVar("T", Result, Run)
+
+
+def write_run(
+    run: RunDirectory, started_at: float, exit_status: int, stored: Iterable[StoredResult]
+) -> None:
+    """Write run.json, which names every profiled test of the session."""
+    record = Run(
+        run_id=run.run_id,
+        started_at=datetime.fromtimestamp(started_at, timezone.utc).isoformat(),
+        exit_status=exit_status,
+        tests=tuple(_entry(run, each) for each in stored),
+    )
+    write(run.path / "run.json", encode(record))
+
+
+def _entry(run: RunDirectory, stored: StoredResult) -> TestEntry:
+    result = stored.result
+    directory = os.path.relpath(stored.directory, run.path) if stored.directory else ""
+    return TestEntry(result.test_id, result.outcome, result.verdict, directory)
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+def encode(record: Result | Run) -> bytes:
+    """The record as JSON for people and programs."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+
+
+def read_record(path: Path, kind: type[T]) -> T:
+    """Read a record back.
+
+    Raises:
+        ArtifactError: tells a missing, corrupt, too old and too new file apart.
+    """
+    try:
+        content = path.read_bytes()
+        version = msgspec.json.decode(content, type=_Version).schema_version
+    except OSError as error:
+        raise ArtifactError(f"schedprof: cannot read {str(path)!r}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ArtifactError(f"schedprof: {str(path)!r} is corrupt: {error}") from error
+    _check_version(path, version)
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
+        raise ArtifactError(f"schedprof: {str(path)!r} is corrupt: {error}") from error
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version > SCHEMA_VERSION:
+        raise ArtifactError(
+            f"schedprof: {str(path)!r} has schema version {version}, this release reads up to "
+            f"{SCHEMA_VERSION}: upgrade pytest-schedprof"
+        )
+    if version < 1:
+        raise ArtifactError(f"schedprof: {str(path)!r} has schema version {version}, too old")
+
+
+def json_schema(kind: type[Result] | type[Run]) -> str:
+    """The JSON Schema of a record, as published in docs/."""
+    schema: dict[str, Any] = msgspec.json.schema(kind)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,77 @@
+"""The directory of one run: `DIR/<run>/tests/<name>/`, made when the first artifact is kept."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.storage.names import safe_name
+
+
+def new_run_id() -> str:
+    """Sorts by time; two sessions that start in the same second do not meet."""
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+
+
+class RunDirectory:
+    """Artifacts of one pytest session. Every file is written whole or not at all."""
+
+    def __init__(self, root: Path, run_id: str) -> None:
+        self.root = root
+        self.run_id = run_id
+        self.path = root / run_id
+
+    def prepare(self) -> None:
+        """Make the directory, and make git ignore what is under the root.
+
+        Raises:
+            ArtifactError: if it cannot be written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            ignore = self.root / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("# made by pytest-schedprof\n*\n")
+        except OSError as error:
+            raise _failure(self.path, error) from error
+
+    def new_test(self, test_id: str) -> Path:
+        """A fresh directory for a test; a second attempt at the same test gets its own."""
+        name = safe_name(test_id)
+        try:
+            for attempt in range(1, 1000):
+                path = self.path / "tests" / (name if attempt == 1 else f"{name}.{attempt}")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    path.mkdir()
+                except FileExistsError:
+                    continue
+                return path
+        except OSError as error:
+            raise _failure(self.path, error) from error
+        raise ArtifactError(f"schedprof: 1000 attempts at {test_id!r} in one run")
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all.
+
+    Raises:
+        ArtifactError: if it cannot be written; nothing is left half done.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise _failure(path, error) from error
+
+
+def _failure(path: Path, error: OSError) -> ArtifactError:
+    return ArtifactError(
+        f"schedprof: cannot write {str(path)!r}: {error.strerror}; "
+        "make room or choose another place with --schedprof-dir"
+    )
