@@ -81,7 +81,7 @@ class _Case:
             [self.backend.read(raw.content, self.control.name_places) for raw in each]
             for each in self.rounds
         ]
-        return shares_of(profiles, floor=self.backend.dispersion_floor)
+        return shares_of(profiles, drift=self.backend.drift)
 
     def _judged(self, limits: Sequence[Limit], shares: Shares) -> list[LimitResult]:
         mine = [limit for limit in limits if limit.metric in self.backend.metrics]

@@ -108,7 +108,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     plan, scheduler = item.stash.get(PLAN, None), item.stash.get(SCHEDULER, None)
     if plan is None or scheduler is None:
         return (yield)
-    from pytest_schedprof.profiling import Plan, ProfiledTest
+    from pytest_schedprof.profiling import ProfiledTest
 
     profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler)
     item.stash[PROFILED] = profiled
@@ -133,11 +133,11 @@ def pytest_runtest_makereport(
     if report.when == "call" and PROFILED in item.stash:
         profiled = item.stash[PROFILED]
         del item.stash[PROFILED]  # a rerun of the test starts afresh
-        _attach(report, profiled)
+        _attach(item, report, profiled)
     return report
 
 
-def _attach(report: pytest.TestReport, profiled: ProfiledTest) -> None:
+def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest) -> None:
     """Give the report its result; a record that cannot be kept fails a test that passed."""
     from pytest_schedprof.reports.summary import pack
 
@@ -151,8 +151,10 @@ def _attach(report: pytest.TestReport, profiled: ProfiledTest) -> None:
             report.outcome, report.longrepr = "failed", complaint
     else:
         report.__dict__["schedprof"] = pack(result, profiled.directory)
-        report.user_properties.append(("schedprof_verdict", result.verdict.value))
-        report.user_properties.append(("schedprof_artifacts", str(profiled.directory)))
+        # JUnit takes the properties of the teardown's report, which come from the item.
+        for properties in (item.user_properties, report.user_properties):
+            properties.append(("schedprof_verdict", result.verdict.value))
+            properties.append(("schedprof_artifacts", str(profiled.directory)))
     if complaint and complaint not in str(report.longrepr):
         report.sections.append(("schedprof", complaint))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 HAS_QUALNAMES = hasattr(CodeType, "co_qualname")
@@ -81,20 +81,34 @@ def functions_of(module: ModuleType) -> Iterator[tuple[str, CodeType]]:
 
 
 def _functions(value: Any, module: str, seen: set[int]) -> Iterator[tuple[str, CodeType]]:
-    if id(value) in seen or getattr(value, "__module__", module) != module:
+    if id(value) in seen:
         return
     seen.add(id(value))
+    if isinstance(value, (type, FunctionType)) and value.__module__ != module:
+        return
     if isinstance(value, type):
         for member in list(vars(value).values()):
             yield from _functions(member, module, seen)
         return
-    for attribute in ("fget", "fset", "func", "__func__", "__wrapped__"):
-        inner = getattr(value, attribute, None)
-        if callable(inner):
-            yield from _functions(inner, module, seen)
-    code = getattr(value, "__code__", None)
-    if isinstance(code, CodeType):
-        yield from _codes(value.__qualname__, code)
+    for inner in _inside(value):
+        yield from _functions(inner, module, seen)
+    if isinstance(value, FunctionType):
+        yield from _codes(value.__qualname__, value.__code__)
+
+
+def _inside(value: Any) -> list[Any]:
+    """What a descriptor or decorator wraps. Never asks an object that may answer anything."""
+    if isinstance(value, property):
+        return [value.fget, value.fset, value.fdel]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    attributes = getattr(value, "__dict__", {}) if type(value).__module__ == "functools" else {}
+    wrapped = attributes.get("func")  # functools.cached_property
+    if isinstance(value, FunctionType):
+        wrapped = value.__dict__.get("__wrapped__")
+    elif type(value).__name__ == "_lru_cache_wrapper":
+        wrapped = value.__wrapped__
+    return [wrapped] if wrapped is not None else []
 
 
 def _codes(qualname: str, code: CodeType) -> Iterator[tuple[str, CodeType]]:

@@ -23,7 +23,7 @@ MIN_ROUNDS = 3
 
 
 def estimate(
-    counts: Sequence[int], totals: Sequence[int], *, rounds: bool, floor: float
+    counts: Sequence[int], totals: Sequence[int], *, rounds: bool, drift: float
 ) -> Estimate:
     """The share `sum(counts) / sum(totals)` over units, with bounds.
 
@@ -31,14 +31,17 @@ def estimate(
         counts: samples of the function in each unit.
         totals: busy samples in each unit.
         rounds: whether units are rounds (else consecutive blocks of one window).
-        floor: least ratio of the share's standard deviation to the binomial one. It speaks
-            for the noise that outlasts a window, which no block can show.
+        drift: noise that outlasts a window, which no block of it can show: the standard
+            deviation of a share between identical windows, in units of sqrt(p (1 - p)).
+            Rounds show it themselves.
     """
     samples = sum(totals)
     if not samples:
-        return Estimate(value=0.0, low=0.0, high=1.0, samples=0, dispersion=floor)
+        return Estimate(value=0.0, low=0.0, high=1.0, samples=0, dispersion=1.0)
     share = sum(counts) / samples
-    ratio = max(_dispersion(counts, totals, share, rounds=rounds), 1.0 if rounds else floor)
+    ratio = max(_dispersion(counts, totals, share, rounds=rounds), 1.0)
+    if not rounds:
+        ratio = sqrt(ratio**2 + drift**2 * samples)
     quantile = student_quantile(CONFIDENCE, degrees_of_freedom(len(totals), rounds=rounds))
     low, high = _wilson(share, samples / ratio**2, quantile)
     return Estimate(

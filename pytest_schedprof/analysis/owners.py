@@ -40,6 +40,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "concurrent.futures.thread:_worker",
             "distributed.profile:*",
             "distributed.threadpoolexecutor:_worker",
+            "pytest_schedprof.clusters.process:_watch_parent*",
         ),
     ),
     ("gc", ("distributed.gc:*", "distributed.utils_perf:*")),
@@ -109,21 +110,35 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "distributed.comm.*:*",
             "distributed.batched:*",
-            "distributed.core:*",
             "tornado.iostream:*",
             "tornado.tcpserver:*",
             "socket:*",
             "ssl:*",
         ),
     ),
+    # Handlers that last as long as a connection; what comes over it is others' work.
+    (
+        "connections",
+        (
+            "distributed.scheduler:Scheduler.add_worker*",
+            "distributed.scheduler:Scheduler.handle_worker",
+            "distributed.scheduler:Scheduler.add_client*",
+        ),
+    ),
     # After the finer rows: whatever else the state machine does is the work of a transition.
     ("transitions", ("distributed.scheduler:*", "distributed.collections:*")),
-    ("event-loop", ("asyncio.*:*", "tornado.*:*", "selectors:*", "uvloop*:*")),
     ("diagnostics", ("distributed.diagnostics.*:*", "distributed.spans:*", "distributed.broker:*")),
-    ("other", ("*:*",)),
+    (
+        "event-loop",
+        ("asyncio.*:*", "tornado.*:*", "uvloop*:*", "distributed.core:*"),
+    ),
+    ("other", ("distributed*:*", "dask*:*")),
 )
 
-NOT_SCHEDULER = frozenset({"idle", "profiler", "worker", "client"})
+FOREIGN = "foreign"
+"""Samples without any function of the table: a thread that has nothing to do with dask."""
+
+NOT_SCHEDULER = frozenset({"idle", "profiler", "worker", "client", FOREIGN})
 """Owners whose samples are in no denominator."""
 
 OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
@@ -137,8 +152,8 @@ def side_of(function: Function) -> str | None:
 
 @cache
 def owner_of(function: Function) -> str:
-    """The owner of one function, `other` if no finer row of the table names it."""
-    return _first_match(function, OWNERS) or "other"
+    """The owner of one function, `foreign` if it works for whoever calls it."""
+    return _first_match(function, OWNERS) or FOREIGN
 
 
 def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
@@ -154,6 +169,6 @@ def owner_of_stack(stack: Stack) -> str:
         if side := side_of(function):
             return side
     for function in reversed(stack):
-        if (owner := owner_of(function)) != "other":
+        if (owner := owner_of(function)) != FOREIGN:
             return owner
-    return "other"
+    return FOREIGN

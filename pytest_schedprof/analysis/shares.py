@@ -19,7 +19,7 @@ class Shares:
 
     units: tuple[Tally, ...]
     rounds: bool
-    floor: float
+    drift: float
     total: Tally
 
     @property
@@ -65,18 +65,18 @@ class Shares:
             [count(unit) for unit in self.units],
             [unit.busy for unit in self.units],
             rounds=self.rounds,
-            floor=self.floor,
+            drift=self.drift,
         )
 
 
-def shares_of(rounds: Sequence[Sequence[Profile]], *, floor: float) -> Shares:
+def shares_of(rounds: Sequence[Sequence[Profile]], *, drift: float) -> Shares:
     """Shares over the profiles of each round; enough rounds become the units, else blocks."""
     if len(rounds) >= MIN_ROUNDS:
         units = [
             total(block for profile in each for block in tally_blocks(profile, 1))
             for each in rounds
         ]
-        return Shares(tuple(units), True, floor, total(units))
+        return Shares(tuple(units), True, drift, total(units))
     profiles = [profile for each in rounds for profile in each]
     units = [block for profile in profiles for block in tally_blocks(profile)]
-    return Shares(tuple(units), False, floor, total(units))
+    return Shares(tuple(units), False, drift, total(units))

@@ -48,8 +48,8 @@ class Backend(Protocol):
     """Ending of its artifacts, as in `scheduler.<suffix>`."""
     metrics: frozenset[str]
     """Metrics that a limit can judge by its profiles."""
-    dispersion_floor: float
-    """Least ratio of a share's standard deviation to the binomial one within a window."""
+    drift: float
+    """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p))."""
 
     @property
     def mode(self) -> str:

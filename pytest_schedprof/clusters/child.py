@@ -15,6 +15,9 @@ import dask.config
 
 from pytest_schedprof.errors import ClusterError
 
+PROGRAM = "from pytest_schedprof.clusters.process import main; main()"
+"""Not `-m`, so that the functions there have the module they are written in."""
+
 
 class Child:
     """One process of `clusters.process`, with its log."""
@@ -30,7 +33,11 @@ class Child:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pytest_schedprof.clusters.process"],
+                [
+                    sys.executable,
+                    "-c",
+                    "from pytest_schedprof.clusters.process import main; main()",
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import pickle
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -9,9 +11,10 @@ from typing import Any
 
 import cloudpickle
 from distributed import Client
+from distributed.core import clean_exception
 
 import pytest_schedprof.agent as agent_package
-from pytest_schedprof.errors import SchedulerLostError
+from pytest_schedprof.errors import RecordingError, SchedulerLostError
 
 MARGIN_S = 15.0
 """Added to the agent's own deadlines, so that its answer can still arrive."""
@@ -48,17 +51,43 @@ class Control:
 
         Raises:
             SchedulerLostError: if no answer came within the deadline.
+            RecordingError: if the function failed there.
         """
-        _send_by_value(function)
-        return self._guarded(self._client._run_on_scheduler, function, *args, timeout_s=timeout_s)
+        return self._guarded(timeout_s, self._ask, function, args)
 
     def call_workers(
         self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None
     ) -> list[Any]:
         """Run an agent's function on every worker."""
         _send_by_value(function)
-        answers = self._guarded(self._client._run, function, *args, timeout_s=timeout_s)
+        answers = self._guarded(timeout_s, self._client._run, function, *args)
         return list(answers.values())
+
+    def unpublish_all(self) -> None:
+        """Published datasets outlive the client that published them."""
+        for name in self._guarded(None, self._scheduler.publish_list):
+            self._guarded(None, self._client.unpublish_dataset, name)
+
+    @property
+    def _scheduler(self) -> Any:
+        return self._client.scheduler
+
+    async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """As `Client.run_on_scheduler` does, but an error there is no broken line here."""
+        _send_by_value(function)
+        response = await self._scheduler.run_function(
+            function=cloudpickle.dumps(function),
+            args=pickle.dumps(args),
+            kwargs=pickle.dumps({}),
+            wait=True,
+        )
+        if response["status"] == "error":
+            _, error, _ = clean_exception(**response)
+            raise RecordingError(
+                f"schedprof: {function.__name__} failed on the scheduler {self.address!r}: "
+                f"{type(error).__name__}: {_first_line(error)}"
+            )
+        return response["result"]
 
     def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
         """`module:qualname` of each place in the code; asked once per place and cluster."""
@@ -87,11 +116,11 @@ class Control:
     ) -> None:
         self.close()
 
-    def _guarded(self, method: Callable[..., Any], *args: Any, timeout_s: float | None) -> Any:
+    def _guarded(self, timeout_s: float | None, ask: Callable[..., Any], *args: Any) -> Any:
         deadline = (timeout_s or self._timeout_s) + MARGIN_S
         try:
-            return self._client.sync(method, *args, callback_timeout=deadline)
-        except (OSError, TimeoutError) as error:
+            return self._client.sync(ask, *args, callback_timeout=deadline)
+        except (OSError, TimeoutError, asyncio.TimeoutError) as error:
             raise SchedulerLostError(
                 f"schedprof: the scheduler at {self.address!r} gave no answer within "
                 f"{deadline:g} s ({type(error).__name__}: {_first_line(error)}); "
@@ -106,5 +135,5 @@ def _send_by_value(function: Callable[..., Any]) -> None:
         cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
 
 
-def _first_line(error: BaseException) -> str:
+def _first_line(error: BaseException | None) -> str:
     return str(error).partition("\n")[0]

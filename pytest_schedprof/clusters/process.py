@@ -1,4 +1,4 @@
-"""Main program of a scheduler's or workers' process: `python -m pytest_schedprof.clusters.process`.
+"""Main program of a scheduler's or workers' process.
 
 Reads one JSON line that says what to run, answers with one that says what runs, and ends
 when its standard input closes. So it outlives neither the test session nor a SIGKILL of it.
@@ -64,7 +64,3 @@ def _watch_parent() -> asyncio.Future[None]:
 
     threading.Thread(target=wait, name="schedprof-parent", daemon=True).start()
     return gone
-
-
-if __name__ == "__main__":
-    main()

@@ -99,6 +99,7 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
 
 def clean(control: Control) -> str | None:
     """Wait until nothing of the last test is left; what is, after a deadline."""
+    control.unpublish_all()
     if tasks := control.call(facts.wait_until_idle, CLEANING_S):
         return f"the scheduler still knows {tasks} tasks"
     running = sum(control.call_workers(facts.wait_until_worker_idle, CLEANING_S))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pytest_schedprof.analysis.owners import FOREIGN
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.result import BackendResult, FunctionShare, Result
 from pytest_schedprof.model.verdict import Verdict
@@ -14,7 +15,7 @@ HOT_FUNCTIONS = 5
 HOT_FUNCTIONS_VERBOSE = 25
 OWNERS_SHOWN = 5
 
-PLUMBING = frozenset({"event-loop", "other"})
+PLUMBING = frozenset({"event-loop", "connections", "other", FOREIGN})
 """Owners whose functions surround all others: they hold high shares and say nothing."""
 
 _MARKUP = {
@@ -76,8 +77,12 @@ def _table(backend: BackendResult, most: int) -> Iterator[Line]:
 
 
 def hottest(backend: BackendResult, most: int) -> list[FunctionShare]:
-    """The functions of the scheduler with the greatest shares."""
-    return [each for each in backend.functions if each.owner not in PLUMBING][:most]
+    """The functions that a reader wants to see; plumbing counts by its own time alone."""
+
+    def heat(each: FunctionShare) -> float:
+        return (each.self_share if each.owner in PLUMBING else each.share).value
+
+    return [each for each in sorted(backend.functions, key=heat, reverse=True) if heat(each)][:most]
 
 
 def _limit_lines(results: Sequence[Result]) -> Iterator[Line]:
