@@ -31,7 +31,7 @@ def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
     try:
         return clusters_of(request.config).cluster(request.node.stash[SETTINGS])
     except SchedprofError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def schedprof_scheduler(
             request.node.stash[SCHEDULER] = scheduler
             yield scheduler
     except SchedprofError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 def clusters_of(config: pytest.Config) -> ClusterSession:

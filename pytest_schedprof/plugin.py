@@ -29,6 +29,7 @@ from pytest_schedprof.settings import (
 
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry
+    from pytest_schedprof.model.result import StoredResult
     from pytest_schedprof.profiling import Plan, ProfiledTest
     from pytest_schedprof.storage.run_directory import RunDirectory
 
@@ -87,7 +88,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
             item.stash[PLAN] = make_plan(settings, _registry(item.config), _run(item.config))
     except SchedprofError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool:
@@ -166,30 +167,39 @@ class Collector:
         self.config = config
         self.started_at = time.time()
         self.packed: list[dict[str, Any]] = []
+        self.trouble: str | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         packed = getattr(report, "schedprof", None)
         if packed is not None:
             self.packed.append(packed)
 
+    @property
+    def results(self) -> list[StoredResult]:
+        from pytest_schedprof.reports.summary import unpack
+
+        return [unpack(packed) for packed in self.packed]
+
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if self.packed:
-            from pytest_schedprof.reports.summary import unpack
             from pytest_schedprof.storage.records import write_run
 
-            results = [unpack(packed) for packed in self.packed]
-            write_run(_run(self.config), self.started_at, int(exitstatus), results)
+            try:
+                write_run(_run(self.config), self.started_at, int(exitstatus), self.results)
+            except SchedprofError as error:
+                self.trouble = str(error)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:
-            from pytest_schedprof.reports.summary import unpack
             from pytest_schedprof.reports.terminal import summary_lines
 
             terminalreporter.section("schedprof")
-            results = [unpack(packed).result for packed in self.packed]
-            place = _short(_run(self.config).path)
-            for line in summary_lines(results, place, verbosity=self.config.get_verbosity()):
+            results = [stored.result for stored in self.results]
+            place, verbosity = _short(_run(self.config).path), self.config.get_verbosity()
+            for line in summary_lines(results, place, verbosity=verbosity):
                 terminalreporter.write_line(line.text, **line.markup)
+        if self.trouble:
+            terminalreporter.write_line(self.trouble, red=True)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,9 +1,9 @@
 """The watchdog of a py-spy at work: a process beside the scheduler, started by it.
 
 A profiler that hangs while it holds the scheduler stopped stops the agent too, so whoever
-ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID`; ends when its
-standard input closes: on the agent's word, or because the scheduler died. Imports little,
-for it starts while py-spy does.
+ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID FILE`; ends when
+its standard input closes: on the agent's word, or because the scheduler died, and then it
+leaves nothing of the recording. Imports little, for it starts while py-spy does.
 """
 
 import os
@@ -33,7 +33,20 @@ def kill(pid: int) -> None:
         pass
 
 
-def guard(scheduler: int, profiler: int) -> int:
+def remove(path: str) -> None:
+    """Delete the file and its directory, again where a dying profiler still wrote to it."""
+    for _ in range(20):
+        for delete, place in ((os.unlink, path), (os.rmdir, os.path.dirname(path))):
+            try:
+                delete(place)
+            except OSError:
+                pass
+        if not os.path.exists(os.path.dirname(path)):
+            return
+        time.sleep(0.1)
+
+
+def guard(scheduler: int, profiler: int, path: str) -> int:
     frozen_since = None
     while not select.select([0], [], [], POLL_S)[0]:
         if not is_stopped(scheduler):
@@ -46,9 +59,10 @@ def guard(scheduler: int, profiler: int) -> int:
             return FORCED
     if os.getppid() != scheduler:
         kill(profiler)  # nobody is left to end it
+        remove(path)
     return 0
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(guard(int(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(guard(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

@@ -75,15 +75,16 @@ class PySpyRecording:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        watched = (str(os.getpid()), str(self.profiler.pid), self.path)
         self.guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", guard, str(os.getpid()), str(self.profiler.pid)],
+            [sys.executable, "-I", "-S", "-c", guard, *watched],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
         assert self.profiler.stdout is not None
         os.set_blocking(self.profiler.stdout.fileno(), False)
 
-    async def prove(self, rate: float, deadline: float) -> bool:
+    async def prove(self, ticks: int, interval: float, deadline: float) -> bool:
         """Keep this thread busy until py-spy has sampled it; False if it does not come to it."""
         while READY not in self.log:
             self.listen()
@@ -95,9 +96,9 @@ class PySpyRecording:
             beacon(0.002)
             now = samples_taken(self.profiler.pid)
             if now is None or first is None:
-                if time.monotonic() > since + 5 / rate:
+                if time.monotonic() > since + (ticks + 3) * interval:
                     return True
-            elif now >= first + 2:
+            elif now >= first + ticks:
                 return True
             await asyncio.sleep(0)
         return False
@@ -139,7 +140,7 @@ class PySpyRecording:
         assert self.profiler.stdout is not None
         self.guard.stdin.close()
         if self.guard.wait() == FORCED:
-            self.forced = "py-spy held the scheduler stopped for seconds and was killed"
+            self.forced = "the scheduler lay stopped for seconds; py-spy was killed to free it"
         self.listen()
         self.profiler.stdout.close()
         allow_tracing(by_descendants=False)
@@ -154,12 +155,16 @@ class PySpyRecording:
 async def start(
     guard: str,
     arguments: list[str],
-    rate: float,
+    ticks: int,
+    interval: float,
     timeout: float,
     client: str,
     dask_scheduler: Any = None,
 ) -> dict[str, Any]:
-    """Start a recording; the answer holds a `token`, or a `problem` and its `log`."""
+    """Start a recording and wait for `ticks` samples that were taken every `interval`.
+
+    The answer holds a `token`, or a `problem` and its `log`.
+    """
     recordings = dask_scheduler.__dict__.setdefault(RECORDINGS, {})
     if recordings:
         return {"problem": "busy"}
@@ -171,7 +176,7 @@ async def start(
     token = os.path.basename(recording.directory)
     recordings[token] = recording
     recording.launch(pyspy, guard, arguments)
-    if await recording.prove(rate, time.monotonic() + timeout):
+    if await recording.prove(ticks, interval, time.monotonic() + timeout):
         recording.watch = asyncio.ensure_future(_end_without_client(dask_scheduler, token))
         return {"token": token}
     answer = await recording.stop(1.0)

@@ -22,6 +22,12 @@ from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.profile import Profile
 
+TICKS = 2
+"""Samples to wait for: the first may have been taken just before the beacon was lit."""
+
+GIL_TICKS = 12
+"""With `gil` py-spy does not always see who holds the lock."""
+
 CHUNK_BYTES = 4 * 2**20
 MAX_ERROR_SHARE = 0.5
 NOTED_ERROR_SHARE = 0.05
@@ -30,6 +36,7 @@ _FORBIDDEN = re.compile(
     r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root",
     re.IGNORECASE,
 )
+_ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
 _BEHIND = re.compile(r"[\d.]+s behind in sampling")
 
@@ -95,7 +102,8 @@ class PySpyBackend:
             agent.start,
             inspect.getsource(guard_program),
             [*arguments, *self.options.arguments()],
-            self.rate_hz,
+            GIL_TICKS if self.options.gil else TICKS,
+            1 / self.rate_hz,
             timeout_s,
             control.client_id,
             timeout_s=timeout_s,
@@ -155,7 +163,7 @@ def _check(answer: Mapping[str, Any]) -> tuple[str, ...]:
     if answer["status"] != 0 or not answer["size"]:
         raise RecordingError(
             f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} bytes: "
-            f"{_last_line(answer['log'])!r}"
+            f"{_reason(answer['log'])!r}"
         )
     return tuple(_quality(answer["log"]))
 
@@ -192,15 +200,17 @@ def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoRetu
     log = answer["log"]
     if _FORBIDDEN.search(log):
         raise BackendNotPermittedError(
-            f"schedprof: py-spy may not trace the scheduler {address}: {_last_line(log)!r}; "
+            f"schedprof: py-spy may not trace the scheduler {address}: {_reason(log)!r}; "
             f"{PERMISSION_REMEDY}"
         )
     raise RecordingError(
         f"schedprof: py-spy took no sample within {timeout_s:g} s, exit status "
-        f"{answer['status']}: {_last_line(log)!r}"
+        f"{answer['status']}: {_reason(log)!r}"
     )
 
 
-def _last_line(log: str) -> str:
+def _reason(log: str) -> str:
+    """The line of py-spy's log that tells what went wrong, and its cause."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return " / ".join(lines[-2:])
+    errors = [line for line in lines if _ERROR.match(line)]
+    return "; ".join(dict.fromkeys(errors)) or " ".join(lines[-1:])

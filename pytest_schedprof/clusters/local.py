@@ -32,7 +32,12 @@ class LocalCluster:
             Child(name, self._directory / f"{name}.log") for name in ("scheduler", "workers")
         )
         self._children = [worker, scheduler]
-        scheduler_options = {"host": HOST, "port": 0, "dashboard": False}
+        scheduler_options = {
+            "host": HOST,
+            "port": 0,
+            "dashboard": False,
+            "local_directory": str(self._directory),
+        }
         (self.address,) = scheduler.order(
             {"role": "scheduler", "options": scheduler_options}, deadline
         )

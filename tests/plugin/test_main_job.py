@@ -178,7 +178,7 @@ def test_it(schedprof_scheduler):
     assert len(record.window.segments) == 2
     assert backend.artifacts == (
         "scheduler.pyspy.speedscope.json",
-        "scheduler.pyspy.2.speedscope.json",
+        "scheduler.2.pyspy.speedscope.json",
     )
 
 

@@ -1,0 +1,143 @@
+"""py-spy's own matters: modes, permission, installation, file pieces."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import wait_for
+
+from pytest_schedprof.backends import pyspy
+from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    BackendNotPermittedError,
+    RecordingError,
+)
+
+
+def burn(dask_scheduler: Any = None) -> None:
+    import time
+
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+
+
+def forbid_tracing(dask_scheduler: Any = None) -> None:
+    """What a hardened container does: ptrace and process_vm_readv answer EPERM."""
+    import ctypes
+    import platform
+    import struct
+
+    calls = {"x86_64": (101, 310, 0xC000003E), "aarch64": (117, 270, 0xC00000B7)}
+    ptrace, readv, architecture = calls[platform.machine()]
+    load_arch, load_call, allow = (0x20, 0, 0, 4), (0x20, 0, 0, 0), (0x06, 0, 0, 0x7FFF0000)
+    refuse = (0x06, 0, 0, 0x00050000 | 1)
+    program = [
+        load_arch,
+        (0x15, 0, 3, architecture),
+        load_call,
+        (0x15, 2, 0, ptrace),
+        (0x15, 1, 0, readv),
+        allow,
+        refuse,
+    ]
+    code = b"".join(struct.pack("HBBI", *each) for each in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    filter_program = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+    assert libc.prctl(22, 2, filter_program, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
+
+
+def test_not_permitted_says_what_to_do() -> None:
+    cluster = LocalCluster(0, timeout_s=30)
+    try:
+        with Control(cluster.address) as control:
+            control.call(forbid_tracing)
+            with pytest.raises(BackendNotPermittedError) as caught:
+                PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    finally:
+        cluster.close()
+    message = str(caught.value)
+    assert "SYS_PTRACE" in message
+    assert "macOS" in message
+    assert "Operation not permitted" in message  # py-spy's own words for it
+
+
+@pytest.fixture
+def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
+    """A scheduler of an environment that has distributed but no py-spy."""
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
+    file = tmp_path / "scheduler.json"
+    command = [python, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--scheduler-file", str(file)],
+        env={**os.environ, "PATH": "/usr/bin:/bin"},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
+            yield json.loads(file.read_text())["address"]
+        finally:
+            process.terminate()
+
+
+def test_not_installed_says_how_to_install_it_there(scheduler_without_pyspy: str) -> None:
+    remedy = r"env/bin/python -m pip install py-spy"
+    with (
+        Control(scheduler_without_pyspy) as control,
+        pytest.raises(BackendNotInstalledError, match=remedy),
+    ):
+        PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+
+
+@pytest.mark.parametrize("option", ["native", "gil", "nonblocking", "subprocesses", "functions"])
+def test_each_mode_records(control: Control, option: str) -> None:
+    backend = PySpyBackend(rate_hz=200, options={option: "true"})
+    recording = backend.start(control, timeout_s=10)
+    control.call(burn)
+    raw = recording.stop(timeout_s=10)
+    profile = backend.read(raw.content, control.name_places)
+    assert any(name.endswith(":burn") for stack in profile.stacks for name in stack)
+    assert profile.mode == ("" if option == "functions" else option)
+    assert backend.settings[option] is True
+
+
+def test_extra_arguments_reach_pyspy(control: Control) -> None:
+    backend = PySpyBackend(rate_hz=100, options={"extra": ["--no-such-option"]})
+    with pytest.raises(RecordingError, match="no-such-option"):
+        backend.start(control, timeout_s=5)
+
+
+def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspy, "CHUNK_BYTES", 1000)
+    recording = PySpyBackend(rate_hz=200, options={}).start(control, timeout_s=10)
+    control.call(burn)
+    content = recording.stop(timeout_s=10).content
+    assert len(content) > 3000
+    assert json.loads(content)["profiles"]
+
+
+def test_qualified_names_are_found_on_every_python(control: Control) -> None:
+    """py-spy gives bare names before Python 3.11."""
+    backend = PySpyBackend(rate_hz=200, options={})
+    recording = backend.start(control, timeout_s=10)
+    control.call(burn)
+    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+    names = {name for stack in profile.stacks for name in stack}
+    assert "asyncio.base_events:BaseEventLoop._run_once" in names
+    assert "distributed.core:Server._handle_comm" in names

@@ -1,0 +1,181 @@
+"""Every mistake gives one clear message that names the value and the remedy."""
+
+from __future__ import annotations
+
+import pytest
+from support import Project
+
+MARKED = """
+@pytest.mark.schedprof({arguments})
+def test_it(schedprof_scheduler):
+    pass
+
+def test_other():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--schedprof=pyspi", "schedprof: backend 'pyspi' is unknown; known: pyspy"),
+        ("--schedprof=,", "schedprof: backend must be names of backends, or 'off', got ','*"),
+        ("--schedprof=off,pyspy", "*'off,pyspy' is contradictory: 'off' stands alone"),
+        (
+            "--schedprof-rate=-5",
+            "schedprof: rate must be a positive number of samples per second, got '-5' "
+            "(from --schedprof-rate)",
+        ),
+        ("--schedprof-rate=fast", "*must be a positive number of samples*, got 'fast' *"),
+        ("--schedprof-rate=inf", "*must be a positive number of samples*, got 'inf' *"),
+        ("--schedprof-workers=1.5", "*workers must be a positive whole number, got '1.5' *"),
+        ("--schedprof-rounds=0", "*rounds must be a positive whole number, got '0' *"),
+        ("--schedprof-timeout=nan", "*timeout must be a positive number of seconds, got 'nan'*"),
+        ("--schedprof-cluster=lokal", "*cluster must be 'local', or an address*, got 'lokal' *"),
+        ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),
+        ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
+    ],
+)
+def test_wrong_command_line_is_a_usage_error(project: Project, argument: str, message: str) -> None:
+    project.write("def test_it():\n    pass\n")
+    result = project.run(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    pattern = message.replace("[", "[[]")
+    result.stderr.fnmatch_lines([f"ERROR: {pattern}"])
+
+
+def test_wrong_command_line_under_xdist_is_a_usage_error(project: Project) -> None:
+    project.write("def test_it():\n    pass\n")
+    result = project.run("--schedprof=pyspi", "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("schedprof_rate = -1", "*rate must be a positive *, got '-1' (from schedprof_rate)"),
+        ("schedprof_strict = maybe", "*strict must be true or false, got 'maybe' *"),
+        ("schedprof_limits = share(", "*limit 'share(': column 7: expected module:qualname *"),
+    ],
+)
+def test_wrong_ini_is_a_usage_error(project: Project, line: str, message: str) -> None:
+    ini = project.path / "tox.ini"
+    ini.write_text(f"{ini.read_text()}\n{line}\n")
+    project.write("def test_it():\n    pass\n")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown; known: pyspy"),
+        ("backend=7", "schedprof: backend must be names of backends*, got 7 (from a marker)"),
+        ("rates=7", "schedprof: marker keyword 'rates' is unknown; known: backend, *"),
+        ("dir='x'", "schedprof: marker keyword 'dir' is unknown; known: *"),
+        ("rate='fast'", "schedprof: rate must be a positive number *, got 'fast' (from a marker)"),
+        ("rate=True", "schedprof: rate must be a positive number *, got True (from a marker)"),
+        ("workers=0", "schedprof: workers must be a positive whole number, got 0 *"),
+        ("strict='perhaps'", "schedprof: strict must be true or false, got 'perhaps' *"),
+        ("'share(a:b) <= 3'", "*limit 'share(a:b) <= 3': column 16: expected a bound in percent*"),
+        ("3", "schedprof: limit must be a limit, as in 'share(@comm) <= 30%', got 3 *"),
+        (
+            "options={'nativ': True}",
+            "*backend 'pyspy' has no option 'nativ'; known: extra, functions, gil, *",
+        ),
+        ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
+        ("options=7", "*options must be a dictionary of the backend's options, got 7*"),
+    ],
+)
+def test_wrong_marker_is_one_error_of_its_own_test(
+    project: Project, arguments: str, message: str
+) -> None:
+    result = project.run_test(MARKED.format(arguments=arguments))
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines([message])
+
+
+def test_wrong_marker_under_xdist(project: Project) -> None:
+    result = project.run_test(MARKED.format(arguments="rates=7"), "-n2")
+    result.assert_outcomes(errors=1, passed=1)
+
+
+def test_marked_test_without_a_scheduler(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof
+def test_it():
+    pass
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["schedprof: 'test_it.py::test_it' is marked but has no scheduler to profile; give it *"]
+    )
+
+
+def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof("share(distributed.scheduler:Scheduler.nothing) <= 3%")
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.5)
+
+@pytest.mark.schedprof("share(distributed.scheduler:Scheduler.rebalance) <= 50%")
+def test_never_called(schedprof_scheduler):
+    burn(schedprof_scheduler, 2)
+"""
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["schedprof: *'distributed.scheduler:Scheduler.nothing' names nothing in the scheduler's*"]
+    )
+    records = project.results()
+    assert records["test_it"].backends[0].functions
+    (unseen,) = records["test_never_called"].limits[0].findings
+    assert (unseen.subject, unseen.estimate.value) == (
+        "distributed.scheduler:Scheduler.rebalance",
+        0,
+    )
+
+
+def test_no_scheduler_at_the_address(project: Project) -> None:
+    result = project.run_test(
+        "def test_it(schedprof_scheduler):\n    pass\n",
+        "--schedprof-cluster=tcp://127.0.0.1:1",
+        "--schedprof-timeout=1",
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["schedprof: no scheduler answers at 'tcp://127.0.0.1:1' within*"])
+
+
+def test_fixture_that_returns_no_cluster(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.fixture
+def schedprof_cluster():
+    return 7
+
+def test_it(schedprof_scheduler):
+    pass
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["schedprof: the fixture schedprof_cluster returned 7; return a*"])
+
+
+def test_marker_that_somebody_elses_cluster_would_ignore(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.fixture
+def schedprof_cluster():
+    return "tcp://127.0.0.1:1"
+
+@pytest.mark.schedprof(workers=2)
+def test_it(schedprof_scheduler):
+    pass
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["schedprof: marker keyword 'workers' has no effect here: *"])
