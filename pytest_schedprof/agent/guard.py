@@ -1,9 +1,9 @@
 """The watchdog of a py-spy at work: a process beside the scheduler, started by it.
 
 A profiler that hangs while it holds the scheduler stopped stops the agent too, so whoever
-ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID FILE`; ends when
-its standard input closes: on the agent's word, or because the scheduler died, and then it
-leaves nothing of the recording. Imports little, for it starts while py-spy does.
+ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID FILE`. It ends on
+the agent's word on its standard input, or when that closes because the scheduler died; then
+it leaves nothing of the recording. Imports little, for it starts while py-spy does.
 """
 
 import os
@@ -57,8 +57,8 @@ def guard(scheduler: int, profiler: int, path: str) -> int:
             kill(profiler)
             os.kill(scheduler, signal.SIGCONT)
             return FORCED
-    if os.getppid() != scheduler:
-        kill(profiler)  # nobody is left to end it
+    if not os.read(0, 1):  # no word, just the end: nobody is left to stop the profiler
+        kill(profiler)
         remove(path)
     return 0
 

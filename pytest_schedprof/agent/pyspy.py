@@ -138,7 +138,11 @@ class PySpyRecording:
             self.watch.cancel()
         assert self.guard.stdin is not None
         assert self.profiler.stdout is not None
-        self.guard.stdin.close()
+        try:
+            self.guard.stdin.write(b"q")
+            self.guard.stdin.close()
+        except BrokenPipeError:
+            pass  # it had to act already
         if self.guard.wait() == FORCED:
             self.forced = "the scheduler lay stopped for seconds; py-spy was killed to free it"
         self.listen()
