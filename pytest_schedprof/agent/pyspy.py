@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,9 @@ from typing import Any
 
 RECORDINGS = "_schedprof_recordings"
 """Attribute of the scheduler that holds the recordings under way, by token."""
+
+COUNTS_HOLDS = hasattr(resource, "RUSAGE_THREAD")
+"""Whether a thread can tell how often it was stopped: on Linux."""
 
 PR_SET_PTRACER = 0x59616D61
 CLIENT_CHECK_S = 2.0
@@ -37,20 +41,23 @@ def allow_tracing(by_descendants: bool) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, pid, 0, 0, 0)
 
 
-def beacon(seconds: float) -> None:
-    """Keep the scheduler's thread busy so that a sample has something known to see."""
+def switches() -> int:
+    """How often this thread gave up its CPU without being preempted."""
+    who = resource.RUSAGE_THREAD if COUNTS_HOLDS else resource.RUSAGE_SELF
+    return resource.getrusage(who).ru_nvcsw
+
+
+def beacon(seconds: float) -> int:
+    """Keep the scheduler's thread busy so that a sample has something known to see.
+
+    Returns how often the thread was stopped meanwhile: it never waits by itself, so that is
+    how often a profiler held it (or another thread took the interpreter's lock).
+    """
     end = time.perf_counter() + seconds
+    before = switches()
     while time.perf_counter() < end:
         pass
-
-
-def samples_taken(pid: int) -> int | None:
-    """How often py-spy's main thread woke, which is once for each sample; None if unknown."""
-    try:
-        with open(f"/proc/{pid}/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("voluntary"))
-    except (OSError, StopIteration):
-        return None
+    return switches() - before
 
 
 class PySpyRecording:
@@ -84,21 +91,22 @@ class PySpyRecording:
         assert self.profiler.stdout is not None
         os.set_blocking(self.profiler.stdout.fileno(), False)
 
-    async def prove(self, ticks: int, interval: float, deadline: float) -> bool:
-        """Keep this thread busy until py-spy has sampled it; False if it does not come to it."""
+    async def prove(self, ticks: int, interval: float, *, holds: bool, deadline: float) -> bool:
+        """Keep this thread busy until py-spy has sampled it; False if it does not come to it.
+
+        A py-spy that holds the process for each sample is seen at work by the thread itself;
+        for another, so many intervals must pass.
+        """
         while READY not in self.log:
             self.listen()
             if self.profiler.poll() is not None or time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.002)
-        first, since = samples_taken(self.profiler.pid), time.monotonic()
+        held, since = 0, time.monotonic()
         while self.profiler.poll() is None and time.monotonic() < deadline:
-            beacon(0.002)
-            now = samples_taken(self.profiler.pid)
-            if now is None or first is None:
-                if time.monotonic() > since + (ticks + 3) * interval:
-                    return True
-            elif now >= first + ticks:
+            held += beacon(0.002)
+            passed = (time.monotonic() - since) / interval
+            if (held if holds and COUNTS_HOLDS else passed) >= ticks:
                 return True
             await asyncio.sleep(0)
         return False
@@ -161,6 +169,7 @@ async def start(
     arguments: list[str],
     ticks: int,
     interval: float,
+    holds: bool,
     timeout: float,
     client: str,
     dask_scheduler: Any = None,
@@ -180,7 +189,8 @@ async def start(
     token = os.path.basename(recording.directory)
     recordings[token] = recording
     recording.launch(pyspy, guard, arguments)
-    if await recording.prove(ticks, interval, time.monotonic() + timeout):
+    deadline = time.monotonic() + timeout
+    if await recording.prove(ticks, interval, holds=holds, deadline=deadline):
         recording.watch = asyncio.ensure_future(_end_without_client(dask_scheduler, token))
         return {"token": token}
     answer = await recording.stop(1.0)
