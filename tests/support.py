@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_schedprof.clusters.child import PROGRAM
 from pytest_schedprof.model.result import Result, Run
 from pytest_schedprof.storage.records import read_record
 
@@ -38,9 +38,6 @@ def burn(scheduler, seconds=1.0):
     scheduler.client.run_on_scheduler(burn_scheduler_cpu, seconds=seconds)
 """
 
-FROZEN = "FROZEN_S"
-"""Stands in the command line of the watchdog, whose program is its argument."""
-
 BURNED = "*:burn.<locals>.burn_scheduler_cpu"
 """Names what `burn` makes the scheduler do."""
 
@@ -59,11 +56,26 @@ class Project:
 
     def run(self, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
         """pytest in a process of its own, which must leave no process behind."""
-        before = own_processes()
         result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
         assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
-        wait_for(lambda: own_processes() <= before, "processes of the run to end")
+        wait_for(lambda: not self.processes(), "processes of the run to end")
         return result
+
+    def run_here(self, *arguments: str) -> pytest.RunResult:
+        """pytest in this process: faster, for what starts no cluster."""
+        result = self.pytester.runpytest_inprocess(*arguments)
+        assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+        return result
+
+    def processes(self) -> list[psutil.Process]:
+        """Clusters, profilers and watchdogs of this project's runs: they share its directory."""
+        return [process for process in psutil.process_iter() if self._is_mine(process)]
+
+    def _is_mine(self, process: psutil.Process) -> bool:
+        try:
+            return process.cwd() == str(self.path) and process.pid != os.getpid()
+        except (psutil.Error, OSError):
+            return False  # it is a zombie, or somebody else's
 
     def run_test(self, body: str, *arguments: str) -> pytest.RunResult:
         """Write a test file and run it."""
@@ -90,17 +102,6 @@ class Project:
         """The one result that there is."""
         (result,) = self.results().values()
         return result
-
-
-def own_processes() -> set[int]:
-    """Processes that this package starts: clusters, py-spy and its watchdog."""
-    found = set()
-    for process in psutil.process_iter(["cmdline", "status"]):
-        line = " ".join(process.info["cmdline"] or ())
-        ours = any(program in line for program in (PROGRAM, "py-spy record", FROZEN))
-        if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.add(process.pid)
-    return found
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15) -> None:

@@ -39,10 +39,14 @@ def estimate(
     if not samples:
         return Estimate(value=0.0, low=0.0, high=1.0, samples=0, dispersion=1.0)
     share = sum(counts) / samples
-    ratio = max(_dispersion(counts, totals, share, rounds=rounds), 1.0)
+    residuals = [count - share * unit for count, unit in zip(counts, totals, strict=True) if unit]
+    units = effective_units([unit for unit in totals if unit])
+    variance = _round_variance(residuals, units) if rounds else _block_variance(residuals)
+    binomial = samples * share * (1 - share)
+    ratio = sqrt(max(variance / binomial, 1.0)) if binomial else 1.0
     if not rounds:
         ratio = sqrt(ratio**2 + drift**2 * samples)
-    quantile = student_quantile(CONFIDENCE, degrees_of_freedom(len(totals), rounds=rounds))
+    quantile = student_quantile(CONFIDENCE, degrees_of_freedom(units, rounds=rounds))
     low, high = _wilson(share, samples / ratio**2, quantile)
     return Estimate(
         value=round(share, 6),
@@ -53,36 +57,35 @@ def estimate(
     )
 
 
-def degrees_of_freedom(units: int, *, rounds: bool) -> int:
+def effective_units(totals: Sequence[int]) -> float:
+    """How many units of equal size these are worth: a large one among small ones counts most."""
+    return sum(totals) ** 2 / sum(total * total for total in totals)
+
+
+def degrees_of_freedom(units: float, *, rounds: bool) -> int:
     """Differences of neighbours overlap, so they are worth two thirds of as many deviations."""
-    return max(1, units - 1 if rounds else round((units - 1) * 2 / 3))
+    return max(1, round(units) - 1 if rounds else round((units - 1) * 2 / 3))
 
 
-def _dispersion(
-    counts: Sequence[int], totals: Sequence[int], share: float, *, rounds: bool
-) -> float:
-    """Ratio of the measured standard deviation to that of independent samples."""
-    binomial = sum(totals) * share * (1 - share)
-    if len(totals) < 2 or binomial <= 0:
-        return 1.0
-    residuals = [count - share * total for count, total in zip(counts, totals, strict=True)]
-    variance = _plain_variance(residuals) if rounds else _successive_variance(residuals)
-    return sqrt(len(residuals) * variance / binomial)
+def _round_variance(residuals: Sequence[float], units: float) -> float:
+    """Variance of the residuals' sum, from their squares: what rounds scatter.
+
+    Residuals of a ratio sum to zero, which takes 1 of `units` parts off their squares.
+    """
+    return sum(value * value for value in residuals) / (1 - 1 / units) if units > 1 else 0.0
 
 
-def _plain_variance(residuals: Sequence[float]) -> float:
-    """Residuals of a ratio sum to zero, so their mean need not be taken off."""
-    return sum(value * value for value in residuals) / (len(residuals) - 1)
-
-
-def _successive_variance(residuals: Sequence[float]) -> float:
-    """Half the mean square difference of neighbours.
+def _block_variance(residuals: Sequence[float]) -> float:
+    """The same for blocks of one window, from half the mean square difference of neighbours.
 
     A test has phases (submit, compute, release). Their different shares are not noise; the
     differences of neighbours see a phase change once, deviations from the mean see it in
     every block.
     """
-    return sum((b - a) ** 2 for a, b in pairwise(residuals)) / (2 * (len(residuals) - 1))
+    if len(residuals) < 2:
+        return 0.0
+    squares = sum((b - a) ** 2 for a, b in pairwise(residuals))
+    return len(residuals) * squares / (2 * (len(residuals) - 1))
 
 
 def _wilson(share: float, samples: float, quantile: float) -> tuple[float, float]:

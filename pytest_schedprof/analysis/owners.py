@@ -19,6 +19,7 @@ SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "distributed.worker:Worker.*",
             "distributed.worker:apply_function*",
+            "distributed.worker:_run_*",
             "distributed.worker_state_machine:*",
             "distributed.worker_memory:*",
             "distributed.nanny:*",
@@ -36,6 +37,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "threading:*.wait",
             "threading:*._wait_for_tstate_lock",
             "threading:Thread.join",
+            "multiprocessing.popen_*:Popen.poll",
             "queue:*.get",
             "concurrent.futures.thread:_worker",
             "distributed.profile:*",

@@ -71,11 +71,10 @@ class Shares:
 
 def shares_of(rounds: Sequence[Sequence[Profile]], *, drift: float) -> Shares:
     """Shares over the profiles of each round; enough rounds become the units, else blocks."""
-    if len(rounds) >= MIN_ROUNDS:
-        units = [
-            total(block for profile in each for block in tally_blocks(profile, 1))
-            for each in rounds
-        ]
+    units = [
+        total(block for profile in each for block in tally_blocks(profile, 1)) for each in rounds
+    ]
+    if sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS:
         return Shares(tuple(units), True, drift, total(units))
     profiles = [profile for each in rounds for profile in each]
     units = [block for profile in profiles for block in tally_blocks(profile)]

@@ -21,7 +21,7 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
     Raises:
         SettingsError: names the unknown option and the known ones, or the malformed value.
     """
-    known = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+    known = {field.name: _type_name(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     for name in given:
         if name not in known:
             raise SettingsError(
@@ -31,6 +31,11 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
     return kind(
         **{name: _convert(backend, name, known[name], value) for name, value in given.items()}
     )
+
+
+def _type_name(annotation: Any) -> str:
+    """As it was written, whether or not annotations are kept as text."""
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def _convert(backend: str, name: str, type_name: str, value: object) -> Any:
@@ -61,6 +66,15 @@ def _to_words(value: object) -> tuple[str, ...]:
 
 _CONVERTERS: dict[str, Callable[[object], object]] = {
     "bool": _to_bool,
+    "int": lambda value: int(str(value)),
+    "float": lambda value: float(str(value)),
+    "str": str,
     "tuple[str, ...]": _to_words,
 }
-_WORDS = {"bool": "true or false", "tuple[str, ...]": "a list of words"}
+_WORDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "tuple[str, ...]": "a list of words",
+}

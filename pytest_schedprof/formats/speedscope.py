@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from pytest_schedprof.errors import FormatError
+from pytest_schedprof.formats.json import UNREADABLE
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ def read_speedscope(content: bytes) -> SpeedscopeFile:
     """
     try:
         file = msgspec.json.decode(content, type=_File)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise FormatError(
             f"schedprof: not a speedscope file: {error} ({len(content)} bytes); "
             "the profiler may have been cut off while writing"
@@ -104,7 +105,7 @@ class _Reader:
     def _decode(self, raw: bytes) -> tuple[int, ...]:
         try:
             stack = msgspec.json.decode(raw, type=tuple[int, ...])
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise FormatError(f"schedprof: speedscope sample {raw[:80]!r}: {error}") from error
         if any(not 0 <= frame < len(self._file.shared.frames) for frame in stack):
             raise FormatError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -47,7 +48,8 @@ class Limit:
 
 def format_percent(share: float) -> str:
     """A share as a user writes it, exact: 0.3 is `30%`."""
-    return f"{share * 100:.10g}%"
+    text = format(Decimal(repr(share)) * 100, "f")
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
 def merge_limits(layers: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
@@ -120,7 +122,7 @@ class _Parser:
         if float(number) > 100:
             self._at = start
             raise self._error("a bound of at most 100%: a share cannot exceed it")
-        return float(number) / 100
+        return float(Decimal(number) / 100)
 
     def _expect(self, token: str, wanted: str) -> None:
         self._skip_space()

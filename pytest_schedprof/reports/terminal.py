@@ -65,11 +65,13 @@ def _table(backend: BackendResult, most: int) -> Iterator[Line]:
     if not hot:
         return
     width = max(len("owner"), *(len(each.owner) for each in hot))
-    yield Line(f"    share  (95% bounds)      self  {'owner':<{width}}  function", {"light": True})
+    yield Line(
+        f"    share  (95% bounds)        self  {'owner':<{width}}  function", {"light": True}
+    )
     for each in hot:
         bounds = f"({each.share.low:.1%} - {each.share.high:.1%})"
         yield Line(
-            f"  {each.share.value:>7.1%}  {bounds:<16}{each.self_share.value:>6.1%}  "
+            f"  {each.share.value:>7.1%}  {bounds:<17} {each.self_share.value:>6.1%}  "
             f"{each.owner:<{width}}  {each.function}"
         )
     owners = backend.owners[:OWNERS_SHOWN]

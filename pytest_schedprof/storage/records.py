@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.formats.json import UNREADABLE
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result, Run, StoredResult, TestEntry
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 
@@ -43,7 +44,21 @@ class _Version(msgspec.Struct):
 
 def encode(record: Result | Run) -> bytes:
     """The record as JSON for people and programs."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    try:
+        content = msgspec.json.encode(record)
+    except UnicodeEncodeError:  # a file whose name is no UTF-8 gives such an ID
+        content = msgspec.json.encode(_escaped(msgspec.to_builtins(record)))
+    return msgspec.json.format(content, indent=2) + b"\n"
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(item) for item in value]
+    return value
 
 
 def read_record(path: Path, kind: type[T]) -> T:
@@ -57,12 +72,12 @@ def read_record(path: Path, kind: type[T]) -> T:
         version = msgspec.json.decode(content, type=_Version).schema_version
     except OSError as error:
         raise ArtifactError(f"schedprof: cannot read {str(path)!r}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ArtifactError(f"schedprof: {str(path)!r} is corrupt: {error}") from error
     _check_version(path, version)
     try:
         return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ArtifactError(f"schedprof: {str(path)!r} is corrupt: {error}") from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError
@@ -30,11 +31,11 @@ class RunDirectory:
         Raises:
             ArtifactError: if it cannot be written to.
         """
+        is_new = not self.root.exists()  # a directory that was there is the user's own
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            ignore = self.root / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("# made by pytest-schedprof\n*\n")
+            if is_new:
+                (self.root / ".gitignore").write_text("# made by pytest-schedprof\n*\n")
         except OSError as error:
             raise _failure(self.path, error) from error
 
@@ -66,7 +67,8 @@ def write(path: Path, content: bytes) -> None:
         part.write_bytes(content)
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # it may never have come to be
+            part.unlink()
         raise _failure(path, error) from error
 
 

@@ -5,15 +5,6 @@ from __future__ import annotations
 import pytest
 from support import Project
 
-MARKED = """
-@pytest.mark.schedprof({arguments})
-def test_it(schedprof_scheduler):
-    pass
-
-def test_other():
-    pass
-"""
-
 
 @pytest.mark.parametrize(
     ("argument", "message"),
@@ -38,7 +29,7 @@ def test_other():
 )
 def test_wrong_command_line_is_a_usage_error(project: Project, argument: str, message: str) -> None:
     project.write("def test_it():\n    pass\n")
-    result = project.run(argument)
+    result = project.run_here(argument)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     pattern = message.replace("[", "[[]")
     result.stderr.fnmatch_lines([f"ERROR: {pattern}"])
@@ -62,43 +53,44 @@ def test_wrong_ini_is_a_usage_error(project: Project, line: str, message: str) -
     ini = project.path / "tox.ini"
     ini.write_text(f"{ini.read_text()}\n{line}\n")
     project.write("def test_it():\n    pass\n")
-    result = project.run()
+    result = project.run_here()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown; known: pyspy"),
-        ("backend=7", "schedprof: backend must be names of backends*, got 7 (from a marker)"),
-        ("rates=7", "schedprof: marker keyword 'rates' is unknown; known: backend, *"),
-        ("dir='x'", "schedprof: marker keyword 'dir' is unknown; known: *"),
-        ("rate='fast'", "schedprof: rate must be a positive number *, got 'fast' (from a marker)"),
-        ("rate=True", "schedprof: rate must be a positive number *, got True (from a marker)"),
-        ("workers=0", "schedprof: workers must be a positive whole number, got 0 *"),
-        ("strict='perhaps'", "schedprof: strict must be true or false, got 'perhaps' *"),
-        ("'share(a:b) <= 3'", "*limit 'share(a:b) <= 3': column 16: expected a bound in percent*"),
-        ("3", "schedprof: limit must be a limit, as in 'share(@comm) <= 30%', got 3 *"),
-        (
-            "options={'nativ': True}",
-            "*backend 'pyspy' has no option 'nativ'; known: extra, functions, gil, *",
-        ),
-        ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
-        ("options=7", "*options must be a dictionary of the backend's options, got 7*"),
-    ],
-)
+WRONG_MARKERS = [
+    ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown; known: pyspy"),
+    ("backend=7", "schedprof: backend must be names of backends*, got 7 (from a marker)"),
+    ("rates=7", "schedprof: marker keyword 'rates' is unknown; known: backend, *"),
+    ("dir='x'", "schedprof: marker keyword 'dir' is unknown; known: *"),
+    ("rate='fast'", "schedprof: rate must be a positive number *, got 'fast' (from a marker)"),
+    ("rate=True", "schedprof: rate must be a positive number *, got True (from a marker)"),
+    ("workers=0", "schedprof: workers must be a positive whole number, got 0 *"),
+    ("strict='perhaps'", "schedprof: strict must be true or false, got 'perhaps' *"),
+    ("'share(a:b) <= 3'", "*limit 'share(a:b) <= 3': column 16: expected a bound in percent*"),
+    ("3", "schedprof: limit must be a limit, as in 'share(@comm) <= 30%', got 3 *"),
+    (
+        "options={'nativ': True}",
+        "*backend 'pyspy' has no option 'nativ'; known: extra, functions, gil, *",
+    ),
+    ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
+    ("options=7", "*options must be a dictionary of the backend's options, got 7*"),
+]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
 def test_wrong_marker_is_one_error_of_its_own_test(
-    project: Project, arguments: str, message: str
+    project: Project, workers: tuple[str, ...]
 ) -> None:
-    result = project.run_test(MARKED.format(arguments=arguments))
-    result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines([message])
-
-
-def test_wrong_marker_under_xdist(project: Project) -> None:
-    result = project.run_test(MARKED.format(arguments="rates=7"), "-n2")
-    result.assert_outcomes(errors=1, passed=1)
+    tests = [
+        f"@pytest.mark.schedprof({arguments})\ndef test_{number}(schedprof_scheduler):\n    pass\n"
+        for number, (arguments, _) in enumerate(WRONG_MARKERS)
+    ]
+    result = project.run_test("\n".join([*tests, "def test_other():\n    pass\n"]), *workers)
+    result.assert_outcomes(errors=len(WRONG_MARKERS), passed=1)
+    for _, message in WRONG_MARKERS:
+        result.stdout.fnmatch_lines_random([message])
+    assert "During handling" not in result.stdout.str()
 
 
 def test_marked_test_without_a_scheduler(project: Project) -> None:

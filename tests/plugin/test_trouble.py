@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support import BURNED, Project, own_processes, wait_for
+from support import BURNED, Project, wait_for
 
 
 def test_scheduler_killed_in_a_test_that_passes(project: Project) -> None:
@@ -204,7 +204,6 @@ def test_it(schedprof_scheduler):
     time.sleep(60)
 """
     )
-    before = own_processes()
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"],
         stdout=subprocess.PIPE,
@@ -217,7 +216,7 @@ def test_it(schedprof_scheduler):
         process.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in process.stdout.read()
     assert process.returncode == pytest.ExitCode.INTERRUPTED
-    wait_for(lambda: own_processes() <= before, "processes to end")
+    wait_for(lambda: not project.processes(), "processes to end")
     assert list(project.run_directory.rglob("scheduler.pyspy.speedscope.json"))
 
 
@@ -230,7 +229,6 @@ def test_it(schedprof_scheduler):
     time.sleep(60)
 """
     )
-    before = own_processes()
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"],
         stdout=subprocess.PIPE,
@@ -240,9 +238,9 @@ def test_it(schedprof_scheduler):
     with process:
         assert process.stdout is not None
         assert any("READY" in line for line in process.stdout)
-        assert own_processes() - before
+        assert project.processes()
         process.kill()
-    wait_for(lambda: own_processes() <= before, "processes to end")
+    wait_for(lambda: not project.processes(), "processes to end")
 
 
 HOSTILE_IDS = ["a/b", "a|b", "..", "Case", "case", "é" * 300, "a b\\tc", "<script>", "nul"]

@@ -1,0 +1,133 @@
+"""Marker > command line > ini > default, for every option, without running a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_schedprof.settings import OPTIONS, Option, Settings, overlay, read_session
+
+
+@dataclass(frozen=True)
+class Case:
+    """One option's values in each of its forms, and what they mean."""
+
+    name: str
+    ini: str
+    cli: list[str]
+    marker: Any
+    meanings: tuple[Any, Any, Any]
+
+
+CASES = [
+    Case("backend", "a, b", ["--schedprof=c"], "d", (("a", "b"), ("c",), ("d",))),
+    Case("strict", "true", ["--no-schedprof-strict"], True, (True, False, True)),
+    Case("rate", "50", ["--schedprof-rate=60"], 70, (50.0, 60.0, 70.0)),
+    Case("workers", "2", ["--schedprof-workers=3"], 5, (2, 3, 5)),
+    Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
+    Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
+    Case(
+        "cluster",
+        "tcp://a:1",
+        ["--schedprof-cluster=tcp://b:2"],
+        "local",
+        ("tcp://a:1", "tcp://b:2", "local"),
+    ),
+]
+
+
+def settings(pytester: pytest.Pytester, ini: str | None, *arguments: str) -> Settings:
+    pytester.makeini(f"[pytest]\n{ini or ''}\n")
+    return read_session(pytester.parseconfig(*arguments))
+
+
+def marked(session: Settings, *limits: str, **keywords: Any) -> Settings:
+    return overlay(session, [pytest.mark.schedprof(*limits, **keywords).mark])
+
+
+def option(name: str) -> Option:
+    return next(each for each in OPTIONS if each.name == name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
+    ini = f"{option(case.name).ini_name} = {case.ini}"
+    by_ini, by_cli, by_marker = case.meanings
+
+    def value(of: Settings) -> Any:
+        return getattr(of, case.name)
+
+    assert value(settings(pytester, None)) == option(case.name).default
+    assert value(settings(pytester, ini)) == by_ini
+    assert value(settings(pytester, None, *case.cli)) == by_cli
+    assert value(settings(pytester, ini, *case.cli)) == by_cli
+    keywords = {case.name: case.marker}
+    assert value(marked(settings(pytester, ini), **keywords)) == by_marker
+    with_all = marked(settings(pytester, ini, *case.cli), **keywords)
+    assert value(with_all) == (by_cli if case.name == "backend" else by_marker)
+
+
+def test_every_option_has_a_case() -> None:
+    apart = {"dir", "limit", "option"}
+    assert {case.name for case in CASES} | apart == {each.name for each in OPTIONS}
+
+
+def test_limits_add_up_and_the_closer_replaces_the_same_metric_and_pattern(
+    pytester: pytest.Pytester,
+) -> None:
+    session = settings(
+        pytester,
+        "schedprof_limits =\n    share(@comm) <= 1%\n    share(@gc) <= 2%",
+        "--schedprof-limit=share(@gc) <= 3%",
+        "--schedprof-limit=share(a:b) <= 4%",
+    )
+    merged = marked(session, "share(a:b) <= 5%", "self(a:b) <= 6%")
+    assert [str(limit) for limit in merged.limit] == [
+        "share(@comm) <= 1%",
+        "share(@gc) <= 3%",
+        "share(a:b) <= 5%",
+        "self(a:b) <= 6%",
+    ]
+
+
+def test_directory_is_relative_to_where_it_was_written(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = pytester.mkdir("below")
+    pytester.makeini("[pytest]\nschedprof_dir = kept\n")
+    monkeypatch.chdir(below)
+    root = (f"--rootdir={pytester.path}", "-c", "../tox.ini")
+    by_ini = read_session(pytester.parseconfig(*root))
+    by_cli = read_session(pytester.parseconfig(*root, "--schedprof-dir=x"))
+    assert by_ini.dir == pytester.path / "kept"
+    assert by_cli.dir == below / "x"
+
+
+def test_options_of_a_backend_from_every_form(pytester: pytest.Pytester) -> None:
+    session = settings(
+        pytester,
+        "schedprof_options =\n    pyspy.native = true\n    pyspy.gil = true",
+        "--schedprof-option=pyspy.gil=false",
+        "--schedprof-option=other.depth=7",
+    )
+    merged = marked(session, options={"native": False})
+    assert session.options_of("pyspy") == {"native": "true", "gil": "false"}
+    assert merged.options_of("pyspy") == {"native": False, "gil": "false"}
+
+
+def test_closer_markers_win_over_farther_ones(pytester: pytest.Pytester) -> None:
+    session = settings(pytester, None)
+    marks = [pytest.mark.schedprof(rate=1, rounds=2).mark, pytest.mark.schedprof(rate=3).mark]
+    merged = overlay(session, marks)
+    assert (merged.rate, merged.rounds) == (3, 2)
+
+
+def test_help_and_markers_explain_every_option(pytester: pytest.Pytester) -> None:
+    helped = pytester.runpytest_subprocess("--help").stdout.str()
+    markers = pytester.runpytest_subprocess("--markers").stdout.str()
+    for each in OPTIONS:
+        assert each.flag_name in helped
+        assert each.ini_name in helped
+        assert (f"{each.name}=..." in markers) == each.in_marker

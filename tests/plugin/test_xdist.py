@@ -1,0 +1,50 @@
+"""pytest-xdist: every worker has a scheduler of its own, and the results are one run's."""
+
+from __future__ import annotations
+
+from support import BURNED, Project
+
+BODY = f"""
+@pytest.mark.schedprof("share({BURNED}) <= 10%")
+@pytest.mark.parametrize("burned", [0.0, 1.0, 0.0, 1.0])
+def test_it(schedprof_scheduler, burned):
+    burn(schedprof_scheduler, burned)
+    if not burned:
+        wait(schedprof_scheduler.client.map(inc, range(1500), pure=False))
+    with open("pids", "a") as file:
+        file.write(f"{{schedprof_scheduler.pid}}\\n")
+"""
+
+
+def test_same_verdicts_in_one_run_with_a_scheduler_for_each_worker(project: Project) -> None:
+    result = project.run_test(BODY, "-n2", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        ["test_it.py::test_it* *", "limits: 2 passed, 2 broken", "artifacts of 4 profiled tests: *"]
+    )
+    assert len(set((project.path / "pids").read_text().split())) == 2
+    record = project.run_record()
+    assert sorted(entry.verdict.value for entry in record.tests) == ["fail", "fail", "pass", "pass"]
+    assert len(project.results()) == 4
+    junit = (project.path / "junit.xml").read_text()
+    assert 'failures="2"' in junit
+    assert junit.count('name="schedprof_verdict"') == 4
+
+
+def test_same_verdicts_alone(project: Project) -> None:
+    project.run_test(BODY).assert_outcomes(passed=2, failed=2)
+
+
+def test_each_worker_keeps_its_own_copy_of_a_test(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    pass
+""",
+        "--dist=each",
+        "--tx=2*popen",
+    )
+    result.assert_outcomes(passed=2)
+    directories = {entry.directory for entry in project.run_record().tests}
+    assert len(directories) == 2

@@ -1,0 +1,94 @@
+"""Options of a backend: from an ini's text or a marker's values to a frozen dataclass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_schedprof.backends.options import FALSE, TRUE, read_options
+from pytest_schedprof.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of each type one."""
+
+    native: bool = False
+    idle: bool = True
+    extra: tuple[str, ...] = ()
+
+
+def read(**given: object) -> Options:
+    return read_options(Options, "made-up", given)
+
+
+def test_without_any_given_the_defaults_hold() -> None:
+    assert read() == Options()
+
+
+def test_python_values_are_taken_as_they_are() -> None:
+    given = read(native=True, idle=False, extra=("--rate", "9"))
+    assert given == Options(native=True, idle=False, extra=("--rate", "9"))
+
+
+@pytest.mark.parametrize("word", [*sorted(TRUE), "True", "YES", " on "])
+def test_words_for_true(word: str) -> None:
+    assert read(native=word).native is True
+
+
+@pytest.mark.parametrize("word", [*sorted(FALSE), "False", "NO", " off "])
+def test_words_for_false(word: str) -> None:
+    assert read(idle=word).idle is False
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, True), (0, False)])
+def test_one_and_zero_are_true_and_false(number: int, expected: bool) -> None:
+    assert read(native=number).native is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", ()),
+        ("--one", ("--one",)),
+        ("--one  --two", ("--one", "--two")),
+        ("--one 'two words' \"three\"", ("--one", "two words", "three")),
+        (["--one", "two words"], ("--one", "two words")),
+        (("--rate", 9), ("--rate", "9")),
+        ([], ()),
+    ],
+)
+def test_words_come_as_text_or_as_a_list(given: object, expected: tuple[str, ...]) -> None:
+    assert read(extra=given).extra == expected
+
+
+def test_an_unknown_option_is_named_with_those_that_exist() -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(nativ=True)
+    assert str(caught.value) == (
+        "schedprof: backend 'made-up' has no option 'nativ'; known: extra, idle, native"
+    )
+
+
+@pytest.mark.parametrize("value", ["maybe", "", "truee", 2, None, [], 1.5])
+def test_what_is_neither_true_nor_false_is_refused_by_name(value: object) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(native=value)
+    assert str(caught.value) == (
+        f"schedprof: option made-up.native must be true or false, got {value!r}"
+    )
+
+
+@pytest.mark.parametrize("value", ["an 'open quote", "back\\", 3, None, True, {"a": 1}])
+def test_what_is_no_list_of_words_is_refused_by_name(value: object) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(extra=value)
+    assert str(caught.value) == (
+        f"schedprof: option made-up.extra must be a list of words, got {value!r}"
+    )
+
+
+def test_one_wrong_option_among_right_ones_is_found() -> None:
+    with pytest.raises(SettingsError, match=r"made-up\.idle"):
+        read(native=True, idle="perhaps", extra="--one")

@@ -1,0 +1,224 @@
+"""Limits held against shares: three verdicts, each with its evidence."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from pytest_schedprof.analysis.shares import Shares, shares_of
+from pytest_schedprof.errors import LimitError
+from pytest_schedprof.gates.judge import MIN_SAMPLES, describe, judge
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.model.profile import Profile, Stack, Thread
+from pytest_schedprof.model.verdict import LimitResult, Verdict
+
+ROOT = "distributed.core:Server._handle_comm"
+FIRST = "distributed.scheduler:Scheduler.first"
+SECOND = "distributed.scheduler:Scheduler.second"
+THIRD = "distributed.scheduler:Scheduler.third"
+SEND = "distributed.batched:BatchedSend.send"
+IDLE = "selectors:EpollSelector.select"
+
+
+def measured(counts: dict[Stack, int]) -> Shares:
+    """So many samples of each stack, mixed well."""
+    samples = [stack for stack, count in counts.items() for _ in range(count)]
+    Random(5).shuffle(samples)
+    return in_order(samples)
+
+
+def in_order(samples: Sequence[Stack]) -> Shares:
+    """One window with these samples, one after the other."""
+    stacks = tuple(dict.fromkeys(samples))
+    indexes = array("q", map(stacks.index, samples))
+    return shares_of([[Profile("handmade", "", stacks, (Thread("loop", indexes),))]], drift=0.0)
+
+
+def verdict_on(text: str, shares: Shares, *known: str) -> LimitResult:
+    return judge(parse_limit(text), shares, known)
+
+
+HALF = measured({(ROOT, FIRST): 1000, (ROOT, SECOND): 600, (ROOT, FIRST, SEND): 400})
+"""FIRST 70 % (itself 50 %), SECOND 30 %, SEND 20 %, ROOT 100 % (itself 0 %)."""
+
+
+@pytest.mark.parametrize(
+    ("bound", "verdict"),
+    [
+        ("100%", Verdict.PASS),
+        ("75%", Verdict.PASS),
+        ("70%", Verdict.INCONCLUSIVE),
+        ("69%", Verdict.INCONCLUSIVE),
+        ("60%", Verdict.FAIL),
+        ("0%", Verdict.FAIL),
+    ],
+)
+def test_a_limit_passes_and_fails_only_where_the_data_rules_out_the_contrary(
+    bound: str, verdict: Verdict
+) -> None:
+    result = verdict_on(f"share({FIRST}) <= {bound}", HALF, FIRST)
+    assert result.verdict is verdict
+    (finding,) = result.findings
+    assert finding.subject == FIRST
+    assert finding.verdict is verdict
+    assert finding.estimate == HALF.of_function(FIRST)
+    assert finding.estimate.value == pytest.approx(0.7)
+    assert result.limit == f"share({FIRST}) <= {bound}"
+    assert result.note == ""
+
+
+def test_fewer_samples_turn_a_failure_into_a_doubt() -> None:
+    few = measured({(ROOT, FIRST): 42, (ROOT, SECOND): 18})
+    assert few.of_function(FIRST).value == HALF.of_function(FIRST).value
+    assert verdict_on(f"share({FIRST}) <= 62%", HALF).verdict is Verdict.FAIL
+    assert verdict_on(f"share({FIRST}) <= 62%", few).verdict is Verdict.INCONCLUSIVE
+
+
+def test_self_is_the_time_of_the_function_without_what_it_calls() -> None:
+    (finding,) = verdict_on(f"self({FIRST}) <= 60%", HALF).findings
+    assert finding.estimate.value == pytest.approx(0.5)
+    assert finding.verdict is Verdict.PASS
+    assert verdict_on(f"share({FIRST}) <= 60%", HALF).verdict is Verdict.FAIL
+    assert verdict_on(f"self({ROOT}) <= 5%", HALF).verdict is Verdict.PASS
+
+
+def test_with_too_few_busy_samples_there_is_no_verdict_whatever_the_share() -> None:
+    few = measured({(ROOT, FIRST): MIN_SAMPLES - 1, (IDLE,): 5000})
+    for bound in ("0%", "100%"):
+        result = verdict_on(f"share({FIRST}) <= {bound}", few, FIRST)
+        assert result.verdict is Verdict.INCONCLUSIVE
+        assert result.findings == ()
+        assert f"{MIN_SAMPLES - 1} busy samples, at least {MIN_SAMPLES} are" in result.note
+    enough = measured({(ROOT, FIRST): MIN_SAMPLES})
+    assert verdict_on(f"share({FIRST}) <= 100%", enough).verdict is Verdict.PASS
+
+
+def test_a_wildcard_means_each_function_and_not_their_sum() -> None:
+    shares = measured({(FIRST,): 250, (SECOND,): 250, (THIRD,): 250, (SEND,): 250})
+    result = verdict_on("share(distributed.scheduler:Scheduler.*) <= 35%", shares)
+    assert {finding.subject for finding in result.findings} == {FIRST, SECOND, THIRD}
+    assert result.verdict is Verdict.PASS
+
+
+def test_one_function_of_a_wildcard_breaks_the_limit_and_comes_first() -> None:
+    result = verdict_on("share(distributed.scheduler:Scheduler.*) <= 30%", HALF)
+    found = [(finding.subject, finding.verdict) for finding in result.findings]
+    assert found == [(FIRST, Verdict.FAIL), (SECOND, Verdict.INCONCLUSIVE)]
+    assert result.verdict is Verdict.FAIL
+
+
+def test_findings_are_sorted_by_verdict_then_by_share() -> None:
+    result = verdict_on("share(*:*) <= 30%", HALF)
+    assert [finding.subject for finding in result.findings] == [ROOT, FIRST, SECOND, SEND]
+    assert [finding.verdict for finding in result.findings] == [
+        Verdict.FAIL,
+        Verdict.FAIL,
+        Verdict.INCONCLUSIVE,
+        Verdict.PASS,
+    ]
+
+
+def test_a_proven_failure_comes_before_a_greater_share_that_is_in_doubt() -> None:
+    steady, by_fits = (FIRST,), (SECOND,)
+    without = [steady] * 30 + [(SEND,)] * 70
+    shares = in_order((without + [steady] * 30 + [by_fits] * 70) * 10)
+    assert shares.of_function(SECOND).value > shares.of_function(FIRST).value
+    found = verdict_on("share(distributed.scheduler:*) <= 25%", shares).findings
+    assert [finding.subject for finding in found] == [FIRST, SECOND]
+    assert [finding.verdict for finding in found] == [Verdict.FAIL, Verdict.INCONCLUSIVE]
+
+
+def test_a_question_mark_stands_for_one_character() -> None:
+    result = verdict_on("share(distributed.scheduler:Scheduler.secon?) <= 90%", HALF)
+    assert [finding.subject for finding in result.findings] == [SECOND]
+
+
+@pytest.mark.parametrize("pattern", ["distributed.scheduler:no_such", "nowhere.*:*"])
+def test_a_pattern_that_names_nothing_is_an_error_never_a_silent_pass(pattern: str) -> None:
+    with pytest.raises(LimitError) as caught:
+        verdict_on(f"share({pattern}) <= 100%", HALF)
+    assert f"{pattern!r} names nothing in the scheduler's code" in str(caught.value)
+
+
+def test_a_pattern_that_names_nothing_is_an_error_with_too_few_samples_too() -> None:
+    with pytest.raises(LimitError, match="names nothing"):
+        verdict_on("share(a:b) <= 100%", measured({(ROOT,): 3}))
+
+
+def test_only_busy_samples_of_the_scheduler_make_a_function_seen() -> None:
+    shares = measured({(ROOT,): 500, ("distributed.worker:Worker.execute", SEND): 500})
+    with pytest.raises(LimitError, match="names nothing"):
+        verdict_on(f"share({SEND}) <= 30%", shares)
+    (finding,) = verdict_on(f"share({SEND}) <= 30%", shares, SEND).findings
+    assert finding.estimate.value == 0
+
+
+@pytest.mark.parametrize("metric", ["share", "self"])
+def test_a_function_that_exists_but_was_not_seen_has_share_0(metric: str) -> None:
+    result = verdict_on(f"{metric}({THIRD}) <= 5%", HALF, THIRD)
+    (finding,) = result.findings
+    assert (finding.subject, finding.estimate.value) == (THIRD, 0.0)
+    assert finding.estimate.samples == 2000
+    assert result.verdict is Verdict.PASS
+
+
+def test_that_a_function_was_not_seen_does_not_prove_it_never_ran() -> None:
+    assert verdict_on(f"share({THIRD}) <= 0%", HALF, THIRD).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_wildcard_of_unseen_functions_has_share_0() -> None:
+    result = verdict_on("share(distributed.stealing:*) <= 5%", HALF, "distributed.stealing:a")
+    assert result.verdict is Verdict.PASS
+    assert [finding.estimate.value for finding in result.findings] == [0.0]
+
+
+def test_an_owner_is_held_to_the_sum_of_its_samples() -> None:
+    shares = measured({(FIRST,): 250, (SECOND,): 250, (THIRD,): 250, (SEND,): 250})
+    result = verdict_on("share(@transitions) <= 35%", shares)
+    (finding,) = result.findings
+    assert finding.subject == "@transitions"
+    assert finding.estimate.value == pytest.approx(0.75)
+    assert result.verdict is Verdict.FAIL
+    assert verdict_on("share(@comm) <= 35%", shares).verdict is Verdict.PASS
+
+
+def test_an_owner_without_samples_has_share_0() -> None:
+    result = verdict_on("share(@stealing) <= 5%", HALF)
+    assert result.verdict is Verdict.PASS
+    assert result.findings[0].estimate.value == 0
+
+
+def test_the_verdict_of_several_is_the_worst() -> None:
+    every = [Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL]
+    assert Verdict.worst(every) is Verdict.FAIL
+    assert Verdict.worst(every[:2]) is Verdict.INCONCLUSIVE
+    assert Verdict.worst(every[:1]) is Verdict.PASS
+    assert Verdict.worst([]) is Verdict.PASS
+
+
+def test_the_line_of_a_limit_holds_limit_function_value_bounds_and_samples() -> None:
+    result = verdict_on(f"share({FIRST}) <= 60%", HALF)
+    found = HALF.of_function(FIRST)
+    assert describe(result) == (
+        f"share({FIRST}) <= 60%: {FIRST} holds 70.0% "
+        f"(at least {found.low:.1%}, at most {found.high:.1%}) of 2000 busy samples"
+    )
+
+
+def test_the_line_of_a_wildcard_names_the_worst_and_counts_those_that_share_its_fate() -> None:
+    line = describe(verdict_on("share(*:*) <= 10%", HALF))
+    assert line.startswith(f"share(*:*) <= 10%: {ROOT} holds 100.0% ")
+    assert line.endswith(", and 3 more functions")
+    # Of the four that are seen only two break this one.
+    assert describe(verdict_on("share(*:*) <= 50%", HALF)).count(" and 1 more function") == 1
+    assert "more function" not in describe(verdict_on("share(*:*) <= 80%", HALF))
+    assert "more function" not in describe(verdict_on("share(*:*) <= 100%", HALF))
+
+
+def test_the_line_without_a_verdict_says_why() -> None:
+    few = measured({(ROOT, FIRST): 7})
+    line = describe(verdict_on(f"share({FIRST}) <= 30%", few))
+    assert line.startswith(f"share({FIRST}) <= 30%: 7 busy samples, at least {MIN_SAMPLES} are")

@@ -1,0 +1,246 @@
+"""The limit language: what it accepts, how it complains, how limits of several layers add up."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER
+from pytest_schedprof.errors import LimitError, SettingsError
+from pytest_schedprof.gates.limits import (
+    LIMITABLE_OWNERS,
+    Limit,
+    format_percent,
+    merge_limits,
+    parse_limit,
+)
+
+PROPERTY = settings(derandomize=True, deadline=None)
+
+WORDS = st.text("abz_AZ09.*?<>-é", min_size=1, max_size=12)
+FUNCTIONS = st.builds("{}:{}".format, WORDS, WORDS)
+PERCENTS = st.integers(0, 1_000_000).map(lambda number: f"{number / 10_000:.4f}")
+"""Bounds from 0 to 100 with four decimals."""
+
+SPACES = st.sampled_from(["", " ", "  ", "\t", "\n"])
+TOKENS = ["share", "self", "(", ")", "<=", "<", "%", "30", "1.5", "@", "comm", "idle", "a:b"]
+SOUP = st.lists(st.sampled_from([*TOKENS, " ", "*", "?", ":", ".", "-", "é", "\udcff"])).map(
+    "".join
+)
+
+
+def limit(text: str) -> Limit:
+    return parse_limit(text)
+
+
+@st.composite
+def limit_texts(draw: st.DrawFn) -> str:
+    if draw(st.booleans()):
+        parts = ["share", "(", "@" + draw(st.sampled_from(LIMITABLE_OWNERS)), ")"]
+    else:
+        parts = [draw(st.sampled_from(["share", "self"])), "(", draw(FUNCTIONS), ")"]
+    parts += ["<=", draw(PERCENTS), "%"]
+    return "".join(draw(SPACES) + part for part in parts) + draw(SPACES)
+
+
+def test_a_limit_holds_metric_pattern_and_bound_as_a_fraction() -> None:
+    parsed = parse_limit("share(distributed.scheduler:SchedulerState._transition) <= 30%")
+    assert parsed.metric == "share"
+    assert parsed.pattern == "distributed.scheduler:SchedulerState._transition"
+    assert parsed.bound == pytest.approx(0.3)
+    assert parsed.owner is None
+
+
+def test_an_owner_is_named_with_an_at_sign() -> None:
+    parsed = parse_limit("share(@graph-intake) <= 12.5%")
+    assert parsed.owner == "graph-intake"
+    assert parsed.pattern == "@graph-intake"
+    assert parsed.bound == pytest.approx(0.125)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "distributed.scheduler:*",
+        "*:*._transition",
+        "distributed.stealing:WorkStealing.move_task_?",
+        "distributed.core:retry.<locals>.<lambda>",
+        "my-script:main",
+        "módulo:función",
+    ],
+)
+def test_wildcards_locals_dashes_and_letters_of_any_script_are_patterns(pattern: str) -> None:
+    assert parse_limit(f"self({pattern}) <= 5%").pattern == pattern
+
+
+def test_space_between_tokens_means_nothing() -> None:
+    spaced = parse_limit("  share (\t a:b \n) <=  30 %  ")
+    assert spaced == parse_limit("share(a:b)<=30%")
+
+
+@pytest.mark.parametrize(("text", "bound"), [("0%", 0.0), ("100%", 1.0), ("007.50%", 0.075)])
+def test_bounds_from_0_to_100_percent_are_bounds(text: str, bound: float) -> None:
+    assert parse_limit(f"share(a:b) <= {text}").bound == pytest.approx(bound)
+
+
+@pytest.mark.parametrize("owner", LIMITABLE_OWNERS)
+def test_every_part_of_the_scheduler_can_be_limited(owner: str) -> None:
+    assert parse_limit(f"share(@{owner}) <= 30%").owner == owner
+
+
+@pytest.mark.parametrize("owner", sorted(NOT_SCHEDULER))
+def test_what_is_in_no_denominator_cannot_be_limited(owner: str) -> None:
+    with pytest.raises(LimitError, match="an owner"):
+        parse_limit(f"share(@{owner}) <= 30%")
+
+
+@PROPERTY
+@given(limit_texts())
+def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
+    parsed = parse_limit(text)
+    assert parse_limit(str(parsed)) == parsed
+    assert str(parse_limit(str(parsed))) == str(parsed)
+
+
+@pytest.mark.parametrize("bound", ["0.00001%", "0.0000005%", "12.34567890123%", "33.3333333333%"])
+def test_a_rendered_bound_is_exact_however_small_or_long(bound: str) -> None:
+    parsed = parse_limit(f"share(a:b) <= {bound}")
+    assert parse_limit(str(parsed)) == parsed
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.3, "30%"), (0.07, "7%"), (0.125, "12.5%"), (0.0, "0%"), (1.0, "100%"), (0.001, "0.1%")],
+)
+def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None:
+    assert format_percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "wanted", "found"),
+    [
+        ("", 1, "a metric: share, self", "the end"),
+        ("   ", 4, "a metric", "the end"),
+        ("shar(a:b) <= 3%", 1, "(did you mean 'share'?)", "'shar(a:b) <= 3%'"),
+        (" Share(a:b) <= 3%", 2, "a metric", "'Share(a:b) <= 3%'"),
+        ("share a:b <= 3%", 7, "'(' and a function", "'a:b <= 3%'"),
+        ("share", 6, "share(distributed.scheduler:*) <= 30%", "the end"),
+        ("share() <= 3%", 7, "module:qualname", "') <= 3%'"),
+        ("share( _transition) <= 3%", 8, "module:qualname", "'_transition) <= 3%'"),
+        ("share(a b:c) <= 3%", 7, "module:qualname", "'a b:c) <= 3%'"),
+        ("share(a:b()) <= 3%", 7, "module:qualname", "'a:b()) <= 3%'"),
+        ("share(@transition) <= 3%", 7, "(did you mean 'transitions'?)", "'@transition) <= 3%'"),
+        ("share(@) <= 3%", 7, "an owner", "'@) <= 3%'"),
+        ("self(@comm) <= 3%", 6, "write share(@comm)", "'@comm) <= 3%'"),
+        ("share(a:b", 10, "')'", "the end"),
+        ("share(a:b) < 3%", 12, "'<=' (a limit is an upper bound)", "'< 3%'"),
+        ("share(a:b) >= 3%", 12, "'<='", "'>= 3%'"),
+        ("share(a:b)(c) <= 3%", 11, "'<='", "'(c) <= 3%'"),
+        ("share(a:b) <= ", 15, "a bound in percent", "the end"),
+        ("share(a:b) <= 3", 16, "a bound in percent", "the end"),
+        ("share(a:b) <= 3us", 16, "a bound in percent", "'us'"),
+        ("share(a:b) <= -3%", 15, "a bound in percent", "'-3%'"),
+        ("share(a:b) <= .5%", 15, "a bound in percent", "'.5%'"),
+        ("share(a:b) <= 1e1%", 16, "a bound in percent", "'e1%'"),
+        ("share(a:b) <= 100.1%", 15, "at most 100%", "'100.1%'"),
+        ("share(a:b) <= 3% x", 18, "the end of the limit", "'x'"),
+        ("share(a:b) <= 3%%", 17, "the end of the limit", "'%'"),
+    ],
+)
+def test_an_error_names_the_column_what_could_stand_there_and_what_does(
+    text: str, column: int, wanted: str, found: str
+) -> None:
+    with pytest.raises(LimitError) as caught:
+        parse_limit(text)
+    message = str(caught.value)
+    assert message.startswith(f"schedprof: limit {text!r}: column {column}: expected ")
+    assert wanted in message
+    assert message.endswith(f"; found {found}")
+
+
+def test_a_wrong_limit_is_a_wrong_setting() -> None:
+    with pytest.raises(SettingsError):
+        parse_limit("nonsense")
+
+
+def _check_outcome(text: str) -> None:
+    try:
+        parsed = parse_limit(text)
+    except LimitError as error:
+        match = re.search(r": column (\d+): expected ", str(error))
+        assert match
+        assert 1 <= int(match.group(1)) <= len(text) + 1
+    else:
+        assert 0 <= parsed.bound <= 1
+        assert parsed.pattern
+
+
+@PROPERTY
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_any_text_gives_a_limit_or_a_limit_error(text: str) -> None:
+    _check_outcome(text)
+
+
+@settings(PROPERTY, max_examples=500)
+@given(SOUP)
+def test_any_soup_of_tokens_gives_a_limit_or_a_limit_error(text: str) -> None:
+    _check_outcome(text)
+
+
+@PROPERTY
+@given(limit_texts(), st.data())
+def test_a_limit_with_a_typing_mistake_gives_a_limit_or_a_limit_error(
+    text: str, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(text) - 1))
+    _check_outcome(text[:at] + text[at + 1 :])
+    _check_outcome(text[:at])
+    _check_outcome(text[:at] + data.draw(st.characters()) + text[at:])
+
+
+def test_a_number_of_thousands_of_digits_is_refused_like_any_other() -> None:
+    with pytest.raises(LimitError, match="at most 100%"):
+        parse_limit(f"share(a:b) <= {'9' * 10_000}%")
+
+
+def test_limits_of_several_layers_add_up() -> None:
+    first, second = limit("share(a:b) <= 30%"), limit("self(a:b) <= 10%")
+    third = limit("share(@comm) <= 5%")
+    assert merge_limits([[first], [second, third]]) == (first, second, third)
+
+
+def test_a_closer_layer_replaces_the_limit_of_the_same_metric_and_pattern() -> None:
+    far, near = limit("share(a:b) <= 30%"), limit("share( a:b ) <= 60%")
+    kept = limit("share(a:c) <= 1%")
+    assert set(merge_limits([[far, kept], [near]])) == {near, kept}
+
+
+def test_patterns_are_compared_as_written_not_by_what_they_match() -> None:
+    both = [limit("share(a:*) <= 30%"), limit("share(a:b) <= 60%")]
+    assert merge_limits([both[:1], both[1:]]) == tuple(both)
+
+
+def test_no_layers_no_limits() -> None:
+    assert merge_limits([]) == ()
+    assert merge_limits([[], []]) == ()
+
+
+LIMITS = st.builds(
+    Limit,
+    st.sampled_from(["share", "self"]),
+    st.sampled_from(["a:b", "a:*", "c:d"]),
+    st.sampled_from([0.1, 0.2, 0.3]),
+)
+
+
+@PROPERTY
+@given(st.lists(st.lists(LIMITS)))
+def test_merging_keeps_each_key_once_with_the_bound_said_last(layers: list[list[Limit]]) -> None:
+    merged = merge_limits(layers)
+    said = [limit for layer in layers for limit in layer]
+    last = {limit.key: limit for limit in said}
+    assert len(merged) == len(last)
+    assert {limit.key: limit for limit in merged} == last

@@ -1,0 +1,69 @@
+"""Function patterns against a matcher written the slow and obvious way."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_schedprof.analysis.patterns import compile_pattern, has_wildcard
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=300)
+
+TRANSITION = "distributed.scheduler:SchedulerState._transition"
+
+
+def matches(pattern: str, name: str) -> bool:
+    return compile_pattern(pattern).fullmatch(name) is not None
+
+
+def obviously_matches(pattern: str, name: str) -> bool:
+    """By the definition: `*` eats any run, `?` one character, all else itself."""
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return any(obviously_matches(pattern[1:], name[skip:]) for skip in range(len(name) + 1))
+    return bool(name) and pattern[0] in ("?", name[0]) and obviously_matches(pattern[1:], name[1:])
+
+
+@PROPERTY
+@given(st.text("ab.:*?\n[(", max_size=6), st.text("ab.:\n[(", max_size=6))
+def test_a_pattern_matches_what_its_definition_says(pattern: str, name: str) -> None:
+    assert matches(pattern, name) == obviously_matches(pattern, name)
+
+
+@PROPERTY
+@given(st.text(alphabet=st.characters(exclude_characters="*?")))
+def test_a_pattern_without_wildcards_names_itself_alone(name: str) -> None:
+    assert not has_wildcard(name)
+    assert matches(name, name)
+    assert not matches(name, name + "x")
+    assert not matches(name, "x" + name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        (TRANSITION, TRANSITION, True),
+        (TRANSITION, TRANSITION + "s", False),
+        (TRANSITION, TRANSITION.replace(".", "x"), False),
+        (TRANSITION, TRANSITION.lower(), False),
+        ("*:*", TRANSITION, True),
+        ("*_transition", TRANSITION, True),
+        ("distributed.scheduler:*._transition?", TRANSITION + "s", True),
+        ("distributed.scheduler:*._transition?", TRANSITION, False),
+        ("distributed.*:*", "distributed:f", False),
+        ("a:f.<locals>.<lambda>", "a:f.<locals>.<lambda>", True),
+        ("a:b[1]", "a:b1", False),
+        ("a:b+", "a:bb", False),
+    ],
+)
+def test_patterns_of_real_functions(pattern: str, name: str, expected: bool) -> None:
+    assert matches(pattern, name) is expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"), [("a:b", False), ("a:*", True), ("a?:b", True), ("a:b[c]", False)]
+)
+def test_only_stars_and_question_marks_are_wildcards(pattern: str, expected: bool) -> None:
+    assert has_wildcard(pattern) is expected

@@ -1,0 +1,356 @@
+"""result.json and run.json: what is written is read, and what cannot be read is explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.model.result import (
+    SCHEMA_VERSION,
+    BackendResult,
+    ClusterFacts,
+    Environment,
+    FunctionShare,
+    OwnerShare,
+    Result,
+    Run,
+    Segment,
+    StoredResult,
+    TestEntry,
+    Window,
+)
+from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+from pytest_schedprof.storage.records import encode, json_schema, read_record, write_run
+from pytest_schedprof.storage.run_directory import RunDirectory
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
+
+T = TypeVar("T")
+
+
+def tuples(of: st.SearchStrategy[T], most: int = 2) -> st.SearchStrategy[tuple[T, ...]]:
+    return st.lists(of, max_size=most).map(tuple)
+
+
+TEXT = st.text(max_size=12)
+TEXTS = tuples(TEXT)
+COUNTS = st.integers(0, 2**53)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+VERDICTS = st.sampled_from(Verdict)
+ESTIMATES = st.builds(Estimate, NUMBERS, NUMBERS, NUMBERS, COUNTS, NUMBERS)
+LIMITS = st.builds(
+    LimitResult, TEXT, VERDICTS, tuples(st.builds(Finding, TEXT, ESTIMATES, VERDICTS)), TEXT
+)
+SETTINGS = st.dictionaries(
+    TEXT, st.one_of(st.booleans(), COUNTS, NUMBERS, TEXT, st.lists(TEXT), st.none()), max_size=4
+)
+BACKENDS = st.builds(
+    BackendResult,
+    backend=TEXT,
+    mode=TEXT,
+    settings=SETTINGS,
+    busy_samples=COUNTS,
+    idle_samples=COUNTS,
+    empty_samples=COUNTS,
+    inference=st.sampled_from(["rounds", "blocks"]),
+    functions=tuples(st.builds(FunctionShare, TEXT, TEXT, ESTIMATES, ESTIMATES)),
+    owners=tuples(st.builds(OwnerShare, TEXT, ESTIMATES)),
+    limits=tuples(LIMITS),
+    artifacts=TEXTS,
+    warnings=TEXTS,
+)
+ENVIRONMENTS = st.builds(
+    Environment, TEXT, TEXT, TEXT, COUNTS, TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=3)
+)
+RESULTS = st.builds(
+    Result,
+    test_id=TEXT,
+    outcome=TEXT,
+    started_at=TEXT,
+    cluster=st.none() | st.builds(ClusterFacts, TEXT, TEXT, COUNTS, COUNTS),
+    environment=st.none() | ENVIRONMENTS,
+    window=st.builds(
+        Window, COUNTS, tuples(st.builds(Segment, NUMBERS, NUMBERS, COUNTS, COUNTS), 3)
+    ),
+    confidence=NUMBERS,
+    backends=tuples(BACKENDS),
+    troubles=TEXTS,
+)
+RUNS = st.builds(
+    Run,
+    run_id=TEXT,
+    started_at=TEXT,
+    exit_status=st.integers(-(2**31), 2**31),
+    tests=tuples(st.builds(TestEntry, TEXT, TEXT, VERDICTS, TEXT)),
+)
+
+
+def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:
+    """A result with a limit of each verdict."""
+    estimate = Estimate(value=0.3, low=0.25, high=0.35, samples=900, dispersion=1.5)
+    finding = "distributed.scheduler:Scheduler.update_graph"
+    return Result(
+        test_id=test_id,
+        outcome="passed",
+        started_at="2025-01-31T12:00:00+00:00",
+        cluster=ClusterFacts("local", "tcp://127.0.0.1:8786", workers=1, threads=4),
+        environment=Environment("3.11.7", "Linux", "x86_64", 2, "3.11.7", "Linux", {"dask": "1"}),
+        window=Window(1, (Segment(2.0, 1.5, 1000, 6000), Segment(1.0, 0.5, 1000, 6000))),
+        confidence=0.95,
+        backends=(
+            BackendResult(
+                backend="pyspy",
+                mode="gil",
+                settings={"rate_hz": 250.0, "gil": True, "extra": ["-n"], "depth": 3, "x": None},
+                busy_samples=900,
+                idle_samples=100,
+                empty_samples=3,
+                inference="blocks",
+                functions=(FunctionShare(finding, "graph-intake", estimate, estimate),),
+                owners=(OwnerShare("graph-intake", estimate),),
+                limits=tuple(
+                    LimitResult("share(*:*) <= 1%", verdict, (Finding("a:b", estimate, verdict),))
+                    for verdict in verdicts
+                ),
+                artifacts=("scheduler.pyspy.speedscope.json",),
+                warnings=("1 % of the samples were torn",),
+            ),
+        ),
+        troubles=("é went wrong",),
+    )
+
+
+def stored(path: Path, content: object) -> Path:
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place for one record after the other."""
+    return tmp_path_factory.mktemp("records") / "result.json"
+
+
+@PROPERTY
+@given(record=RESULTS)
+def test_any_result_is_read_as_it_was_written(file: Path, record: Result) -> None:
+    file.write_bytes(encode(record))
+    assert read_record(file, Result) == record
+
+
+@PROPERTY
+@given(record=RUNS)
+def test_any_run_is_read_as_it_was_written(file: Path, record: Run) -> None:
+    file.write_bytes(encode(record))
+    assert read_record(file, Run) == record
+
+
+def test_a_result_is_json_for_people_with_its_version() -> None:
+    text = encode(result()).decode()
+    assert text.endswith("}\n")
+    assert '\n  "test_id": "test_a.py::test_b",\n' in text
+    assert json.loads(text)["schema_version"] == SCHEMA_VERSION
+
+
+def test_a_record_knows_its_tasks_cost_limits_and_verdict() -> None:
+    record = result("a", Verdict.PASS, Verdict.INCONCLUSIVE)
+    assert (record.window.tasks, record.window.seconds) == (2000, 3.0)
+    assert record.window.cpu_us_per_task == pytest.approx(1000)
+    assert [limit.verdict for limit in record.limits] == [Verdict.PASS, Verdict.INCONCLUSIVE]
+    assert record.verdict is Verdict.INCONCLUSIVE
+    assert result().verdict is Verdict.PASS
+    assert Window(1, (Segment(2.0, 1.5, 0, 0),)).cpu_us_per_task is None
+
+
+def test_a_test_in_a_file_whose_name_is_no_utf_8_has_a_record_too(tmp_path: Path) -> None:
+    """Python has lone surrogates for such bytes, and pytest puts them into the test's ID."""
+    path = tmp_path / "result.json"
+    path.write_bytes(encode(result("test_\udcff.py::test_b")))
+    assert read_record(path, Result).test_id.endswith(".py::test_b")
+
+
+def missing(directory: Path) -> Path:
+    return directory / "result.json"
+
+
+def corrupt(directory: Path) -> Path:
+    path = directory / "result.json"
+    path.write_bytes(encode(result())[:-40])
+    return path
+
+
+def too_new(directory: Path) -> Path:
+    content = {**json.loads(encode(result())), "schema_version": SCHEMA_VERSION + 1}
+    return stored(directory / "result.json", content)
+
+
+def too_old(directory: Path) -> Path:
+    return stored(directory / "result.json", {**json.loads(encode(result())), "schema_version": 0})
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (missing, "cannot read {path}: No such file or directory"),
+        (corrupt, "{path} is corrupt: "),
+        (too_new, "{path} has schema version 2, this release reads up to 1: upgrade"),
+        (too_old, "{path} has schema version 0, too old"),
+    ],
+)
+def test_missing_corrupt_too_new_and_too_old_are_told_apart(
+    tmp_path: Path, broken: Callable[[Path], Path], said: str
+) -> None:
+    path = broken(tmp_path)
+    with pytest.raises(ArtifactError) as caught:
+        read_record(path, Result)
+    said = said.replace("schema version 2", f"schema version {SCHEMA_VERSION + 1}")
+    said = said.replace("up to 1", f"up to {SCHEMA_VERSION}")
+    assert str(caught.value).startswith(f"schedprof: {said.format(path=repr(str(path)))}")
+
+
+def test_a_record_of_a_future_with_other_fields_is_too_new_and_not_corrupt(tmp_path: Path) -> None:
+    path = stored(tmp_path / "result.json", {"schema_version": SCHEMA_VERSION + 7, "id": 3})
+    with pytest.raises(ArtifactError, match="upgrade pytest-schedprof"):
+        read_record(path, Result)
+
+
+def test_fields_that_a_later_release_of_this_version_added_are_ignored(tmp_path: Path) -> None:
+    content = {**json.loads(encode(result())), "added_later": [1]}
+    assert read_record(stored(tmp_path / "result.json", content), Result) == result()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"schema_version": "1"}',
+        b'{"schema_version": 1}',
+        encode(result()).replace(b'"passed"', b"3"),
+        encode(result("x", Verdict.PASS)).replace(b'"pass"', b'"perhaps"'),
+    ],
+)
+def test_what_is_no_record_is_corrupt(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match="is corrupt: "):
+        read_record(path, Result)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        encode(result()).replace(b'"passed"', b'"\xff"'),
+        encode(result()).replace(b'"test_id"', b'"\xff"'),
+        encode(result()).decode().encode("utf-16"),
+        b"[" * 100_000,
+        b'{"schema_version": 1, "x": ' + b"[" * 100_000,
+    ],
+    ids=["value", "key", "UTF-16", "nesting", "nesting in a record"],
+)
+def test_what_is_no_utf_8_or_nested_without_end_is_corrupt(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match="is corrupt: "):
+        read_record(path, Result)
+
+
+def test_a_directory_in_the_place_of_a_record_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"cannot read .*directory"):
+        read_record(tmp_path, Result)
+
+
+def test_a_run_is_no_result(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(encode(Run("id", "now", 0)))
+    with pytest.raises(ArtifactError, match="is corrupt"):
+        read_record(path, Result)
+
+
+RESULT_SCHEMA: dict[str, Any] = json.loads(json_schema(Result))
+RUN_SCHEMA: dict[str, Any] = json.loads(json_schema(Run))
+
+
+@pytest.mark.parametrize("schema", [RESULT_SCHEMA, RUN_SCHEMA], ids=["result", "run"])
+def test_the_published_schema_is_a_schema(schema: dict[str, Any]) -> None:
+    assert schema["$schema"] == jsonschema.Draft202012Validator.META_SCHEMA["$id"]
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@settings(PROPERTY, max_examples=30)
+@given(RESULTS)
+def test_the_schema_accepts_every_result_that_is_written(record: Result) -> None:
+    jsonschema.Draft202012Validator(RESULT_SCHEMA).validate(json.loads(encode(record)))
+
+
+@settings(PROPERTY, max_examples=30)
+@given(RUNS)
+def test_the_schema_accepts_every_run_that_is_written(record: Run) -> None:
+    jsonschema.Draft202012Validator(RUN_SCHEMA).validate(json.loads(encode(record)))
+
+
+@pytest.mark.parametrize("field", ["test_id", "outcome", "window", "backends", "confidence"])
+def test_the_schema_refuses_a_result_without_what_it_needs(field: str) -> None:
+    content = json.loads(encode(result()))
+    del content[field]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(RESULT_SCHEMA).validate(content)
+
+
+def test_the_schema_refuses_a_verdict_that_does_not_exist() -> None:
+    content = json.loads(encode(result("x", Verdict.FAIL)))
+    content["backends"][0]["limits"][0]["verdict"] = "perhaps"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(RESULT_SCHEMA).validate(content)
+
+
+def test_the_record_of_a_run_names_every_profiled_test(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "root", "run-1")
+    run.prepare()
+    tests = ["a.py::test_pass", "a.py::test_fail", "a.py::test_lost"]
+    verdicts = [(Verdict.PASS,), (Verdict.PASS, Verdict.FAIL), ()]
+    results = [result(name, *each) for name, each in zip(tests, verdicts, strict=True)]
+    places = [run.new_test(name) for name in tests[:2]]
+    stored_results = [
+        *(StoredResult(str(place), each) for place, each in zip(places, results[:2], strict=True)),
+        StoredResult("", results[2]),
+    ]
+    write_run(run, 1_700_000_000.0, 1, stored_results)
+
+    record = read_record(run.path / "run.json", Run)
+    assert (record.run_id, record.exit_status) == ("run-1", 1)
+    started = datetime.fromisoformat(record.started_at)
+    assert started == datetime.fromtimestamp(1_700_000_000, timezone.utc)
+    assert started.utcoffset() is not None
+    assert [entry.test_id for entry in record.tests] == tests
+    assert [entry.outcome for entry in record.tests] == ["passed"] * 3
+    assert [entry.verdict for entry in record.tests] == [Verdict.PASS, Verdict.FAIL, Verdict.PASS]
+    assert [(run.path / entry.directory) for entry in record.tests[:2]] == places
+    assert record.tests[2].directory == ""
+
+
+def test_the_record_of_a_run_can_be_moved_with_its_artifacts(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "here", "run-1")
+    run.prepare()
+    place = run.new_test("a.py::test_b")
+    write_run(run, 0.0, 0, [StoredResult(str(place), result())])
+    moved = (tmp_path / "here").rename(tmp_path / "there") / "run-1"
+    (entry,) = read_record(moved / "run.json", Run).tests
+    assert not Path(entry.directory).is_absolute()
+    assert (moved / entry.directory).is_dir()
+
+
+def test_a_run_whose_directory_is_gone_is_an_artifact_error(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="--schedprof-dir"):
+        write_run(RunDirectory(tmp_path / "nowhere", "run-1"), 0.0, 0, [])

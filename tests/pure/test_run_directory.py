@@ -1,0 +1,192 @@
+"""Where artifacts go: one directory a run, one a test, every file whole or not there."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.storage.run_directory import RunDirectory, new_run_id, write
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run that is ready to be written to."""
+    run = RunDirectory(tmp_path / "root", "run-1")
+    run.prepare()
+    return run
+
+
+def names_in(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """The kernel refuses to write more into a file, as a full disk would."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_run_ids_sort_by_time_and_differ_within_a_second() -> None:
+    one, other = new_run_id(), new_run_id()
+    assert re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{6}", one)
+    assert one[:15] <= other[:15]
+    assert one != other
+
+
+def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "root", "run-1")
+    assert run.path == tmp_path / "root" / "run-1"
+    assert names_in(tmp_path) == set()
+
+
+def test_the_directory_is_made_with_all_above_it(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "a" / "b", "run-1")
+    run.prepare()
+    assert run.path.is_dir()
+
+
+def test_git_ignores_everything_under_the_root(run: RunDirectory) -> None:
+    lines = (run.root / ".gitignore").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["*"]
+
+
+def test_a_gitignore_of_the_user_s_own_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*.html\n")
+    RunDirectory(tmp_path, "run-1").prepare()
+    assert (tmp_path / ".gitignore").read_text() == "*.html\n"
+
+
+def test_preparing_twice_and_two_runs_in_one_root_do_no_harm(run: RunDirectory) -> None:
+    write(run.path / "kept", b"kept")
+    run.prepare()
+    RunDirectory(run.root, "run-2").prepare()
+    assert (run.path / "kept").read_bytes() == b"kept"
+    assert names_in(run.root) == {".gitignore", "run-1", "run-2"}
+
+
+def test_each_test_gets_a_directory_of_its_own(run: RunDirectory) -> None:
+    places = [run.new_test(name) for name in ("a.py::test_b", "a.py::test_c", "a.py::test_B")]
+    assert len(set(places)) == 3
+    assert all(place.is_dir() and place.parent == run.path / "tests" for place in places)
+
+
+def test_a_second_attempt_at_a_test_gets_a_directory_of_its_own(run: RunDirectory) -> None:
+    first = run.new_test("a.py::test_b")
+    write(first / "kept", b"first")
+    second, third = run.new_test("a.py::test_b"), run.new_test("a.py::test_b")
+    assert len({first, second, third}) == 3
+    assert (first / "kept").read_bytes() == b"first"
+    assert names_in(second) == names_in(third) == set()
+    assert second.name.startswith(first.name)
+
+
+@pytest.mark.parametrize("test_id", ["..", "/etc/passwd", "../../x", "a\0b", "é" * 300], ids=ascii)
+def test_no_test_id_leads_out_of_the_run(run: RunDirectory, test_id: str) -> None:
+    assert run.new_test(test_id).resolve().parent == (run.path / "tests").resolve()
+
+
+def test_a_root_below_a_regular_file_is_an_error_that_names_place_and_remedy(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+    run = RunDirectory(tmp_path / "file" / "root", "run-1")
+    for attempt in (run.prepare, lambda: run.new_test("a.py::test_b")):
+        with pytest.raises(ArtifactError) as caught:
+            attempt()
+        assert repr(str(run.path)) in str(caught.value)
+        assert "Not a directory" in str(caught.value)
+        assert "--schedprof-dir" in str(caught.value)
+
+
+def test_a_regular_file_in_the_place_of_the_run_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "run-1").write_text("")
+    with pytest.raises(ArtifactError, match="--schedprof-dir"):
+        RunDirectory(tmp_path, "run-1").prepare()
+
+
+def test_a_file_is_written_and_nothing_besides(tmp_path: Path) -> None:
+    write(tmp_path / "profile.json", b"\x00\xff" * 100_000)
+    assert (tmp_path / "profile.json").read_bytes() == b"\x00\xff" * 100_000
+    assert names_in(tmp_path) == {"profile.json"}
+
+
+def test_a_file_that_exists_is_replaced(tmp_path: Path) -> None:
+    for content in (b"a long first version", b"short"):
+        write(tmp_path / "result.json", content)
+    assert (tmp_path / "result.json").read_bytes() == b"short"
+    assert names_in(tmp_path) == {"result.json"}
+
+
+def test_what_an_interrupted_session_left_behind_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "result.json.part").write_bytes(b"half of an earlier file, and quite long")
+    write(tmp_path / "result.json", b"{}")
+    assert (tmp_path / "result.json").read_bytes() == b"{}"
+    assert names_in(tmp_path) == {"result.json"}
+
+
+def test_a_write_that_fails_half_way_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write(path, b"old")
+    with files_of_at_most(1000), pytest.raises(ArtifactError) as caught:
+        write(path, b"new" * 1000)
+    assert repr(str(path)) in str(caught.value)
+    assert "File too large; make room" in str(caught.value)
+    assert path.read_bytes() == b"old"
+    assert names_in(tmp_path) == {"result.json"}
+
+
+def test_a_first_write_that_fails_half_way_leaves_no_file(tmp_path: Path) -> None:
+    with files_of_at_most(1000), pytest.raises(ArtifactError):
+        write(tmp_path / "result.json", b"new" * 1000)
+    assert names_in(tmp_path) == set()
+
+
+def test_a_directory_in_the_place_of_a_file_is_an_error_that_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "result.json").mkdir()
+    with pytest.raises(ArtifactError, match="--schedprof-dir"):
+        write(tmp_path / "result.json", b"{}")
+    assert names_in(tmp_path) == {"result.json"}
+
+
+def missing_directory(base: Path) -> Path:
+    return base / "missing" / "result.json"
+
+
+def below_a_regular_file(base: Path) -> Path:
+    (base / "file").write_text("")
+    return base / "file" / "result.json"
+
+
+def name_too_long(base: Path) -> Path:
+    return base / ("x" * 300)
+
+
+def part_is_a_directory(base: Path) -> Path:
+    (base / "result.json.part").mkdir()
+    return base / "result.json"
+
+
+@pytest.mark.parametrize(
+    "place", [missing_directory, below_a_regular_file, name_too_long, part_is_a_directory]
+)
+def test_a_file_that_cannot_be_opened_is_an_error_that_names_place_and_remedy(
+    tmp_path: Path, place: Callable[[Path], Path]
+) -> None:
+    path = place(tmp_path)
+    with pytest.raises(ArtifactError) as caught:
+        write(path, b"{}")
+    assert repr(str(path)) in str(caught.value)
+    assert "--schedprof-dir" in str(caught.value)

@@ -1,0 +1,299 @@
+"""The summary at the end of a session: what it says, and how much of it under -q and -v."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_schedprof.gates.judge import describe
+from pytest_schedprof.model.result import (
+    BackendResult,
+    FunctionShare,
+    OwnerShare,
+    Result,
+    Segment,
+    Window,
+)
+from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+from pytest_schedprof.reports.summary import pack, unpack
+from pytest_schedprof.reports.terminal import (
+    HOT_FUNCTIONS,
+    HOT_FUNCTIONS_VERBOSE,
+    OWNERS_SHOWN,
+    Line,
+    summary_lines,
+)
+
+TEST_ID = "test_a.py::test_b"
+
+
+def estimate(value: float) -> Estimate:
+    low, high = max(0.0, value - 0.02), min(1.0, value + 0.02)
+    return Estimate(value=value, low=low, high=high, samples=900, dispersion=1.0)
+
+
+def function(name: str, owner: str, share: float, own: float = 0.001) -> FunctionShare:
+    return FunctionShare(f"distributed.scheduler:{name}", owner, estimate(share), estimate(own))
+
+
+def limit(text: str, verdict: Verdict) -> LimitResult:
+    return LimitResult(text, verdict, (Finding("a:b", estimate(0.4), verdict),))
+
+
+PLAIN = BackendResult(
+    backend="pyspy",
+    mode="gil",
+    settings={},
+    busy_samples=900,
+    idle_samples=100,
+    empty_samples=0,
+    inference="blocks",
+    functions=tuple(function(f"f{n:02}", "transitions", (80 - n) / 100) for n in range(40)),
+    owners=tuple(OwnerShare(f"owner-{n}", estimate((40 - n) / 100)) for n in range(8)),
+    limits=(),
+    artifacts=(),
+)
+
+
+def result(
+    *functions: FunctionShare,
+    limits: tuple[LimitResult, ...] = (),
+    warnings: tuple[str, ...] = (),
+    tasks: int = 3000,
+) -> Result:
+    """A test with these functions, or else with forty."""
+    backend = replace(
+        PLAIN, functions=functions or PLAIN.functions, limits=limits, warnings=warnings
+    )
+    return Result(
+        test_id=TEST_ID,
+        outcome="passed",
+        started_at="2025-01-31T12:00:00+00:00",
+        cluster=None,
+        environment=None,
+        window=Window(1, (Segment(1.25, 0.5, tasks, 6000), Segment(1.0, 0.25, 0, 0))),
+        confidence=0.95,
+        backends=(backend,),
+    )
+
+
+def lines(*results: Result, verbosity: int = 0) -> list[Line]:
+    return list(summary_lines(results, ".schedprof/run-1", verbosity=verbosity))
+
+
+def texts(*results: Result, verbosity: int = 0) -> list[str]:
+    return [line.text for line in lines(*results, verbosity=verbosity)]
+
+
+def shown(of: list[str]) -> list[str]:
+    """The functions of the table, in its order."""
+    return [text.split()[-1].partition(":")[2] for text in of if "distributed.scheduler:" in text]
+
+
+def test_the_default_is_a_headline_a_table_the_owners_and_the_place_of_the_artifacts() -> None:
+    said = [" ".join(text.split()) for text in texts(result())]
+    assert [text for text in said if "distributed.scheduler:" not in text] == [
+        f"{TEST_ID} passed",
+        "pyspy (gil): 900 busy samples, 3000 tasks in 2.25 s, 250 us of scheduler CPU per task",
+        "share (95% bounds) self owner function",
+        "owners: owner-0 40%, owner-1 39%, owner-2 38%, owner-3 37%, owner-4 36%",
+        "artifacts of 1 profiled tests: .schedprof/run-1",
+    ]
+
+
+def test_a_row_holds_share_bounds_self_owner_and_function() -> None:
+    (row,) = (
+        text.split()
+        for text in texts(result(function("hot", "stealing", 0.5, 0.25)))
+        if "scheduler:hot" in text
+    )
+    assert row == [
+        "50.0%",
+        "(48.0%",
+        "-",
+        "52.0%)",
+        "25.0%",
+        "stealing",
+        "distributed.scheduler:hot",
+    ]
+
+
+def test_the_default_shows_the_few_hottest_functions_and_v_many() -> None:
+    few, many = texts(result()), texts(result(), verbosity=1)
+    names = [f"f{n:02}" for n in range(40)]
+    assert shown(few) == names[:HOT_FUNCTIONS]
+    assert shown(many) == names[:HOT_FUNCTIONS_VERBOSE]
+    assert shown(texts(result(), verbosity=2)) == names[:HOT_FUNCTIONS_VERBOSE]
+    assert HOT_FUNCTIONS < HOT_FUNCTIONS_VERBOSE < 40
+
+
+def test_q_says_one_line() -> None:
+    assert texts(result(), result(), verbosity=-1) == [
+        "artifacts of 2 profiled tests: .schedprof/run-1"
+    ]
+
+
+def test_q_does_not_hide_a_broken_limit() -> None:
+    broken = limit("share(a:b) <= 30%", Verdict.FAIL)
+    said = texts(result(limits=(broken,)), verbosity=-1)
+    assert any(describe(broken) in text and TEST_ID in text for text in said)
+    assert shown(said) == []
+
+
+def test_each_test_is_shown_with_its_outcome() -> None:
+    other = replace(result(), test_id="test_a.py::test_c", outcome="failed")
+    said = texts(result(), other)
+    assert said.index(f"{TEST_ID}  passed") < said.index("test_a.py::test_c  failed")
+    assert said[-1] == "artifacts of 2 profiled tests: .schedprof/run-1"
+
+
+def test_only_the_greatest_owners_are_listed() -> None:
+    (line,) = (text for text in texts(result()) if text.startswith("  owners: "))
+    assert line.count("owner-") == OWNERS_SHOWN
+
+
+@pytest.mark.parametrize("owner", ["event-loop", "connections", "other", "foreign"])
+def test_what_surrounds_all_others_counts_by_its_own_time_alone(owner: str) -> None:
+    said = texts(
+        result(
+            function("surrounds", owner, 1.0, 0.0),
+            function("busy_itself", owner, 0.9, 0.4),
+            function("first", "transitions", 0.5, 0.0),
+            function("second", "comm", 0.3, 0.3),
+        )
+    )
+    assert shown(said) == ["first", "busy_itself", "second"]
+
+
+def test_columns_line_up_for_shares_of_any_size() -> None:
+    sure = Estimate(value=1.0, low=0.9996, high=1.0, samples=9000, dispersion=1.0)
+    everything = FunctionShare("distributed.scheduler:all", "memory-manager", sure, sure)
+    said = texts(result(everything, function("hot", "comm", 0.5), function("cold", "gc", 0.01)))
+    rows = [text for text in said if "distributed.scheduler:" in text]
+    header = next(text for text in said if text.endswith("function"))
+    assert len(rows) == 3
+    assert {row.index("distributed.") for row in rows} == {header.index("function")}
+    assert [len(row.split()) for row in rows] == [7, 7, 7]
+
+
+def test_a_window_without_tasks_has_no_cost_per_task() -> None:
+    headline = texts(result(tasks=0))[1]
+    assert headline == "  pyspy (gil): 900 busy samples, 0 tasks in 2.25 s"
+
+
+def test_a_mode_is_named_only_if_there_is_one() -> None:
+    plain = result()
+    plain = replace(plain, backends=(replace(plain.backends[0], mode=""),))
+    assert texts(plain)[1].startswith("  pyspy: 900 busy samples")
+
+
+def test_a_profile_without_functions_has_no_table() -> None:
+    empty = replace(result(), backends=(replace(PLAIN, functions=(), owners=(), busy_samples=0),))
+    said = texts(empty)
+    assert len(said) == 3
+    assert said[1].startswith("  pyspy (gil): 0 busy samples")
+
+
+def test_a_test_without_any_profile_is_named_all_the_same() -> None:
+    lost = replace(result(), backends=())
+    assert texts(lost) == [f"{TEST_ID}  passed", "artifacts of 1 profiled tests: .schedprof/run-1"]
+
+
+def test_every_backend_of_a_test_has_its_headline() -> None:
+    both = replace(result(), backends=(PLAIN, replace(PLAIN, backend="cputime")))
+    said = texts(both)
+    assert [text for text in said if "busy samples" in text][1].startswith("  cputime (gil): ")
+
+
+def test_warnings_are_shown_in_yellow() -> None:
+    assert Line("  warning: 7 % of the samples were torn", {"yellow": True}) in lines(
+        result(warnings=("7 % of the samples were torn",))
+    )
+
+
+def test_without_limits_nothing_is_said_of_limits() -> None:
+    assert not any("limit" in text for text in texts(result()))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "text", "markup"),
+    [
+        ((Verdict.PASS,), "limits: 1 passed", "green"),
+        ((Verdict.PASS, Verdict.PASS), "limits: 2 passed", "green"),
+        ((Verdict.INCONCLUSIVE, Verdict.PASS), "limits: 1 passed, 1 inconclusive", "yellow"),
+        (
+            (Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.FAIL, Verdict.FAIL),
+            "limits: 1 passed, 2 broken, 1 inconclusive",
+            "red",
+        ),
+    ],
+)
+def test_limits_are_counted_in_the_colour_of_the_worst(
+    verdicts: tuple[Verdict, ...], text: str, markup: str
+) -> None:
+    limits = tuple(limit(f"share(a:b{n}) <= 30%", each) for n, each in enumerate(verdicts))
+    together = [line for line in lines(result(limits=limits)) if line.text.startswith("limits:")]
+    assert together == [Line(text, {markup: True})]
+    each_in_a_test = [result(limits=(one,)) for one in limits]
+    assert Line(text, {markup: True}) in lines(*each_in_a_test)
+
+
+@pytest.mark.parametrize("verbosity", [-1, 0, 1])
+def test_limits_that_did_not_pass_are_told_with_evidence_and_test(verbosity: int) -> None:
+    broken = limit("share(a:broken) <= 30%", Verdict.FAIL)
+    doubtful = limit("share(a:doubtful) <= 40%", Verdict.INCONCLUSIVE)
+    kept = limit("share(a:kept) <= 90%", Verdict.PASS)
+    said = lines(result(limits=(broken, doubtful, kept)), verbosity=verbosity)
+    assert Line(f"  broken: {describe(broken)} [{TEST_ID}]", {"red": True}) in said
+    assert Line(f"  inconclusive: {describe(doubtful)} [{TEST_ID}]", {"yellow": True}) in said
+    assert not any("a:kept" in line.text for line in said)
+
+
+def test_a_limit_without_a_verdict_says_why() -> None:
+    unknown = LimitResult("share(a:b) <= 30%", Verdict.INCONCLUSIVE, (), "7 busy samples")
+    said = texts(result(limits=(unknown,)))
+    assert f"  inconclusive: share(a:b) <= 30%: 7 busy samples [{TEST_ID}]" in said
+
+
+EVERYTHING = result(
+    function("surrounds", "event-loop", 1.0, 0.0),
+    *PLAIN.functions,
+    function("loop_itself", "event-loop", 0.9, 0.6),
+    limits=(limit("share(a:b) <= 30%", Verdict.FAIL), limit("share(a:c) <= 90%", Verdict.PASS)),
+    warnings=("torn",),
+)
+
+
+@pytest.mark.parametrize("verbosity", [-1, 0, 1])
+def test_a_result_from_an_xdist_worker_reads_as_if_it_were_the_session_s_own(
+    verbosity: int,
+) -> None:
+    travelled = unpack(pack(EVERYTHING, None)).result
+    assert lines(travelled, verbosity=verbosity) == lines(EVERYTHING, verbosity=verbosity)
+    assert travelled.verdict is EVERYTHING.verdict
+
+
+def plain(value: object) -> bool:
+    """Whether the channel between pytest-xdist's processes takes a value: no subclass of any."""
+    if type(value) in (list, tuple):
+        assert isinstance(value, (list, tuple))
+        return all(map(plain, value))
+    if type(value) is dict:
+        assert isinstance(value, dict)
+        return all(type(key) is str and plain(each) for key, each in value.items())
+    return type(value) in (str, int, float, bool, type(None))
+
+
+def test_a_result_travels_as_plain_values_and_cut_short() -> None:
+    packed = pack(EVERYTHING, Path("/tmp/run-1/tests/x"))
+    assert plain(packed)
+    assert unpack(json.loads(json.dumps(packed))) == unpack(packed)
+    assert unpack(packed).directory == str(Path("/tmp/run-1/tests/x"))
+    assert len(unpack(packed).result.backends[0].functions) == HOT_FUNCTIONS_VERBOSE
+
+
+def test_a_result_without_a_directory_travels_without_one() -> None:
+    assert unpack(pack(EVERYTHING, None)).directory == ""
