@@ -2,4 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+
 __version__ = "0.1.0"
+__all__ = ["SchedulerUnderTest", "__version__"]
+
+_HOMES = {"SchedulerUnderTest": "pytest_schedprof.clusters.under_test"}
+"""Public names come when they are asked for: pytest imports this package at every start."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,8 +1,9 @@
 """Which part of dask a sample belongs to: one ordered table, read by one rule.
 
 A sample whose stack holds a function of `SIDES` belongs to that side: it ran for the
-profiler, a worker or the client, whatever it called. Any other sample belongs to the owner
-of its innermost function that has one: a `send` called from a transition is `comm`.
+profiler, a worker or the client, or imported a module, whatever it called. Any other sample
+belongs to the owner of its innermost function that has one: a `send` called from a
+transition is `comm`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("client", ("distributed.client:Client.*", "distributed.client:Future.*")),
+    # A module is imported once, in whichever test comes first: no cost of any one test.
+    ("import", ("importlib._bootstrap*:*",)),
 )
 
 OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -64,6 +67,8 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "dask.highlevelgraph:*",
             "dask.blockwise:*",
             "dask._task_spec:*",
+            "dask._expr:*",
+            "distributed.client:_*Expr.*",
             "dask.core:*",
             "distributed.spans:SpansSchedulerExtension.observe_tasks*",
         ),
@@ -140,7 +145,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 FOREIGN = "foreign"
 """Samples without any function of the table: a thread that has nothing to do with dask."""
 
-NOT_SCHEDULER = frozenset({"idle", "profiler", "worker", "client", FOREIGN})
+NOT_SCHEDULER = frozenset({"idle", FOREIGN, *(name for name, _ in SIDES)})
 """Owners whose samples are in no denominator."""
 
 OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))

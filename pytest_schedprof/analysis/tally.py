@@ -23,7 +23,7 @@ class Tally:
 
     busy: int = 0
     idle: int = 0
-    """Samples of no scheduler: idle, or of the profiler, a worker or the client."""
+    """Samples of no scheduler: idle, importing, or of the profiler, a worker or the client."""
     empty: int = 0
     inclusive: Counter[Function] = field(default_factory=Counter)
     own: Counter[Function] = field(default_factory=Counter)

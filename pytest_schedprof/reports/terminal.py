@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pytest_schedprof.analysis.owners import FOREIGN
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.result import BackendResult, FunctionShare, Result
 from pytest_schedprof.model.verdict import Verdict
@@ -15,7 +15,7 @@ HOT_FUNCTIONS = 5
 HOT_FUNCTIONS_VERBOSE = 25
 OWNERS_SHOWN = 5
 
-PLUMBING = frozenset({"event-loop", "connections", "other", FOREIGN})
+PLUMBING = NOT_SCHEDULER | {"event-loop", "connections", "other"}
 """Owners whose functions surround all others: they hold high shares and say nothing."""
 
 _MARKUP = {

@@ -1,0 +1,27 @@
+"""What dask's collections cost the scheduler."""
+
+from __future__ import annotations
+
+import dask
+import dask.array
+import pytest
+
+from pytest_schedprof import SchedulerUnderTest
+
+
+@pytest.mark.schedprof(
+    "share(distributed.scheduler:Scheduler.update_graph) <= 90%", "share(@gc) <= 30%"
+)
+def test_rechunk_of_an_array(schedprof_scheduler: SchedulerUnderTest) -> None:
+    array = dask.array.ones((500, 500), chunks=(20, 100))
+    total = array.rechunk((100, 20)).sum().compute()
+    assert total == 500 * 500
+
+
+@pytest.mark.schedprof("share(@serialisation) <= 60%")
+def test_set_index_of_a_time_series(schedprof_scheduler: SchedulerUnderTest) -> None:
+    frame = dask.datasets.timeseries(
+        start="2000-01-01", end="2000-01-08", partition_freq="6h", freq="10min", seed=1
+    )
+    means = frame.set_index("id")[["x", "y"]].mean().compute()
+    assert means.abs().max() <= 1
