@@ -73,7 +73,7 @@ class Project:
 
     def _is_mine(self, process: psutil.Process) -> bool:
         try:
-            return process.cwd() == str(self.path) and process.pid != os.getpid()
+            return bool(process.cwd() == str(self.path)) and process.pid != os.getpid()
         except (psutil.Error, OSError):
             return False  # it is a zombie, or somebody else's
 

@@ -83,7 +83,7 @@ def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
     (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
     (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
     file = tmp_path / "scheduler.json"
-    command = [python, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
+    command = [str(python), "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
     with subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--scheduler-file", str(file)],
         env={**os.environ, "PATH": "/usr/bin:/bin"},

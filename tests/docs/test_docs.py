@@ -1,0 +1,112 @@
+"""The documentation is complete, and what it shows works."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from support import Project
+
+from pytest_schedprof import fixtures, hookspecs
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
+from pytest_schedprof.backends.pyspy import PySpyOptions
+from pytest_schedprof.backends.registry import BUILTIN
+from pytest_schedprof.gates.limits import METRICS, parse_limit
+from pytest_schedprof.model.result import Result, Run
+from pytest_schedprof.settings import MARKER_KEYWORDS, OPTIONS, Option
+from pytest_schedprof.storage.records import json_schema
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
+LIMITS_PAGE = (ROOT / "docs" / "limits.md").read_text()
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_documented_in_all_its_forms(option: Option) -> None:
+    start = f"| `{option.flag_name}{'`' if option.is_flag else '='}"
+    (row,) = [line for line in OPTIONS_PAGE.splitlines() if line.startswith(start)]
+    assert f"`{option.ini_name}`" in row
+    assert (f"`{option.name}=" in row) == option.in_marker
+
+
+def test_every_marker_keyword_fixture_hook_and_backend_option_is_documented() -> None:
+    names = [f"`{keyword}=" for keyword in MARKER_KEYWORDS]
+    names += [f"**`{name}`**" for name in vars(fixtures) if name.startswith("schedprof_")]
+    names += [f"`{name}()`" for name in vars(hookspecs) if name.startswith("pytest_schedprof")]
+    names += [f"| `{name}` |" for name in PySpyOptions.__dataclass_fields__]
+    names += [f"`{name}`" for name in BUILTIN]
+    assert [name for name in names if name not in OPTIONS_PAGE] == []
+
+
+def test_every_metric_and_owner_is_documented() -> None:
+    owners = [name for name in OWNER_NAMES if name not in NOT_SCHEDULER]
+    names = [f"| `{metric}` |" for metric in METRICS] + [f"`{owner}`" for owner in owners]
+    assert [name for name in names if name not in LIMITS_PAGE] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_limits_that_are_shown_can_be_read(page: Path) -> None:
+    for text in re.findall(r'"((?:share|self)\([^"]*<=[^"]*)"', page.read_text()):
+        assert str(parse_limit(text)) == text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_architecture_names_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    package = ROOT / "pytest_schedprof"
+    rooms = [path.name for path in package.iterdir() if path.suffix == ".py"]
+    rooms += [f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()]
+    assert [room for room in rooms if f"`{room}`" not in page and room != "__init__.py"] == []
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Result, "result"), (Run, "run")])
+def test_published_schema_is_the_records_own(kind: type[Result] | type[Run], name: str) -> None:
+    """Write it anew with `python docs/write_schemas.py`."""
+    published = (ROOT / "docs" / f"{name}.schema.json").read_text()
+    assert published == json_schema(kind)
+
+
+def test_records_that_were_really_written_keep_the_published_schema(project: Project) -> None:
+    project.run_test(
+        """
+@pytest.mark.schedprof("share(@comm) <= 99%")
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.8)
+"""
+    )
+    for path in (*project.run_directory.rglob("result.json"), project.run_directory / "run.json"):
+        schema = json.loads((ROOT / "docs" / f"{path.stem}.schema.json").read_text())
+        jsonschema.validate(json.loads(path.read_text()), schema)
+
+
+def example(page: str, number: int) -> str:
+    found: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    return found[number]
+
+
+@pytest.mark.parametrize(
+    ("page", "profiled"), [("README.md", 1), ("docs/limits.md", 1)], ids=["README", "limits"]
+)
+def test_examples_of_the_pages_run(project: Project, page: str, profiled: int) -> None:
+    (project.path / "test_example.py").write_text(example(page, 0))
+    result = project.run("--schedprof=pyspy")
+    result.assert_outcomes(passed=profiled)
+    assert len(project.results()) == profiled
+
+
+def test_commands_of_the_readme_are_those_of_ci() -> None:
+    command = re.search(r"^\.venv/bin/(pytest .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert command is not None
+    for runner in (".ci/run", "tox.ini", ".github/workflows/ci.yml"):
+        text = (ROOT / runner).read_text()
+        assert command.group(1) in text or "bash .ci/run" in text, runner
