@@ -18,6 +18,8 @@ from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import SchedprofError, SchedulerLostError
 from pytest_schedprof.model.result import Segment
 
+DEATH_PATIENCE_S = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
@@ -44,8 +46,8 @@ class Recorder:
     control: Control
     backends: Sequence[Backend]
     timeout_s: float
-    death: Callable[[], str | None] = lambda: None
-    """How the scheduler ended, if it is known to have ended."""
+    death: Callable[[float], str | None] = lambda patience_s: None
+    """How the scheduler ended, if it is known to have ended within so many seconds."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     _open: _Open | None = None
@@ -98,7 +100,7 @@ class Recorder:
         opened, self._open = self._open, None
         if opened is None:
             return
-        if death := self.death():
+        if death := self.death(0):
             self.troubles.append(f"schedprof: {death}; its profile is lost with it")
         elif not keep:
             self._abandon(opened)
@@ -130,7 +132,7 @@ class Recorder:
         try:
             yield
         except SchedulerLostError as error:
-            death = self.death()
+            death = self.death(DEATH_PATIENCE_S)
             self.troubles.append(f"schedprof: {death}" if death else str(error))
         except SchedprofError as error:
             self.troubles.append(str(error))

@@ -17,7 +17,7 @@ class AttachedCluster:
         self.address = address
         self.security = security
 
-    def death(self) -> str | None:
+    def death(self, patience_s: float = 0) -> str | None:
         """Not known from here; a lost connection tells it."""
         return None
 

@@ -70,10 +70,11 @@ class Child:
             answer += piece
         return answer
 
-    def death(self) -> str | None:
+    def death(self, patience_s: float = 0) -> str | None:
         """How the process ended, None while it runs."""
-        status = self.process.poll()
-        if status is None:
+        try:
+            status = self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
             return None
         how = f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
         return f"the {self.name}'s process {self.process.pid} {how}"

@@ -22,8 +22,12 @@ class Cluster(Protocol):
     address: str
     security: Any
 
-    def death(self) -> str | None:
-        """How the cluster ended, None while it lives or where this cannot be known."""
+    def death(self, patience_s: float = 0) -> str | None:
+        """How the scheduler ended, None while it lives or where this cannot be known.
+
+        A process that was killed loses its connections before it is seen to end: who lost
+        one should wait a little for the reason.
+        """
 
     def is_whole(self) -> bool:
         """Whether the next test can use it as it stands."""

@@ -57,10 +57,10 @@ class LocalCluster:
         }
         return {"role": "workers", "count": workers, "options": options}
 
-    def death(self) -> str | None:
+    def death(self, patience_s: float = 0) -> str | None:
         """How the scheduler ended, with its last words."""
         scheduler = self._children[-1]
-        death = scheduler.death()
+        death = scheduler.death(patience_s)
         return f"{death}; its log ends: {scheduler.last_words()}" if death else None
 
     def is_whole(self) -> bool:

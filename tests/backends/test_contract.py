@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,9 +77,16 @@ def attributes(dask_scheduler: Any = None) -> set[str]:
     return {name for name in vars(dask_scheduler) if "schedprof" in name}
 
 
-def directories() -> set[str]:
-    import tempfile
+@pytest.fixture(scope="module", autouse=True)
+def own_temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """So that what is left there can only be from here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("tmp")))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
+
+def directories() -> set[str]:
     return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("schedprof-")}
 
 
@@ -118,7 +126,7 @@ def test_sees_the_function_that_burns_and_not_its_idle_twin(
     burned, lesser = share_of(result, "greater_twin"), share_of(result, "lesser_twin")
     assert burned + lesser > 0.9
     assert 0.8 < burned / (burned + lesser) < 0.97
-    assert share_of(result, "idle_twin") < 0.02
+    assert share_of(result, "idle_twin") < 0.1  # a third of the time, were it counted
 
 
 def test_segment_tells_the_cpu_time_of_the_scheduler(control: Control, backend: Backend) -> None:

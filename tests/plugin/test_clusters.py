@@ -20,6 +20,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     with subprocess.Popen(
         [*command, "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(file)],
         stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
     ) as process:
         try:
             wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
@@ -81,7 +82,7 @@ import distributed
 @pytest.fixture
 def schedprof_cluster():
     with distributed.LocalCluster(
-        n_workers=0, processes=False, dashboard_address=None, protocol="tcp"
+        n_workers=0, processes=False, dashboard_address=":0", protocol="tcp"
     ) as cluster:
         yield cluster
 

@@ -48,7 +48,7 @@ def test_frozen_scheduler_does_not_hang_the_session(project: Project) -> None:
         """
 import signal
 
-@pytest.mark.schedprof(timeout=1)
+@pytest.mark.schedprof(timeout=10)
 def test_stops(schedprof_scheduler):
     os.kill(schedprof_scheduler.pid, signal.SIGSTOP)
 """,

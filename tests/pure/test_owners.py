@@ -51,6 +51,7 @@ REALISTIC: dict[str, Stack] = {
     "profiler": (*TICK, "distributed.worker:run", "pytest_schedprof.agent.pyspy:beacon"),
     "worker": (*TICK, "distributed.worker:Worker.execute", "distributed.worker:_deserialize"),
     "client": (*TICK, "distributed.client:Client._handle_report"),
+    "import": (*TICK, "importlib._bootstrap:_find_and_load", "dask.array:<module>"),
     "idle": (*LOOP, "selectors:EpollSelector.select"),
     "gc": (*FINISHED, "distributed.gc:GCDiagnosis._gc_callback"),
     "graph-intake": (*STREAM, "distributed.scheduler:Scheduler.update_graph", "dask.order:order"),
@@ -127,10 +128,10 @@ def test_every_owner_has_one_name() -> None:
 
 
 def test_only_idle_the_sides_and_foreign_threads_are_in_no_denominator() -> None:
-    assert {"idle", "profiler", "worker", "client", FOREIGN} == NOT_SCHEDULER
+    assert {"idle", "profiler", "worker", "client", "import", FOREIGN} == NOT_SCHEDULER
 
 
-@pytest.mark.parametrize("side", ["profiler", "worker", "client"])
+@pytest.mark.parametrize("side", ["profiler", "worker", "client", "import"])
 @pytest.mark.parametrize("owner", ["serialisation", "transitions", "comm", "idle", "event-loop"])
 def test_a_side_wins_whatever_it_called(side: str, owner: str) -> None:
     assert owner_of_stack((*REALISTIC[side], *REALISTIC[owner])) == side
