@@ -11,7 +11,7 @@ from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.errors import LimitError, SchedprofError
+from pytest_schedprof.errors import LimitError, SchedprofError, told
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.result import BackendResult, Window
@@ -59,8 +59,8 @@ class _Case:
         try:
             shares = self._shares()
             return [self._result(shares, self._judged(limits, shares), artifacts)]
-        except SchedprofError as error:
-            self.troubles.append(str(error))
+        except Exception as error:  # a third party's backend may raise anything
+            self.troubles.append(told(error))
             return []
 
     def _store(self, directory: Path) -> tuple[str, ...]:

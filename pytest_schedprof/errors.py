@@ -7,6 +7,13 @@ class SchedprofError(Exception):
     """Root of all errors raised by this package; its text is written for the user."""
 
 
+def told(error: Exception) -> str:
+    """What to tell the user of an error that must not be raised, also one nobody expected."""
+    if isinstance(error, SchedprofError):
+        return str(error)
+    return f"schedprof: unexpected {type(error).__name__}: {error}; please report it"
+
+
 class SettingsError(SchedprofError):
     """An option, ini value or marker argument is wrong."""
 

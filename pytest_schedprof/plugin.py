@@ -77,10 +77,9 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["schedprof_run"] = _run(node.config).run_id
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     session = item.config.stash[SETTINGS]
-    markers = [] if session.is_off else list(item.iter_markers("schedprof"))
+    markers = list(item.iter_markers("schedprof"))
     try:
         settings = item.stash[SETTINGS] = overlay(session, reversed(markers))
         if _is_profiled(item, settings, bool(markers)):

@@ -11,12 +11,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from pytest_schedprof import __version__
 from pytest_schedprof.analysis.estimate import CONFIDENCE
 from pytest_schedprof.assessment import Assessment, assess
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.errors import LimitError, SchedprofError
+from pytest_schedprof.errors import LimitError, told
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result, Window
 from pytest_schedprof.model.verdict import Verdict
@@ -90,8 +91,8 @@ class ProfiledTest:
         try:
             self.directory = self.run.new_test(self.test_id)
             self.assessment = assess(self.recorder, self.plan.settings.limit, self.directory)
-        except SchedprofError as error:
-            troubles = (*self.recorder.troubles, str(error))
+        except Exception as error:
+            troubles = (*self.recorder.troubles, told(error))
             self.assessment = Assessment(Window(0, ()), (), troubles)
 
     def complaint(self) -> str | None:
@@ -119,6 +120,7 @@ class ProfiledTest:
             environment=_environment(self.scheduler.description),
             window=self.assessment.window,
             confidence=CONFIDENCE,
+            schedprof_version=__version__,
             backends=self.assessment.backends,
             troubles=self.assessment.troubles,
         )

@@ -15,7 +15,7 @@ from typing import Any
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.errors import SchedprofError, SchedulerLostError
+from pytest_schedprof.errors import SchedulerLostError, told
 from pytest_schedprof.model.result import Segment
 
 DEATH_PATIENCE_S = 2.0
@@ -134,11 +134,6 @@ class Recorder:
         except SchedulerLostError as error:
             death = self.death(DEATH_PATIENCE_S)
             self.troubles.append(f"schedprof: {death}" if death else str(error))
-        except SchedprofError as error:
-            self.troubles.append(str(error))
         except Exception as error:
             # A backend of a third party may raise anything; it is still no fault of the test.
-            self.troubles.append(
-                f"schedprof: unexpected {type(error).__name__} while profiling: {error}; "
-                "please report it"
-            )
+            self.troubles.append(told(error))

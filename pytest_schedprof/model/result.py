@@ -124,6 +124,8 @@ class Result:
     environment: Environment | None
     window: Window
     confidence: float
+    """Level of each one-sided bound."""
+    schedprof_version: str
     backends: tuple[BackendResult, ...]
     troubles: tuple[str, ...] = ()
     """What went wrong with the profiling itself."""

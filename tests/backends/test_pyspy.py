@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from support import wait_for
 
@@ -141,3 +142,29 @@ def test_qualified_names_are_found_on_every_python(control: Control) -> None:
     names = {name for stack in profile.stacks for name in stack}
     assert "asyncio.base_events:BaseEventLoop._run_once" in names
     assert "distributed.core:Server._handle_comm" in names
+
+
+def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
+    cluster: LocalCluster, control: Control
+) -> None:
+    """A stopped process heeds no interrupt and no termination."""
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    (profiler,) = [
+        child for child in psutil.Process(cluster.pid).children() if child.name() == "py-spy"
+    ]
+    profiler.suspend()
+    with pytest.raises(RecordingError, match=r"did not end within|lay stopped"):
+        recording.stop(timeout_s=0.5)
+    assert not profiler.is_running()
+    control.call(burn)
+    assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
+
+
+def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
+    """py-spy tells of failed and late samples on its standard error alone."""
+    told = pyspy._quality("1.52s behind in sampling, results may be inaccurate\n")
+    assert told == ["py-spy fell behind (1.52s behind in sampling); lower the rate"]
+    assert pyspy._quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
+    assert pyspy._quality("Samples: 99 Errors: 1") == []
+    with pytest.raises(RecordingError, match="failed at 60 of 100 samples"):
+        pyspy._quality("Samples: 40 Errors: 60")

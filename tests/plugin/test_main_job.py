@@ -277,3 +277,28 @@ def test_too_few_samples_shown_only(schedprof_scheduler):
             "limits: 2 inconclusive",
         ]
     )
+
+
+def test_off_still_gives_the_cluster_that_a_marker_asks_for(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(workers=2)
+def test_two(schedprof_scheduler):
+    assert len(schedprof_scheduler.workers) == 2
+""",
+        "--schedprof=off",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_skipped_test_is_not_profiled(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.skip
+@pytest.mark.schedprof(rates=1)
+def test_it(schedprof_scheduler):
+    pass
+"""
+    )
+    result.assert_outcomes(skipped=1)
+    assert not (project.path / ".schedprof").exists()

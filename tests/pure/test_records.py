@@ -82,6 +82,7 @@ RESULTS = st.builds(
         Window, COUNTS, tuples(st.builds(Segment, NUMBERS, NUMBERS, COUNTS, COUNTS), 3)
     ),
     confidence=NUMBERS,
+    schedprof_version=TEXT,
     backends=tuples(BACKENDS),
     troubles=TEXTS,
 )
@@ -106,6 +107,7 @@ def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:
         environment=Environment("3.11.7", "Linux", "x86_64", 2, "3.11.7", "Linux", {"dask": "1"}),
         window=Window(1, (Segment(2.0, 1.5, 1000, 6000), Segment(1.0, 0.5, 1000, 6000))),
         confidence=0.95,
+        schedprof_version="0",
         backends=(
             BackendResult(
                 backend="pyspy",

@@ -76,6 +76,7 @@ def result(
         environment=None,
         window=Window(1, (Segment(1.25, 0.5, tasks, 6000), Segment(1.0, 0.25, 0, 0))),
         confidence=0.95,
+        schedprof_version="0",
         backends=(backend,),
     )
 
