@@ -38,8 +38,8 @@ def burn(scheduler, seconds=1.0):
     scheduler.client.run_on_scheduler(burn_scheduler_cpu, seconds=seconds)
 """
 
-BURNED = "*:burn.<locals>.burn_scheduler_cpu"
-"""Names what `burn` makes the scheduler do."""
+BURNED = "*:*burn_scheduler_cpu"
+"""Names what `burn` makes the scheduler do; before Python 3.11 without the `burn.<locals>.`."""
 
 
 class Project:

@@ -18,6 +18,15 @@ from typing import Any
 RECORDINGS = "_schedprof_recordings"
 """Attribute of the scheduler that holds the recordings under way, by token."""
 
+KNOWS_THREADS = sys.hexversion >= 0x030B0000
+"""Whether py-spy can tell by its first sample which thread is busy: since Python 3.11."""
+
+TICKS = 2
+"""Samples to wait for: the first may have been taken just before the beacon was lit."""
+
+UNSURE_TICKS = 12
+"""As many where one is not sure to be kept (`gil`, old Python) or seen (`nonblocking`)."""
+
 COUNTS_HOLDS = hasattr(resource, "RUSAGE_THREAD")
 """Whether a thread can tell how often it was stopped: on Linux."""
 
@@ -167,14 +176,14 @@ class PySpyRecording:
 async def start(
     guard: str,
     arguments: list[str],
-    ticks: int,
     interval: float,
-    holds: bool,
+    gil: bool,
+    nonblocking: bool,
     timeout: float,
     client: str,
     dask_scheduler: Any = None,
 ) -> dict[str, Any]:
-    """Start a recording and wait for `ticks` samples that were taken every `interval`.
+    """Start a recording and wait until it is proven that it samples every `interval`.
 
     The answer holds a `token`, or a `problem` and its `log`.
     """
@@ -190,7 +199,8 @@ async def start(
     recordings[token] = recording
     recording.launch(pyspy, guard, arguments)
     deadline = time.monotonic() + timeout
-    if await recording.prove(ticks, interval, holds=holds, deadline=deadline):
+    ticks = UNSURE_TICKS if gil or nonblocking or not KNOWS_THREADS else TICKS
+    if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
         recording.watch = asyncio.ensure_future(_end_without_client(dask_scheduler, token))
         return {"token": token}
     answer = await recording.stop(1.0)

@@ -22,12 +22,6 @@ from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.profile import Profile
 
-TICKS = 2
-"""Samples to wait for before it is proven that py-spy samples."""
-
-UNSEEN_TICKS = 12
-"""As many where a single one is not sure to be kept (`gil`) or cannot be seen (`nonblocking`)."""
-
 CHUNK_BYTES = 4 * 2**20
 MAX_ERROR_SHARE = 0.5
 NOTED_ERROR_SHARE = 0.05
@@ -102,9 +96,9 @@ class PySpyBackend:
             agent.start,
             inspect.getsource(guard_program),
             [*arguments, *self.options.arguments()],
-            UNSEEN_TICKS if self.options.gil or self.options.nonblocking else TICKS,
             1 / self.rate_hz,
-            not self.options.nonblocking,
+            self.options.gil,
+            self.options.nonblocking,
             timeout_s,
             control.client_id,
             timeout_s=timeout_s,
