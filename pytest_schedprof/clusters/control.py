@@ -130,9 +130,8 @@ class Control:
 
 def _send_by_value(function: Callable[..., Any]) -> None:
     """Nothing of this package need be installed where the scheduler runs."""
-    if function.__module__.startswith(agent_package.__name__):
-        cloudpickle.register_pickle_by_value(agent_package)
-        cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
+    for module in (agent_package, sys.modules[function.__module__]):
+        cloudpickle.register_pickle_by_value(module)
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -111,7 +111,9 @@ def shares(recorder: Recorder, backend: Backend) -> Shares:
 
 
 def share_of(result: Shares, name: str) -> float:
-    (function,) = [each for each in result.total.inclusive if each.endswith(f".{name}")] or [""]
+    # Before Python 3.11 the names of functions that came by value are not qualified.
+    found = [each for each in result.total.inclusive if each.endswith((f".{name}", f":{name}"))]
+    (function,) = found or [""]
     return result.of_function(function).value
 
 
