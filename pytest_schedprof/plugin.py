@@ -81,7 +81,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     session = item.config.stash[SETTINGS]
     markers = list(item.iter_markers("schedprof"))
     try:
-        settings = item.stash[SETTINGS] = overlay(session, reversed(markers))
+        settings = item.stash[SETTINGS] = overlay(session, markers[::-1]) if markers else session
         if _is_profiled(item, settings, bool(markers)):
             from pytest_schedprof.profiling import make_plan
 

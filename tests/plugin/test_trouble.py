@@ -95,7 +95,7 @@ def test_it(schedprof_scheduler):
 def test_artifacts_are_kept_when_the_test_times_out(project: Project) -> None:
     result = project.run_test(
         """
-@pytest.mark.timeout(2, method="signal")
+@pytest.mark.timeout(3, method="signal", func_only=True)
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
     burn(schedprof_scheduler, 0.5)
