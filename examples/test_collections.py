@@ -10,7 +10,7 @@ from pytest_schedprof import SchedulerUnderTest
 
 
 @pytest.mark.schedprof(
-    "share(distributed.scheduler:Scheduler.update_graph) <= 90%", "share(@gc) <= 30%"
+    "share(distributed.scheduler:Scheduler.update_graph) <= 90%", "share(@gc) <= 30%", rate=200
 )
 def test_rechunk_of_an_array(schedprof_scheduler: SchedulerUnderTest) -> None:
     array = dask.array.ones((500, 500), chunks=(20, 100))
@@ -18,7 +18,7 @@ def test_rechunk_of_an_array(schedprof_scheduler: SchedulerUnderTest) -> None:
     assert total == 500 * 500
 
 
-@pytest.mark.schedprof("share(@serialisation) <= 60%")
+@pytest.mark.schedprof("share(@serialisation) <= 80%", rate=200)
 def test_set_index_of_a_time_series(schedprof_scheduler: SchedulerUnderTest) -> None:
     frame = dask.datasets.timeseries(
         start="2000-01-01", end="2000-01-08", partition_freq="6h", freq="10min", seed=1

@@ -1,0 +1,107 @@
+"""What being profiled by py-spy costs the scheduler: its CPU per task, profiled and not.
+
+    python benchmarks/overhead.py [--pairs N] [--tasks N] [--rate HZ]
+
+Hollow workers give a load that is the scheduler's alone. Rounds with and without py-spy take
+turns on one scheduler. CPU and tasks are counted by the scheduler itself, from after the first
+proven sample until before the profiler is stopped, so neither start nor stop is in the figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+
+from distributed import Client, wait
+from figures import closing_line, interleaved, interval
+from hollow_workers import hollow_workers
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.recorder import Recorder
+
+ASKED = 1.03
+WORKERS = 16
+WARM_UP_PAIRS = 1
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+@contextmanager
+def load() -> Iterator[tuple[Control, Client]]:
+    """A scheduler with hollow workers, the recorder's line to it and a client."""
+    cluster = LocalCluster(0, timeout_s=30)
+    address = cluster.address
+    try:
+        with (
+            hollow_workers(address, WORKERS),
+            Control(address) as control,
+            Client(address) as client,
+        ):
+            client.wait_for_workers(WORKERS, timeout=30)
+            yield control, client
+    finally:
+        cluster.close()
+
+
+def cpu_per_task(
+    control: Control, client: Client, backends: Sequence[Backend], tasks: int
+) -> float:
+    """Microseconds of the scheduler's CPU for each task of one round."""
+    recorder = Recorder(control, backends, 30.0)
+    with recorder.round():
+        futures = client.map(inc, range(tasks), pure=False)
+        wait(futures, timeout=60)
+    del futures
+    left = control.call(facts.wait_until_idle, 30.0)
+    if recorder.troubles or left:
+        sys.exit("\n".join(recorder.troubles) or f"the scheduler still knows {left} tasks")
+    segment = recorder.rounds[0][0].facts
+    return segment.cpu_seconds / segment.tasks * 1e6
+
+
+def measure(pairs: int, tasks: int, rate_hz: float) -> dict[str, list[float]]:
+    """CPU per task of each round."""
+    arms: dict[str, list[Backend]] = {
+        "unprofiled": [],
+        "profiled": [PySpyBackend(rate_hz=rate_hz, options={})],
+    }
+    costs: dict[str, list[float]] = {name: [] for name in arms}
+    with load() as (control, client):
+        for name in interleaved(list(arms), WARM_UP_PAIRS + pairs):
+            costs[name].append(cpu_per_task(control, client, arms[name], tasks))
+    return {name: values[WARM_UP_PAIRS:] for name, values in costs.items()}
+
+
+def report(costs: dict[str, list[float]]) -> None:
+    for name, values in costs.items():
+        print(
+            f"{name:10s} {len(values)} rounds, CPU per task: median {median(values):.1f} us, "
+            f"from {min(values):.1f} to {max(values):.1f}"
+        )
+    ratios = [a / b for a, b in zip(costs["profiled"], costs["unprofiled"], strict=True)]
+    low, high = interval(ratios)
+    print(f"median of paired ratios {median(ratios):.3f}, 95 % interval [{low:.3f}, {high:.3f}]")
+    ratio = median(costs["profiled"]) / median(costs["unprofiled"])
+    print(closing_line("ratio of the medians", ratio, ASKED))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--tasks", type=int, default=4000)
+    parser.add_argument("--rate", type=float, default=100)
+    given = parser.parse_args()
+    report(measure(given.pairs, given.tasks, given.rate))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""What the plugin adds to a whole pytest run that has no use for it.
+
+    python benchmarks/startup.py [--repeats N]
+
+Runs pytest over one trivial test, in turns: with no plugin, with pytest-schedprof and, where
+it is installed, with pytest-benchmark. Each is found as any installed plugin is, and `-p no:`
+keeps out all others. (With autoloading off and `-p schedprof` instead, the search for entry
+points would be counted too, which every run makes that has autoloading.) One more run makes
+sure that the plugin imported neither distributed nor msgspec.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import entry_points
+from pathlib import Path
+from statistics import mean, median
+
+from figures import closing_line, interleaved, interval
+
+ASKED_MS = 5.0
+PLUGINS = ("schedprof", "benchmark")
+PYTEST = ("-q", "-p", "no:cacheprovider", "test_one.py")
+HEAVY = ("distributed", "dask", "msgspec", "viztracer")
+
+Run = tuple[float, float]
+"""Milliseconds by the clock, and of CPU."""
+
+
+def arms() -> dict[str, list[str]]:
+    """Arguments for each kind of run: all plugins are kept out, or all but one."""
+    installed = sorted({entry.name for entry in entry_points(group="pytest11")})
+    kept = ["none", *(name for name in PLUGINS if name in installed)]
+    return {
+        keep: [word for name in installed if name != keep for word in ("-p", f"no:{name}")]
+        for keep in kept
+    }
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """Compiled code is kept, as after any first run, but not in anybody's source tree."""
+    unwanted = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")
+    given = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    return {**given, "PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
+
+
+def run(arguments: list[str], directory: Path) -> Run:
+    """One whole pytest run."""
+    command = [sys.executable, "-m", "pytest", *arguments, *PYTEST]
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        command, cwd=directory, env=environment(directory), stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} exited with {process.returncode}")
+    return wall * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+def measure(repeats: int, directory: Path) -> dict[str, list[Run]]:
+    """Interleaved runs of each arm, after one of each that is thrown away."""
+    arguments = arms()
+    runs: dict[str, list[Run]] = {name: [] for name in arguments}
+    for name in arguments:
+        run(arguments[name], directory)
+    for name in interleaved(list(arguments), repeats):
+        runs[name].append(run(arguments[name], directory))
+    return runs
+
+
+def report(runs: dict[str, list[Run]]) -> float:
+    """Print what each plugin adds; returns schedprof's part in ms of clock time."""
+    print(f"{len(runs['none'])} runs each; what a plugin adds is the median of paired differences")
+    print("[its 95 % interval], and (against noise) the difference of the quickest tenths")
+    added = {}
+    for index, kind in enumerate(("clock", "CPU")):
+        bare = [run[index] for run in runs["none"]]
+        print(f"{kind:5s} none      median {median(bare):6.1f} ms")
+        for name in list(runs)[1:]:
+            times = [run[index] for run in runs[name]]
+            differences = [a - b for a, b in zip(times, bare, strict=True)]
+            added[name, kind] = median(differences)
+            low, high = interval(differences)
+            print(
+                f"{kind:5s} {name:9s} median {median(times):6.1f} ms, adds "
+                f"{median(differences):+5.1f} [{low:+.1f}, {high:+.1f}] "
+                f"({quickest(times) - quickest(bare):+.1f})"
+            )
+    return added["schedprof", "clock"]
+
+
+def quickest(values: list[float]) -> float:
+    """Mean of the quickest tenth, which other load on the machine has touched least."""
+    return mean(sorted(values)[: max(1, len(values) // 10)])
+
+
+def heavy_modules(directory: Path) -> list[str]:
+    """Modules that an unused plugin must not import, but did."""
+    arguments = [*arms()["schedprof"], *PYTEST]
+    program = (
+        f"import sys, pytest; pytest.main({arguments!r}); "
+        f"print('heavy:', *(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    command = [sys.executable, "-c", program]
+    output = subprocess.check_output(command, cwd=directory, env=environment(directory), text=True)
+    return output.splitlines()[-1].split()[1:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=100)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "pytest.ini").write_text("[pytest]\n")
+        (directory / "test_one.py").write_text("def test_one():\n    pass\n")
+        added = report(measure(given.repeats, directory))
+        heavy = heavy_modules(directory)
+    if heavy:
+        sys.exit(f"the unused plugin imported {', '.join(heavy)}")
+    print(f"imported none of: {', '.join(HEAVY)}")
+    print(closing_line("added to a pytest run", added, ASKED_MS, " ms"))
+
+
+if __name__ == "__main__":
+    main()
