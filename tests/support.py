@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -66,6 +69,19 @@ class Project:
         result = self.pytester.runpytest_inprocess(*arguments)
         assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
         return result
+
+    @contextmanager
+    def running(self, ready: str) -> Iterator[subprocess.Popen[str]]:
+        """pytest in a process of its own, from its word of readiness on."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-s"],
+            stdout=subprocess.PIPE,
+            cwd=self.path,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            assert any(ready in line for line in process.stdout)
+            yield process
 
     def processes(self) -> list[psutil.Process]:
         """Clusters, profilers and watchdogs of this project's runs: they share its directory."""

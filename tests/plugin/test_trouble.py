@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 from support import BURNED, Project, wait_for
@@ -194,26 +192,20 @@ def test_it(schedprof_scheduler, vanishing):
     result.stdout.fnmatch_lines(["schedprof: cannot write '*run.json': No such file *"])
 
 
-def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -> None:
-    project.write(
-        """
+SLEEPING = """
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
     burn(schedprof_scheduler, 0.3)
     print("READY", flush=True)
     time.sleep(60)
 """
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"],
-        stdout=subprocess.PIPE,
-        cwd=project.path,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        assert any("READY" in line for line in process.stdout)
+
+
+def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -> None:
+    project.write(SLEEPING)
+    with project.running("READY") as process:
         process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
         assert "KeyboardInterrupt" in process.stdout.read()
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     wait_for(lambda: not project.processes(), "processes to end")
@@ -221,23 +213,8 @@ def test_it(schedprof_scheduler):
 
 
 def test_killed_session_leaves_no_process(project: Project) -> None:
-    project.write(
-        """
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    print("READY", flush=True)
-    time.sleep(60)
-"""
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"],
-        stdout=subprocess.PIPE,
-        cwd=project.path,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        assert any("READY" in line for line in process.stdout)
+    project.write(SLEEPING)
+    with project.running("READY") as process:
         assert project.processes()
         process.kill()
     wait_for(lambda: not project.processes(), "processes to end")
