@@ -41,6 +41,13 @@ def burn(scheduler, seconds=1.0):
     scheduler.client.run_on_scheduler(burn_scheduler_cpu, seconds=seconds)
 """
 
+INTERRUPTIBLE = (
+    "import signal, sys, pytest; "
+    "signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "sys.exit(pytest.main(['-s']))"
+)
+"""A session that heeds a Ctrl-C also where this one was started in the background."""
+
 BURNED = "*:*burn_scheduler_cpu"
 """Names what `burn` makes the scheduler do; before Python 3.11 without the `burn.<locals>.`."""
 
@@ -74,7 +81,7 @@ class Project:
     def running(self, ready: str) -> Iterator[subprocess.Popen[str]]:
         """pytest in a process of its own, from its word of readiness on."""
         with subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-s"],
+            [sys.executable, "-c", INTERRUPTIBLE],
             stdout=subprocess.PIPE,
             cwd=self.path,
             text=True,
