@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from typing import Any
 
@@ -25,7 +26,8 @@ TICKS = 2
 """Samples to wait for: the first may have been taken just before the beacon was lit."""
 
 UNSURE_TICKS = 12
-"""As many where one is not sure to be kept (`gil`, old Python) or seen (`nonblocking`)."""
+"""As many where one is not sure to be kept (`gil`, old Python), or seen (`nonblocking`),
+or where other threads compete for the interpreter."""
 
 COUNTS_HOLDS = hasattr(resource, "RUSAGE_THREAD")
 """Whether a thread can tell how often it was stopped: on Linux."""
@@ -48,6 +50,12 @@ def allow_tracing(by_descendants: bool) -> None:
     if os.path.exists("/proc/sys/kernel/yama/ptrace_scope"):
         pid = os.getpid() if by_descendants else 0
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, pid, 0, 0, 0)
+
+
+def is_alone() -> bool:
+    """Whether no other thread can take the interpreter's lock, which looks like a hold."""
+    quiet = {threading.main_thread().name, "schedprof-parent"}
+    return all(thread.name in quiet for thread in threading.enumerate())
 
 
 def switches() -> int:
@@ -199,7 +207,8 @@ async def start(
     recordings[token] = recording
     recording.launch(pyspy, guard, arguments)
     deadline = time.monotonic() + timeout
-    ticks = UNSURE_TICKS if gil or nonblocking or not KNOWS_THREADS else TICKS
+    is_sure = KNOWS_THREADS and is_alone() and not (gil or nonblocking)
+    ticks = TICKS if is_sure else UNSURE_TICKS
     if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
         recording.watch = asyncio.ensure_future(_end_without_client(dask_scheduler, token))
         return {"token": token}
