@@ -45,7 +45,7 @@ def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
     client.cancel(futures)
 
 
-@pytest.mark.schedprof("self(distributed.scheduler:*) <= 60%", rounds=3)
+@pytest.mark.schedprof("self(distributed.scheduler:*) <= 60%", rounds=5)
 def test_same_work_in_rounds(schedprof_scheduler: SchedulerUnderTest) -> None:
     """With three rounds or more the scatter between them gives the bounds."""
     wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))

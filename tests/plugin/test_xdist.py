@@ -5,12 +5,12 @@ from __future__ import annotations
 from support import BURNED, Project
 
 BODY = f"""
-@pytest.mark.schedprof("share({BURNED}) <= 10%")
-@pytest.mark.parametrize("burned", [0.0, 1.0, 0.0, 1.0])
-def test_it(schedprof_scheduler, burned):
-    burn(schedprof_scheduler, burned)
-    if not burned:
-        wait(schedprof_scheduler.client.map(inc, range(1500), pure=False))
+KEPT = pytest.mark.schedprof("share(distributed.stealing:*) <= 50%")
+BROKEN = pytest.mark.schedprof("share({BURNED}) <= 10%")
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[KEPT, BROKEN][n % 2]) for n in range(4)])
+def test_it(schedprof_scheduler, number):
+    burn(schedprof_scheduler)
     with open("pids", "a") as file:
         file.write(f"{{schedprof_scheduler.pid}}\\n")
 """
