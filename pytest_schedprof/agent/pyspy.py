@@ -11,13 +11,11 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 from typing import Any
 
-RECORDINGS = "_schedprof_recordings"
-"""Attribute of the scheduler that holds the recordings under way, by token."""
+from pytest_schedprof.agent.recordings import Recording, begin, forget, keep, under_way
 
 KNOWS_THREADS = sys.hexversion >= 0x030B0000
 """Whether py-spy can tell by its first sample which thread is busy: since Python 3.11."""
@@ -33,7 +31,6 @@ COUNTS_HOLDS = hasattr(resource, "RUSAGE_THREAD")
 """Whether a thread can tell how often it was stopped: on Linux."""
 
 PR_SET_PTRACER = 0x59616D61
-CLIENT_CHECK_S = 2.0
 READY = b"Sampling process"
 FORCED = 3
 """The watchdog's exit status after it had to free the scheduler."""
@@ -77,16 +74,15 @@ def beacon(seconds: float) -> int:
     return switches() - before
 
 
-class PySpyRecording:
+class PySpyRecording(Recording):
     """One py-spy at work, with its watchdog, its words and its file."""
 
+    kind = "pyspy"
+
     def __init__(self, client: str) -> None:
-        self.client = client
-        self.directory = tempfile.mkdtemp(prefix="schedprof-")
-        self.path = os.path.join(self.directory, "profile")
+        super().__init__(client)
         self.log = b""
         self.forced = ""
-        self.watch: asyncio.Task[None] | None = None
 
     def launch(self, pyspy: str, guard: str, arguments: list[str]) -> None:
         """Start py-spy and its watchdog, both deaf to a Ctrl-C in the session's terminal."""
@@ -136,7 +132,7 @@ class PySpyRecording:
         except BlockingIOError:
             pass
 
-    async def stop(self, timeout: float) -> dict[str, Any]:
+    async def end(self, timeout: float) -> dict[str, Any]:
         """Interrupt, then terminate, then kill; the watchdog wakes a scheduler left stopped."""
         ladder = ((signal.SIGINT, timeout), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
         for number, patience in ladder:
@@ -159,8 +155,6 @@ class PySpyRecording:
 
     def leave(self) -> dict[str, Any]:
         """Take leave of both processes; what py-spy had to say."""
-        if self.watch is not None:
-            self.watch.cancel()
         assert self.guard.stdin is not None
         assert self.profiler.stdout is not None
         try:
@@ -175,10 +169,6 @@ class PySpyRecording:
         allow_tracing(by_descendants=False)
         log = self.log[-20000:].decode(errors="replace")
         return {"status": self.profiler.wait(), "forced": self.forced, "log": log}
-
-    def remove(self) -> None:
-        """Delete the file and its directory."""
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 async def start(
@@ -195,64 +185,19 @@ async def start(
 
     The answer holds a `token`, or a `problem` and its `log`.
     """
-    recordings = dask_scheduler.__dict__.setdefault(RECORDINGS, {})
-    if recordings:
+    if "pyspy" in under_way(dask_scheduler):
         return {"problem": "busy"}
     pyspy = find_pyspy()
     if pyspy is None:
-        _forget(dask_scheduler, None)
         return {"problem": "not-installed", "executable": sys.executable}
     recording = PySpyRecording(client)
-    token = os.path.basename(recording.directory)
-    recordings[token] = recording
+    keep(dask_scheduler, recording)
     recording.launch(pyspy, guard, arguments)
     deadline = time.monotonic() + timeout
     is_sure = KNOWS_THREADS and is_alone() and not (gil or nonblocking)
     ticks = TICKS if is_sure else UNSURE_TICKS
     if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
-        recording.watch = asyncio.ensure_future(_end_without_client(dask_scheduler, token))
-        return {"token": token}
-    answer = await recording.stop(1.0)
-    _forget(dask_scheduler, token)
+        return begin(dask_scheduler, recording)
+    answer = await recording.end(1.0)
+    forget(dask_scheduler, recording.token)
     return {"problem": "failed", **answer}
-
-
-async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[str, Any]:
-    """End a recording; the answer holds py-spy's exit `status`, its `log` and file `size`."""
-    recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
-    if recording is None:
-        return {"problem": "unknown"}
-    answer = await recording.stop(timeout)
-    size = os.path.getsize(recording.path) if os.path.exists(recording.path) else 0
-    return {**answer, "size": size}
-
-
-def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> bytes:
-    """A piece of the recording's file."""
-    with open(getattr(dask_scheduler, RECORDINGS)[token].path, "rb") as file:
-        file.seek(offset)
-        return file.read(length)
-
-
-def discard(token: str, dask_scheduler: Any = None) -> None:
-    """Leave nothing of the recording behind."""
-    _forget(dask_scheduler, token)
-
-
-def _forget(scheduler: Any, token: str | None) -> None:
-    recordings = getattr(scheduler, RECORDINGS, {})
-    recording = recordings.pop(token, None)
-    if recording is not None:
-        recording.remove()
-    if not recordings and hasattr(scheduler, RECORDINGS):
-        delattr(scheduler, RECORDINGS)
-
-
-async def _end_without_client(scheduler: Any, token: str) -> None:
-    """A client that vanished will never say stop: end what it started."""
-    recording = getattr(scheduler, RECORDINGS)[token]
-    while recording.client in scheduler.clients:
-        await asyncio.sleep(CLIENT_CHECK_S)
-    recording.watch = None
-    await recording.stop(5.0)
-    _forget(scheduler, token)

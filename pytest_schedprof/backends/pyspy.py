@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
-from pytest_schedprof.backends.contract import Namer, RawProfile, Setting
+from pytest_schedprof.backends.contract import Namer, Setting
 from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
@@ -22,7 +23,6 @@ from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.profile import Profile
 
-CHUNK_BYTES = 4 * 2**20
 MAX_ERROR_SHARE = 0.5
 NOTED_ERROR_SHARE = 0.05
 
@@ -105,62 +105,34 @@ class PySpyBackend:
         )
         if "problem" in answer:
             _refuse(answer, control.address, timeout_s)
-        return PySpyRecording(control, answer["token"])
+        return PySpyRecording(control, answer["token"], self.name)
 
     def read(self, content: bytes, namer: Namer) -> Profile:
         """Parse py-spy's speedscope file."""
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 
 
-class PySpyRecording:
+class PySpyRecording(RemoteRecording):
     """A py-spy at work on one scheduler."""
 
-    def __init__(self, control: Control, token: str) -> None:
-        self._control = control
-        self._token = token
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """By py-spy's exit status and its own words."""
+        if answer["forced"]:
+            raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
+        if answer["status"] != 0 or not answer["size"]:
+            raise RecordingError(
+                f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} "
+                f"bytes: {_reason(answer['log'])!r}"
+            )
+        return tuple(_quality(answer["log"]))
 
-    def stop(self, *, timeout_s: float) -> RawProfile:
-        """End py-spy, check that it did its work, and fetch its file in pieces."""
-        answer = self._control.call(agent.stop, self._token, timeout_s, timeout_s=timeout_s)
-        try:
-            warnings = _check(answer)
-            content = self._fetch(answer["size"])
-        finally:
-            self._control.call(agent.discard, self._token)
+    def verify(self, content: bytes) -> None:
+        """The sample that proved it was at work must be among the others."""
         if b'"beacon"' not in content:
             raise RecordingError(
                 "schedprof: py-spy's file does not hold the sample that proved it was at work; "
                 "its profile is not to be trusted: try a higher --schedprof-rate"
             )
-        return RawProfile(content, warnings)
-
-    def abandon(self, *, timeout_s: float) -> None:
-        """End py-spy and delete its file unread."""
-        self._control.call(agent.stop, self._token, timeout_s, timeout_s=timeout_s)
-        self._control.call(agent.discard, self._token)
-
-    def _fetch(self, size: int) -> bytes:
-        pieces = (
-            self._control.call(agent.fetch, self._token, offset, CHUNK_BYTES)
-            for offset in range(0, size, CHUNK_BYTES)
-        )
-        return b"".join(pieces)
-
-
-def _check(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    """Warnings of a recording that ended well."""
-    if answer.get("problem") == "unknown":
-        raise RecordingError(
-            "schedprof: the scheduler knows nothing of this py-spy recording; was it restarted?"
-        )
-    if answer["forced"]:
-        raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
-    if answer["status"] != 0 or not answer["size"]:
-        raise RecordingError(
-            f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} bytes: "
-            f"{_reason(answer['log'])!r}"
-        )
-    return tuple(_quality(answer["log"]))
 
 
 def _quality(log: str) -> list[str]:
@@ -188,10 +160,8 @@ def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoRetu
             f"there: {answer['executable']} -m pip install py-spy"
         )
     if answer["problem"] == "busy":
-        raise RecordingError(
-            f"schedprof: another py-spy recording is under way on the scheduler {address}; "
-            "one process can be traced by one py-spy only: stop the other first"
-        )
+        reason = "one process can be traced by one py-spy only: stop the other first"
+        raise already_at_work("pyspy", address, reason)
     log = answer["log"]
     if _FORBIDDEN.search(log):
         raise BackendNotPermittedError(

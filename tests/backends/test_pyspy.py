@@ -15,7 +15,7 @@ import psutil
 import pytest
 from support import wait_for
 
-from pytest_schedprof.backends import pyspy
+from pytest_schedprof.backends import pyspy, remote
 from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
@@ -125,7 +125,7 @@ def test_extra_arguments_reach_pyspy(control: Control) -> None:
 
 
 def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyspy, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(remote, "CHUNK_BYTES", 1000)
     recording = PySpyBackend(rate_hz=200, options={}).start(control, timeout_s=10)
     control.call(burn)
     content = recording.stop(timeout_s=10).content

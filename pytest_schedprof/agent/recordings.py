@@ -1,0 +1,102 @@
+"""Recordings under way in a process: kept by token, ended at the latest with their client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from typing import Any
+
+RECORDINGS = "_schedprof_recordings"
+"""Attribute of the scheduler that holds the recordings under way, by token."""
+
+CLIENT_CHECK_S = 2.0
+
+
+class Recording:
+    """A profiler at work in this process, and the directory of what it writes."""
+
+    kind = ""
+    """Two recordings of one kind cannot be at work at once."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.directory = tempfile.mkdtemp(prefix="schedprof-")
+        self.path = os.path.join(self.directory, "profile")
+        self.watch: asyncio.Task[None] | None = None
+
+    @property
+    def token(self) -> str:
+        """By which the client asks for it."""
+        return os.path.basename(self.directory)
+
+    async def end(self, timeout: float) -> dict[str, Any]:
+        """Observe no longer and leave the profile at `path`; what there is to say of it."""
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Delete the file and its directory."""
+        if self.watch is not None:
+            self.watch.cancel()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def under_way(scheduler: Any) -> list[str]:
+    """Kinds of the recordings that are at work."""
+    return [recording.kind for recording in getattr(scheduler, RECORDINGS, {}).values()]
+
+
+def keep(scheduler: Any, recording: Recording) -> None:
+    """From here on the recording is known by its token."""
+    scheduler.__dict__.setdefault(RECORDINGS, {})[recording.token] = recording
+
+
+def begin(scheduler: Any, recording: Recording) -> dict[str, Any]:
+    """The answer for a recording that is proven to be at work."""
+    keep(scheduler, recording)
+    recording.watch = asyncio.ensure_future(_end_without_client(scheduler, recording))
+    return {"token": recording.token}
+
+
+def forget(scheduler: Any, token: str) -> None:
+    """Leave nothing of the recording behind."""
+    recordings = getattr(scheduler, RECORDINGS, {})
+    recording = recordings.pop(token, None)
+    if recording is not None:
+        recording.remove()
+    if not recordings and hasattr(scheduler, RECORDINGS):
+        delattr(scheduler, RECORDINGS)
+
+
+async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[str, Any]:
+    """End a recording; what there is to say of it, and the `size` of its file."""
+    recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
+    if recording is None:
+        return {"problem": "unknown"}
+    if recording.watch is not None:
+        recording.watch.cancel()
+    answer = await recording.end(timeout)
+    size = os.path.getsize(recording.path) if os.path.exists(recording.path) else 0
+    return {**answer, "size": size}
+
+
+def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> bytes:
+    """A piece of the recording's file."""
+    with open(getattr(dask_scheduler, RECORDINGS)[token].path, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def discard(token: str, dask_scheduler: Any = None) -> None:
+    """Delete what a recording wrote."""
+    forget(dask_scheduler, token)
+
+
+async def _end_without_client(scheduler: Any, recording: Recording) -> None:
+    """A client that vanished will never say stop: end what it started."""
+    while recording.client in scheduler.clients:
+        await asyncio.sleep(CLIENT_CHECK_S)
+    recording.watch = None
+    await recording.end(5.0)
+    forget(scheduler, recording.token)
