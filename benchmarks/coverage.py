@@ -28,7 +28,7 @@ from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.clusters.under_test import clean
-from pytest_schedprof.model.profile import Profile
+from pytest_schedprof.model.profile import SampleProfile
 from pytest_schedprof.recorder import Recorder
 from pytest_schedprof.reports.terminal import PLUMBING
 
@@ -39,7 +39,7 @@ def inc(x: int) -> int:
     return x + 1
 
 
-def record(windows: int, tasks: int, rate_hz: float) -> list[Profile]:
+def record(windows: int, tasks: int, rate_hz: float) -> list[SampleProfile]:
     """The same work so many times, each in a window of its own."""
     backend = PySpyBackend(rate_hz=rate_hz, options={})
     cluster = LocalCluster(4, timeout_s=30)
@@ -61,7 +61,7 @@ def record(windows: int, tasks: int, rate_hz: float) -> list[Profile]:
     return profiles
 
 
-def common_functions(profiles: list[Profile]) -> list[str]:
+def common_functions(profiles: list[SampleProfile]) -> list[str]:
     """Functions of the scheduler that hold between 2 and 95 % in the mean."""
     shares = [shares_of([[profile]], drift=0.0) for profile in profiles]
     names = {name for each in shares for name in each.total.inclusive}
@@ -130,7 +130,7 @@ def main() -> None:
     report(profiles)
 
 
-def report(profiles: list[Profile]) -> None:
+def report(profiles: list[SampleProfile]) -> None:
     functions = common_functions(profiles)
     shares = [shares_of([[profile]], drift=0.0) for profile in profiles]
     ratios = sorted(scatter(shares, functions))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_schedprof.agent import names
+from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
 from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.contract import Backend, RawProfile
@@ -14,9 +15,10 @@ from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import LimitError, SchedprofError, told
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import Limit
+from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 from pytest_schedprof.model.result import BackendResult, Window
 from pytest_schedprof.model.verdict import LimitResult
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.recorder import Recorder, SegmentRecord
 from pytest_schedprof.storage.run_directory import write
 
 
@@ -24,7 +26,6 @@ from pytest_schedprof.storage.run_directory import write
 class Assessment:
     """What became of one test's profiling; trouble is told here, never raised."""
 
-    window: Window
     backends: tuple[BackendResult, ...]
     troubles: tuple[str, ...]
 
@@ -35,14 +36,14 @@ def assess(recorder: Recorder, limits: Sequence[Limit], directory: Path) -> Asse
     results = []
     for backend in recorder.backends:
         rounds = [
-            [segment.raw[backend.name] for segment in each if backend.name in segment.raw]
+            segments
             for each in recorder.rounds
+            if (segments := [segment for segment in each if backend.name in segment.raw])
         ]
-        if any(rounds):
+        if rounds:
             case = _Case(recorder.control, backend, rounds, troubles)
             results.extend(case.results(limits, directory))
-    segments = tuple(segment.facts for each in recorder.rounds for segment in each)
-    return Assessment(Window(len(recorder.rounds), segments), tuple(results), tuple(troubles))
+    return Assessment(tuple(results), tuple(troubles))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,19 @@ class _Case:
 
     control: Control
     backend: Backend
-    rounds: list[list[RawProfile]]
+    rounds: list[list[SegmentRecord]]
     troubles: list[str]
+
+    @property
+    def raws(self) -> list[RawProfile]:
+        """What came back, in order."""
+        return [segment.raw[self.backend.name] for each in self.rounds for segment in each]
 
     def results(self, limits: Sequence[Limit], directory: Path) -> list[BackendResult]:
         artifacts = self._store(directory)
         try:
-            shares = self._shares()
-            return [self._result(shares, self._judged(limits, shares), artifacts)]
+            evidence = self._evidence()
+            return [self._result(evidence, self._judged(limits, evidence), artifacts)]
         except Exception as error:  # a third party's backend may raise anything
             self.troubles.append(told(error))
             return []
@@ -66,7 +72,7 @@ class _Case:
     def _store(self, directory: Path) -> tuple[str, ...]:
         """Keep the files as they came: also those that turn out to be unreadable."""
         kept = []
-        for number, raw in enumerate((raw for each in self.rounds for raw in each), start=1):
+        for number, raw in enumerate(self.raws, start=1):
             name = f"scheduler.{'' if number == 1 else f'{number}.'}{self.backend.suffix}"
             try:
                 write(directory / name, raw.content)
@@ -76,39 +82,59 @@ class _Case:
                 break
         return tuple(kept)
 
-    def _shares(self) -> Shares:
-        profiles = [
-            [self.backend.read(raw.content, self.control.name_places) for raw in each]
-            for each in self.rounds
-        ]
-        return shares_of(profiles, drift=self.backend.drift)
+    def _evidence(self) -> Shares | Costs:
+        samples: list[list[SampleProfile]] = []
+        units: list[Unit] = []
+        for each in self.rounds:
+            profiles = [self._read(segment) for segment in each]
+            samples.append([each for each in profiles if isinstance(each, SampleProfile)])
+            costs = [each for each in profiles if isinstance(each, CostProfile)]
+            tasks = sum(segment.facts.tasks for segment in each)
+            units.append(unit_of(tasks, _told_by_scheduler(each), costs))
+        if any(samples):
+            cpu = Costs(units).of("cpu", "")
+            return shares_of(samples, drift=self.backend.drift, cpu=cpu)
+        return Costs(units)
 
-    def _judged(self, limits: Sequence[Limit], shares: Shares) -> list[LimitResult]:
+    def _read(self, segment: SegmentRecord) -> Profile:
+        return self.backend.read(segment.raw[self.backend.name].content, self.control.name_places)
+
+    def _judged(self, limits: Sequence[Limit], evidence: Shares | Costs) -> list[LimitResult]:
         mine = [limit for limit in limits if limit.metric in self.backend.metrics]
-        patterns = {limit.pattern: compile_pattern(limit.pattern).pattern for limit in mine}
-        known = self.control.call(names.find_functions, patterns, 1) if mine else {}
+        patterns = {
+            limit.pattern: compile_pattern(limit.pattern).pattern
+            for limit in mine
+            if ":" in limit.pattern
+        }
+        known = self.control.call(names.find_functions, patterns, 1) if patterns else {}
         judged = []
         for limit in mine:
             try:
-                judged.append(judge(limit, shares, known.get(limit.pattern, [])))
+                judged.append(judge(limit, evidence, known.get(limit.pattern, [])))
             except LimitError as error:
                 self.troubles.append(str(error))
         return judged
 
     def _result(
-        self, shares: Shares, limits: list[LimitResult], artifacts: tuple[str, ...]
+        self, evidence: Shares | Costs, limits: list[LimitResult], artifacts: tuple[str, ...]
     ) -> BackendResult:
+        segments = tuple(segment.facts for each in self.rounds for segment in each)
         return BackendResult(
             backend=self.backend.name,
             mode=self.backend.mode,
             settings=dict(self.backend.settings),
-            busy_samples=shares.total.busy,
-            idle_samples=shares.total.idle,
-            empty_samples=shares.total.empty,
-            inference=shares.inference,
-            functions=shares.functions(),
-            owners=shares.owners(),
+            window=Window(len(self.rounds), segments),
+            shares=evidence.sampled() if isinstance(evidence, Shares) else None,
+            costs=evidence.measured() if isinstance(evidence, Costs) else None,
             limits=tuple(limits),
             artifacts=artifacts,
-            warnings=tuple(w for each in self.rounds for raw in each for w in raw.warnings),
+            warnings=tuple(dict.fromkeys(text for raw in self.raws for text in raw.warnings)),
         )
+
+
+def _told_by_scheduler(segments: Sequence[SegmentRecord]) -> dict[str, float]:
+    """Costs that the scheduler itself keeps count of."""
+    return {
+        "cpu": sum(segment.facts.cpu_seconds for segment in segments),
+        "transitions": sum(segment.facts.transitions for segment in segments),
+    }

@@ -112,11 +112,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler)
     item.stash[PROFILED] = profiled
+    first, *others = plan.takes
     try:
-        with profiled.recorder.round():
+        with profiled.recorder.round(first):
             outcome = yield
-        for _ in range(plan.settings.rounds - 1):
-            with profiled.recorder.round():
+        for backends in others:
+            with profiled.recorder.round(backends):
                 item.runtest()
     finally:
         profiled.assess()

@@ -20,7 +20,7 @@ from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import LimitError, told
 from pytest_schedprof.gates.judge import describe
-from pytest_schedprof.model.result import ClusterFacts, Environment, Result, Window
+from pytest_schedprof.model.result import ClusterFacts, Environment, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.recorder import Recorder
 from pytest_schedprof.settings import Settings
@@ -35,6 +35,17 @@ class Plan:
     settings: Settings
     backends: tuple[Backend, ...]
 
+    @property
+    def takes(self) -> list[tuple[Backend, ...]]:
+        """The backends of each run of the test's body.
+
+        What does not disturb the scheduler records together, what does records alone; rounds
+        take turns, so that what changes on the machine meanwhile meets all alike.
+        """
+        calm = tuple(backend for backend in self.backends if not backend.disturbs)
+        alone = [(backend,) for backend in self.backends if backend.disturbs]
+        return [take for _ in range(self.settings.rounds) for take in (calm, *alone) if take]
+
 
 def make_plan(settings: Settings, registry: BackendRegistry, run: RunDirectory) -> Plan:
     """Check everything that can be checked before the test runs.
@@ -45,7 +56,12 @@ def make_plan(settings: Settings, registry: BackendRegistry, run: RunDirectory) 
     """
     registry.check(settings.backend)
     backends = tuple(
-        registry.make(name, rate_hz=settings.rate, options=settings.options_of(name))
+        registry.make(
+            name,
+            rate_hz=settings.rate,
+            options=settings.options_of(name),
+            patterns=[limit.pattern for limit in settings.limit if ":" in limit.pattern],
+        )
         for name in settings.backend
     )
     _check_metrics(settings, backends)
@@ -62,7 +78,7 @@ def _check_metrics(settings: Settings, backends: Sequence[Backend]) -> None:
             )
 
 
-NOTHING = Assessment(Window(0, ()), (), ())
+NOTHING = Assessment((), ())
 
 
 @dataclass(slots=True)
@@ -95,7 +111,7 @@ class ProfiledTest:
             self.assessment = assess(self.recorder, self.plan.settings.limit, self.directory)
         except Exception as error:
             troubles = (*self.recorder.troubles, told(error))
-            self.assessment = Assessment(Window(0, ()), (), troubles)
+            self.assessment = Assessment((), troubles)
 
     def complaint(self) -> str | None:
         """Why a test that passed must fail after all: trouble, or limits; None if it need not."""
@@ -120,7 +136,6 @@ class ProfiledTest:
             started_at=datetime.fromtimestamp(self._started_at, timezone.utc).isoformat(),
             cluster=_cluster(self.scheduler),
             environment=_environment(self.scheduler.description),
-            window=self.assessment.window,
             confidence=CONFIDENCE,
             schedprof_version=__version__,
             backends=self.assessment.backends,

@@ -53,10 +53,12 @@ class Recorder:
     _open: _Open | None = None
     _depth: int = 0
     _is_narrowed: bool = False
+    _taking_part: Sequence[Backend] = ()
 
     @contextmanager
-    def round(self) -> Iterator[None]:
-        """Record what happens inside as one round."""
+    def round(self, backends: Sequence[Backend] | None = None) -> Iterator[None]:
+        """Record what happens inside as one round of these backends, or of all."""
+        self._taking_part = self.backends if backends is None else backends
         self.rounds.append([])
         self._is_narrowed = False
         self._start()
@@ -87,7 +89,7 @@ class Recorder:
         opened = _Open(time.time(), {}, [])
         with self._keeping_trouble():
             try:
-                for backend in self.backends:
+                for backend in self._taking_part:
                     recording = backend.start(self.control, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, recording))
                 opened.before = self.control.call(facts.window_facts)

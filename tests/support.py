@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_schedprof.model.result import Result, Run
+from pytest_schedprof.model.result import Result, Run, SampledShares
 from pytest_schedprof.storage.records import read_record
 
 INI = """
@@ -127,9 +127,23 @@ class Project:
         return result
 
 
+def shares_in(result: Result) -> SampledShares:
+    """What the only backend of a result sampled."""
+    (backend,) = result.backends
+    assert backend.shares is not None
+    return backend.shares
+
+
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15) -> None:
     """Poll until something holds; for what gives no sign of its own."""
+    assert settle(condition, timeout_s), f"waited {timeout_s:g} s for {what}"
+
+
+def settle(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Whether something came to hold in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}"
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.02)
+    return True

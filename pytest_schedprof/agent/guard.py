@@ -18,12 +18,13 @@ FORCED = 3
 """Exit status after the profiler was killed to free the scheduler."""
 
 
-def is_stopped(pid: int) -> bool:
+def state(pid: int) -> str:
+    """The letter that the kernel gives: T and t for stopped, Z for dead but not buried."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] in "Tt"
+            return stat.read().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
 
 
 def kill(pid: int) -> None:
@@ -49,11 +50,16 @@ def remove(path: str) -> None:
 def guard(scheduler: int, profiler: int, path: str) -> int:
     frozen_since = None
     while not select.select([0], [], [], POLL_S)[0]:
-        if not is_stopped(scheduler):
+        now = state(scheduler)
+        if now == "Z":
+            # It was killed while the profiler held some of its threads: it lasts until these
+            # are let go, and the profiler waits for its first thread, forever.
+            kill(profiler)
+        elif now not in ("T", "t"):
             frozen_since = None
-            continue
-        frozen_since = frozen_since or time.monotonic()
-        if time.monotonic() - frozen_since > FROZEN_S:
+        elif frozen_since is None:
+            frozen_since = time.monotonic()
+        elif time.monotonic() - frozen_since > FROZEN_S:
             kill(profiler)
             os.kill(scheduler, signal.SIGCONT)
             return FORCED

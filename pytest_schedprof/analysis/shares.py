@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from math import hypot
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, estimate
 from pytest_schedprof.analysis.owners import owner_of
 from pytest_schedprof.analysis.tally import Tally, tally_blocks, total
-from pytest_schedprof.model.profile import Function, Profile
-from pytest_schedprof.model.result import FunctionShare, OwnerShare
+from pytest_schedprof.model.profile import Function, SampleProfile
+from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares
 from pytest_schedprof.model.verdict import Estimate
+
+MIN_SAMPLES = 50
+"""With fewer busy samples no bound means anything, whatever the formula says."""
+
+UNKNOWN = Estimate(value=0.0, low=0.0, high=float("inf"), samples=0, dispersion=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +27,54 @@ class Shares:
     rounds: bool
     drift: float
     total: Tally
+    cpu: Estimate = UNKNOWN
+    """CPU time of the scheduler per task, of which a function's share is its cost."""
 
     @property
     def inference(self) -> str:
         """The unit whose scatter gives the bounds."""
         return "rounds" if self.rounds else "blocks"
+
+    def seen(self, metric: str) -> Collection[Function]:
+        """Every function that a busy sample holds."""
+        return self.total.inclusive
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """A share, or the CPU time per task that it stands for."""
+        if metric == "cpu":
+            return self._cost(self.of("share", subject)) if subject else self.cpu
+        if subject.startswith("@"):
+            return self.of_owner(subject[1:])
+        return self.of_function_itself(subject) if metric == "self" else self.of_function(subject)
+
+    def doubt(self, metric: str) -> str:
+        """Too few samples, or no task to share the CPU time among."""
+        if metric == "cpu" and not self.cpu.samples:
+            return "the scheduler processed no task, and costs are per task"
+        if self.total.busy >= MIN_SAMPLES:
+            return ""
+        return (
+            f"{self.total.busy} busy samples, at least {MIN_SAMPLES} are needed: give the "
+            "scheduler more work, raise the rate or the rounds"
+        )
+
+    def sampled(self) -> SampledShares:
+        """All shares for the record."""
+        return SampledShares(
+            busy_samples=self.total.busy,
+            idle_samples=self.total.idle,
+            empty_samples=self.total.empty,
+            inference=self.inference,
+            functions=self.functions(),
+            owners=self.owners(),
+        )
+
+    def _cost(self, share: Estimate) -> Estimate:
+        """CPU time that was not the scheduler's is no part of what its functions share."""
+        busy = self.total.busy / max(1, self.total.busy + self.total.idle + self.total.empty)
+        cpu = self.cpu
+        mine = replace(cpu, value=cpu.value * busy, low=cpu.low * busy, high=cpu.high * busy)
+        return product(share, mine)
 
     def of_function(self, function: Function) -> Estimate:
         """Share of samples whose stack contains the function."""
@@ -69,13 +118,23 @@ class Shares:
         )
 
 
-def shares_of(rounds: Sequence[Sequence[Profile]], *, drift: float) -> Shares:
+def product(share: Estimate, cost: Estimate) -> Estimate:
+    """A share of a cost; errors of independent factors add up as squares do."""
+    low = hypot((share.value - share.low) * cost.value, (cost.value - cost.low) * share.value)
+    high = hypot((share.high - share.value) * cost.value, (cost.high - cost.value) * share.value)
+    value = share.value * cost.value
+    return Estimate(value, max(0.0, value - low), value + high, cost.samples, 0.0)
+
+
+def shares_of(
+    rounds: Sequence[Sequence[SampleProfile]], *, drift: float, cpu: Estimate = UNKNOWN
+) -> Shares:
     """Shares over the profiles of each round; enough rounds become the units, else blocks."""
     units = [
         total(block for profile in each for block in tally_blocks(profile, 1)) for each in rounds
     ]
     if sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS:
-        return Shares(tuple(units), True, drift, total(units))
+        return Shares(tuple(units), True, drift, total(units), cpu)
     profiles = [profile for each in rounds for profile in each]
     units = [block for profile in profiles for block in tally_blocks(profile)]
-    return Shares(tuple(units), False, drift, total(units))
+    return Shares(tuple(units), False, drift, total(units), cpu)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_of_stack
-from pytest_schedprof.model.profile import Function, Profile
+from pytest_schedprof.model.profile import Function, SampleProfile
 
 MIN_BLOCK_SAMPLES = 20
 """Shorter blocks hold too few samples to show how shares scatter."""
@@ -51,7 +51,7 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return result
 
 
-def tally_blocks(profile: Profile, block_count: int | None = None) -> list[Tally]:
+def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list[Tally]:
     """The busy samples of a profile in consecutive blocks of equal length.
 
     Samples carry no clock, but a thread's are in order: the k-th block takes the k-th part
@@ -80,7 +80,7 @@ def _part(samples: list[int], index: int, count: int) -> list[int]:
     return samples[len(samples) * index // count : len(samples) * (index + 1) // count]
 
 
-def _tally(profile: Profile, owners: Sequence[str], parts: Iterable[list[int]]) -> Tally:
+def _tally(profile: SampleProfile, owners: Sequence[str], parts: Iterable[list[int]]) -> Tally:
     tally = Tally()
     seen: Counter[int] = Counter()
     for part in parts:

@@ -49,7 +49,11 @@ class Backend(Protocol):
     metrics: frozenset[str]
     """Metrics that a limit can judge by its profiles."""
     drift: float
-    """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p))."""
+    """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p));
+    0 for a backend that does not sample."""
+    disturbs: bool
+    """Whether it slows the scheduler down or takes a hook of the interpreter. Such a backend
+    records alone: the body of the test is run once more for it."""
 
     @property
     def mode(self) -> str:
@@ -79,5 +83,17 @@ class Backend(Protocol):
 class BackendFactory(Protocol):
     """Makes a backend from the options that the user gave; usually the class itself."""
 
-    def __call__(self, *, rate_hz: float, options: Mapping[str, object]) -> Backend:
-        """Raises SettingsError for an option that is unknown or malformed."""
+    def __call__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str]
+    ) -> Backend:
+        """Make one for a test.
+
+        Args:
+            rate_hz: samples per second, for a backend that samples.
+            options: as the user gave them.
+            patterns: functions that the test's limits speak of, as `module:qualname` with
+                wildcards.
+
+        Raises:
+            SettingsError: for an option that is unknown or malformed.
+        """

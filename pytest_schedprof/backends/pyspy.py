@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
@@ -21,7 +21,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
-from pytest_schedprof.model.profile import Profile
+from pytest_schedprof.model.profile import SampleProfile
 
 MAX_ERROR_SHARE = 0.5
 NOTED_ERROR_SHARE = 0.05
@@ -73,7 +73,11 @@ class PySpyBackend:
     drift = 0.1
     """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
 
-    def __init__(self, *, rate_hz: float, options: Mapping[str, object]) -> None:
+    disturbs = False
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
         self.rate_hz = rate_hz
         self.options = read_options(PySpyOptions, self.name, options)
 
@@ -107,7 +111,7 @@ class PySpyBackend:
             _refuse(answer, control.address, timeout_s)
         return PySpyRecording(control, answer["token"], self.name)
 
-    def read(self, content: bytes, namer: Namer) -> Profile:
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
         """Parse py-spy's speedscope file."""
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 

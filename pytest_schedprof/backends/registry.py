@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 from pytest_schedprof.backends.contract import Backend, BackendFactory
@@ -31,11 +31,18 @@ class BackendRegistry:
                     f"schedprof: backend {name!r} is unknown; known: {', '.join(self.names)}"
                 )
 
-    def make(self, name: str, *, rate_hz: float, options: Mapping[str, object]) -> Backend:
+    def make(
+        self,
+        name: str,
+        *,
+        rate_hz: float,
+        options: Mapping[str, object],
+        patterns: Sequence[str] = (),
+    ) -> Backend:
         """The backend of that name, with its options."""
         self.check([name])
         factory = self._added.get(name) or _load(BUILTIN[name])
-        return factory(rate_hz=rate_hz, options=options)
+        return factory(rate_hz=rate_hz, options=options, patterns=patterns)
 
 
 def _load(place: str) -> BackendFactory:

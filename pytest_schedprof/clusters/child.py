@@ -101,7 +101,10 @@ class Child:
                 break
             except subprocess.TimeoutExpired:
                 push()
-        self.process.wait()
+        try:
+            self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            pass  # somebody's debugger holds what is left of it
         assert self.process.stdout is not None
         self.process.stdout.close()
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from pytest_schedprof.formats.speedscope import SpeedscopeFile
-from pytest_schedprof.model.profile import Function, Profile, Stack, Thread
+from pytest_schedprof.model.profile import Function, SampleProfile, Stack, Thread
 
 
 def name_frames(
@@ -15,7 +15,7 @@ def name_frames(
     *,
     backend: str,
     mode: str,
-) -> Profile:
+) -> SampleProfile:
     """Merge the lines of each function and give every function its identity."""
     names = namer([(frame.file or "", frame.name, frame.line or 0) for frame in file.frames])
     index_of: dict[Stack, int] = {}
@@ -23,7 +23,7 @@ def name_frames(
         index_of.setdefault(tuple(names[frame] for frame in stack), len(index_of))
         for stack in file.stacks
     ]
-    return Profile(
+    return SampleProfile(
         backend=backend,
         mode=mode,
         stacks=tuple(index_of),

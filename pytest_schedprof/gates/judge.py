@@ -1,50 +1,48 @@
-"""Limits held against shares: three verdicts, each with its evidence."""
+"""Limits held against shares and costs: three verdicts, each with its evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_schedprof.analysis.evidence import Evidence
 from pytest_schedprof.analysis.patterns import compile_pattern
-from pytest_schedprof.analysis.shares import Shares
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.gates.limits import Limit
+from pytest_schedprof.model.metric import METRICS, PERCENT, readable
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-
-MIN_SAMPLES = 50
-"""With fewer busy samples no bound means anything, whatever the formula says."""
 
 _ORDER = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, Verdict.PASS: 2}
 
 
-def judge(limit: Limit, shares: Shares, known: Sequence[Function]) -> LimitResult:
+def judge(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> LimitResult:
     """The outcome of one limit.
 
     Args:
-        limit: what to hold the shares against.
-        shares: what was measured.
+        limit: what to hold the evidence against.
+        evidence: what was measured.
         known: functions of the scheduler's code that the limit's pattern names.
 
     Raises:
         LimitError: if the pattern names nothing in the scheduler's code.
     """
-    subjects = _subjects(limit, shares, known)
-    if shares.total.busy < MIN_SAMPLES:
-        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), _too_few(shares))
+    subjects = _subjects(limit, evidence, known)
+    if doubt := evidence.doubt(limit.metric):
+        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt)
     findings = sorted(
-        (_find(limit, subject, shares) for subject in subjects),
+        (_find(limit, subject, evidence) for subject in subjects),
         key=lambda finding: (_ORDER[finding.verdict], -finding.estimate.value, finding.subject),
     )
     verdict = Verdict.worst([finding.verdict for finding in findings])
     return LimitResult(str(limit), verdict, tuple(findings))
 
 
-def _subjects(limit: Limit, shares: Shares, known: Sequence[Function]) -> list[str]:
-    """The owner or each function a limit speaks of; only functions seen can break it."""
-    if limit.owner:
+def _subjects(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> list[str]:
+    """The whole, an owner or each function; of these only what was seen can break a limit."""
+    if limit.owner or not limit.pattern:
         return [limit.pattern]
     matches = compile_pattern(limit.pattern).fullmatch
-    seen = [function for function in shares.total.inclusive if matches(function)]
+    seen = [function for function in evidence.seen(limit.metric) if matches(function)]
     if seen:
         return seen
     if not known:
@@ -55,13 +53,8 @@ def _subjects(limit: Limit, shares: Shares, known: Sequence[Function]) -> list[s
     return list(known[:1])
 
 
-def _find(limit: Limit, subject: str, shares: Shares) -> Finding:
-    if limit.owner:
-        estimate = shares.of_owner(limit.owner)
-    elif limit.metric == "self":
-        estimate = shares.of_function_itself(subject)
-    else:
-        estimate = shares.of_function(subject)
+def _find(limit: Limit, subject: str, evidence: Evidence) -> Finding:
+    estimate = evidence.of(limit.metric, subject)
     return Finding(subject, estimate, _verdict(estimate, limit.bound))
 
 
@@ -72,27 +65,26 @@ def _verdict(estimate: Estimate, bound: float) -> Verdict:
     return Verdict.PASS if estimate.high <= bound else Verdict.INCONCLUSIVE
 
 
-def _too_few(shares: Shares) -> str:
-    return (
-        f"{shares.total.busy} busy samples, at least {MIN_SAMPLES} are needed: give the "
-        "scheduler more work, raise the rate or the rounds"
-    )
-
-
 def describe(result: LimitResult) -> str:
-    """One line of facts: limit, value, bounds, samples."""
+    """One line of facts: limit, value, bounds, and what they rest on."""
     if not result.findings:
         return f"{result.limit}: {result.note}"
     finding = result.findings[0]
     others = sum(each.verdict is result.verdict for each in result.findings[1:])
-    estimate = finding.estimate
-    return (
-        f"{result.limit}: {finding.subject} holds {estimate.value:.1%} "
-        f"(at least {estimate.low:.1%}, at most {estimate.high:.1%}) "
-        f"of {estimate.samples} busy samples"
-        + (
-            f", and {others} more functions"
-            if others and result.verdict is not Verdict.PASS
-            else ""
-        )
+    more = f", and {others} more functions" if others and result.verdict is not Verdict.PASS else ""
+    return f"{result.limit}: {_fact(finding, result.metric)}{more}"
+
+
+def _fact(finding: Finding, name: str) -> str:
+    metric, estimate = METRICS[name], finding.estimate
+    value, low, high = (
+        readable(amount, metric) for amount in (estimate.value, estimate.low, estimate.high)
     )
+    subject = finding.subject or "the scheduler"
+    bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
+    if metric.units is PERCENT:
+        return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
+    if metric.is_peak:
+        return f"{name} of {subject} is {value}"
+    noun = f" {metric.noun}" if metric.noun else ""
+    return f"{subject} takes {value}{noun}{bounds} per task over {estimate.samples} tasks"

@@ -11,15 +11,14 @@ from functools import cached_property
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.errors import LimitError
-
-METRICS = {"share": "%", "self": "%"}
-"""Every metric and the unit of its bound."""
+from pytest_schedprof.model.metric import METRICS, PERCENT, Metric, format_amount
 
 LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)
 
 _METRIC = re.compile(r"[A-Za-z_]+")
 _PATTERN = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_UNIT = re.compile(r"%|[A-Za-z]+")
 _FUNCTION = re.compile(r"[\w.*?<>-]+:[\w.*?<>-]+")
 
 
@@ -29,8 +28,11 @@ class Limit:
 
     metric: str
     pattern: str
+    """Empty for the scheduler as a whole."""
     bound: float
-    """A fraction of one for shares; the percent sign lives in the text only."""
+    """In the unit of results: a fraction of one, seconds, bytes. `30%` is 0.3."""
+    unit: str = "%"
+    """In which the bound was written."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -43,13 +45,9 @@ class Limit:
         return self.pattern[1:] if self.pattern.startswith("@") else None
 
     def __str__(self) -> str:
-        return f"{self.metric}({self.pattern}) <= {format_percent(self.bound)}"
-
-
-def format_percent(share: float) -> str:
-    """A share as a user writes it, exact: 0.3 is `30%`."""
-    text = format(Decimal(repr(share)) * 100, "f")
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
+        subject = f"({self.pattern})" if self.pattern else ""
+        bound = format_amount(self.bound, self.unit, METRICS[self.metric].units[self.unit])
+        return f"{self.metric}{subject} <= {bound}"
 
 
 def merge_limits(layers: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
@@ -75,15 +73,14 @@ class _Parser:
         self._at = 0
 
     def limit(self) -> Limit:
-        metric = self._metric()
-        self._expect("(", f"'(' and a function, as in {metric}(distributed.scheduler:*) <= 30%")
-        pattern = self._pattern(metric)
-        self._expect(")", "')'")
+        name = self._metric()
+        metric = METRICS[name]
+        pattern = self._subject(name, metric)
         self._expect("<=", "'<=' (a limit is an upper bound)")
-        bound = self._bound()
+        bound, unit = self._bound(metric)
         if self._at < len(self._text):
             raise self._error("the end of the limit")
-        return Limit(metric, pattern, bound)
+        return Limit(name, pattern, bound, unit)
 
     def _metric(self) -> str:
         start = self._skip_space()
@@ -92,6 +89,19 @@ class _Parser:
             self._at = start
             raise self._error(_one_of("a metric", word, tuple(METRICS)))
         return word
+
+    def _subject(self, name: str, metric: Metric) -> str:
+        """The pattern in its brackets, which some metrics need and some cannot have."""
+        self._skip_space()
+        if not metric.of_functions or (
+            metric.of_whole and not self._text.startswith("(", self._at)
+        ):
+            return ""
+        example = f"{name}(distributed.scheduler:*) <= {_example(metric)}"
+        self._expect("(", f"'(' and a function, as in {example}")
+        pattern = self._pattern(name)
+        self._expect(")", "')'")
+        return pattern
 
     def _pattern(self, metric: str) -> str:
         start = self._skip_space()
@@ -111,18 +121,19 @@ class _Parser:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")
         self._at = start + 1 + len(owner)
 
-    def _bound(self) -> float:
+    def _bound(self, metric: Metric) -> tuple[float, str]:
         start = self._skip_space()
         number = self._take(_NUMBER)
         self._skip_space()
-        if number is None or not self._text.startswith("%", self._at):
-            raise self._error("a bound in percent, as in 30%")
-        self._at += 1
+        unit = self._take(_UNIT) or ""
+        if number is None or unit not in metric.units:
+            self._at -= len(unit)
+            raise self._error(_bound_wanted(metric))
         self._skip_space()
-        if float(number) > 100:
+        if metric.units is PERCENT and float(number) > 100:
             self._at = start
             raise self._error("a bound of at most 100%: a share cannot exceed it")
-        return float(Decimal(number) / 100)
+        return float(Decimal(number) * metric.units[unit]), unit
 
     def _expect(self, token: str, wanted: str) -> None:
         self._skip_space()
@@ -154,3 +165,14 @@ def _one_of(kind: str, word: str, known: tuple[str, ...]) -> str:
     close = get_close_matches(word, known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     return f"{kind}: {', '.join(known)}{hint}"
+
+
+def _example(metric: Metric) -> str:
+    return "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
+
+
+def _bound_wanted(metric: Metric) -> str:
+    if metric.units is PERCENT:
+        return "a bound in percent, as in 30%"
+    units = ", ".join(unit for unit in metric.units if unit)
+    return f"a number with its unit ({units})" if units else "a number without a unit, as in 6.1"

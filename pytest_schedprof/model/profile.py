@@ -1,9 +1,10 @@
-"""What a sampling backend brought back, parsed."""
+"""What a backend brought back, parsed: samples of stacks, or costs of functions."""
 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Function: TypeAlias = str
@@ -23,7 +24,7 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SampleProfile:
     """The samples of one recording; a stack is stored once, however often it was seen."""
 
     backend: str
@@ -33,3 +34,18 @@ class Profile:
     threads: tuple[Thread, ...]
     empty_samples: int = 0
     """Samples that held no frame at all; they belong to no share."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostProfile:
+    """What each function, and the scheduler as a whole, cost in one recording."""
+
+    backend: str
+    mode: str
+    functions: Mapping[Function, Mapping[str, float]]
+    """By metric, over the whole recording; `self_seconds` are seconds without callees."""
+    whole: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of no one function, as messages or the peak of memory."""
+
+
+Profile: TypeAlias = SampleProfile | CostProfile

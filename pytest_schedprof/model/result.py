@@ -43,7 +43,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was measured: the call phase of the test, or what `measure()` narrowed it to."""
+    """What a backend measured: the call phase of the test, or what `measure()` narrowed it to."""
 
     rounds: int
     segments: tuple[Segment, ...]
@@ -70,12 +70,9 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class BackendResult:
-    """What one backend found in the window."""
+class SampledShares:
+    """What the samples of a backend say."""
 
-    backend: str
-    mode: str
-    settings: dict[str, bool | int | float | str | list[str] | None]
     busy_samples: int
     idle_samples: int
     empty_samples: int
@@ -83,6 +80,39 @@ class BackendResult:
     """The unit whose scatter gave the intervals: 'rounds' or 'blocks'."""
     functions: tuple[FunctionShare, ...]
     owners: tuple[OwnerShare, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCost:
+    """What one function cost over the whole window."""
+
+    function: Function
+    owner: str
+    total: dict[str, float]
+    """By metric; divide by the window's tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCosts:
+    """What a backend counted or timed."""
+
+    functions: tuple[FunctionCost, ...]
+    whole: dict[str, float]
+    """Metrics of no one function, over the whole window."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendResult:
+    """What one backend found in its window."""
+
+    backend: str
+    mode: str
+    settings: dict[str, bool | int | float | str | list[str] | None]
+    window: Window
+    shares: SampledShares | None
+    """None for a backend that does not sample."""
+    costs: MeasuredCosts | None
+    """None for a backend that neither counts nor times."""
     limits: tuple[LimitResult, ...]
     artifacts: tuple[str, ...]
     """File names, beside this record."""
@@ -122,7 +152,6 @@ class Result:
     started_at: str
     cluster: ClusterFacts | None
     environment: Environment | None
-    window: Window
     confidence: float
     """Level of each one-sided bound."""
     schedprof_version: str

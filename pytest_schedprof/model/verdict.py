@@ -26,17 +26,18 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A share measured by sampling, with a one-sided bound on either side."""
+    """A share or a cost per task, with a one-sided bound on either side."""
 
     value: float
     low: float
-    """The true share is at least this, at the confidence level of the result."""
+    """The true value is at least this, at the confidence level of the result."""
     high: float
-    """The true share is at most this, at the same level."""
+    """The true value is at most this, at the same level."""
     samples: int
-    """Busy scheduler samples in the denominator."""
+    """What is in the denominator: busy scheduler samples of a share, tasks of a cost."""
     dispersion: float
-    """Standard deviation of the share relative to independent samples; 1 is the textbook."""
+    """Standard deviation of a share relative to independent samples, 1 is the textbook; of a
+    cost 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,8 @@ class LimitResult:
     findings: tuple[Finding, ...]
     note: str = ""
     """Why no verdict was possible, if so."""
+
+    @property
+    def metric(self) -> str:
+        """What the limit bounds."""
+        return self.limit.partition("<=")[0].partition("(")[0].strip()

@@ -8,19 +8,26 @@ from typing import Any
 
 import msgspec
 
-from pytest_schedprof.model.result import Result, StoredResult
-from pytest_schedprof.reports.terminal import HOT_FUNCTIONS_VERBOSE, hottest
+from pytest_schedprof.model.result import BackendResult, Result, StoredResult
+from pytest_schedprof.reports.terminal import HOT_FUNCTIONS_VERBOSE, dearest, hottest
 
 
 def pack(result: Result, directory: Path | None) -> dict[str, Any]:
     """What the controller needs of a result, as plain values; the whole of it is on disk."""
-    backends = tuple(
-        replace(backend, functions=tuple(hottest(backend, HOT_FUNCTIONS_VERBOSE)))
-        for backend in result.backends
-    )
+    backends = tuple(_cut(backend) for backend in result.backends)
     stored = StoredResult(str(directory or ""), replace(result, backends=backends))
     packed: dict[str, Any] = msgspec.to_builtins(stored)
     return packed
+
+
+def _cut(backend: BackendResult) -> BackendResult:
+    """With the functions that the terminal shows, and no more."""
+    most, shares, costs = HOT_FUNCTIONS_VERBOSE, backend.shares, backend.costs
+    return replace(
+        backend,
+        shares=shares and replace(shares, functions=tuple(hottest(shares.functions, most))),
+        costs=costs and replace(costs, functions=tuple(dearest(costs.functions, most))),
+    )
 
 
 def unpack(packed: dict[str, Any]) -> StoredResult:

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER
 from pytest_schedprof.gates.judge import describe
-from pytest_schedprof.model.result import BackendResult, FunctionShare, Result
+from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.result import (
+    BackendResult,
+    FunctionCost,
+    FunctionShare,
+    MeasuredCosts,
+    Result,
+    SampledShares,
+)
 from pytest_schedprof.model.verdict import Verdict
 
 HOT_FUNCTIONS = 5
@@ -44,24 +52,28 @@ def summary_lines(results: Sequence[Result], directory: str, *, verbosity: int) 
 
 def _test_lines(result: Result, verbosity: int) -> Iterator[Line]:
     yield Line(f"{result.test_id}  {result.outcome}", {"bold": True})
+    most = HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS
     for backend in result.backends:
-        yield Line(f"  {_headline(result, backend)}")
-        yield from _table(backend, HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS)
+        yield Line(f"  {_headline(backend)}")
+        if backend.shares:
+            yield from _share_table(backend.shares, most)
+        if backend.costs:
+            yield from _cost_table(backend.costs, backend.window.tasks, most)
         yield from (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
 
 
-def _headline(result: Result, backend: BackendResult) -> str:
+def _headline(backend: BackendResult) -> str:
     mode = f" ({backend.mode})" if backend.mode else ""
-    window = result.window
+    window = backend.window
     cost = window.cpu_us_per_task
-    return (
-        f"{backend.backend}{mode}: {backend.busy_samples} busy samples, {window.tasks} tasks in "
-        f"{window.seconds:.2f} s" + (f", {cost:.0f} us of scheduler CPU per task" if cost else "")
+    samples = f"{backend.shares.busy_samples} busy samples, " if backend.shares else ""
+    return f"{backend.backend}{mode}: {samples}{window.tasks} tasks in {window.seconds:.2f} s" + (
+        f", {cost:.0f} us of scheduler CPU per task" if cost else ""
     )
 
 
-def _table(backend: BackendResult, most: int) -> Iterator[Line]:
-    hot = hottest(backend, most)
+def _share_table(shares: SampledShares, most: int) -> Iterator[Line]:
+    hot = hottest(shares.functions, most)
     if not hot:
         return
     width = max(len("owner"), *(len(each.owner) for each in hot))
@@ -74,17 +86,45 @@ def _table(backend: BackendResult, most: int) -> Iterator[Line]:
             f"  {each.share.value:>7.1%}  {bounds:<17} {each.self_share.value:>6.1%}  "
             f"{each.owner:<{width}}  {each.function}"
         )
-    owners = backend.owners[:OWNERS_SHOWN]
+    owners = shares.owners[:OWNERS_SHOWN]
     yield Line("  owners: " + ", ".join(f"{o.owner} {o.share.value:.0%}" for o in owners))
 
 
-def hottest(backend: BackendResult, most: int) -> list[FunctionShare]:
+def hottest(functions: Sequence[FunctionShare], most: int) -> list[FunctionShare]:
     """The functions that a reader wants to see; plumbing counts by its own time alone."""
 
     def heat(each: FunctionShare) -> float:
         return (each.self_share if each.owner in PLUMBING else each.share).value
 
-    return [each for each in sorted(backend.functions, key=heat, reverse=True) if heat(each)][:most]
+    return [each for each in sorted(functions, key=heat, reverse=True) if heat(each)][:most]
+
+
+def _cost_table(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
+    """One column for each metric that any function has, per task."""
+    hot = dearest(costs.functions, most)
+    metrics = [name for name in METRICS if any(name in each.total for each in hot)]
+    if hot and tasks:
+        width = max(len("owner"), *(len(each.owner) for each in hot))
+        heads = "".join(f"{name + '/task':>16}" for name in metrics)
+        yield Line(f"  {heads}  {'owner':<{width}}  function", {"light": True})
+        for each in hot:
+            cells = (readable(each.total.get(m, 0) / tasks, METRICS[m]) for m in metrics)
+            row = "".join(f"{cell:>16}" for cell in cells)
+            yield Line(f"  {row}  {each.owner:<{width}}  {each.function}")
+    if words := [_whole(name, amount, tasks) for name, amount in costs.whole.items()]:
+        yield Line("  whole: " + ", ".join(filter(None, words)))
+
+
+def dearest(functions: Sequence[FunctionCost], most: int) -> list[FunctionCost]:
+    """The scheduler's functions that cost most; the record has them in order."""
+    return [each for each in functions if each.owner not in NOT_SCHEDULER][:most]
+
+
+def _whole(name: str, amount: float, tasks: int) -> str:
+    metric = METRICS[name]
+    if metric.is_peak:
+        return f"{name} {readable(amount, metric)}"
+    return f"{name} {readable(amount / tasks, metric)}/task" if tasks and name != "cpu" else ""
 
 
 def _limit_lines(results: Sequence[Result]) -> Iterator[Line]:

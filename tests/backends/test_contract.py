@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support import wait_for
+from support import settle, wait_for
 
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.contract import Backend
@@ -18,6 +18,7 @@ from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.errors import RecordingError, SchedprofError
+from pytest_schedprof.model.profile import SampleProfile
 from pytest_schedprof.recorder import Recorder
 
 BACKENDS = ["pyspy"]
@@ -63,14 +64,14 @@ def remains(pid: int) -> dict[str, Any]:
 
 
 def descriptors(pid: int) -> list[str]:
-    """Open files and pipes; sockets are distributed's own, which it pools."""
+    """Open files and pipes; not sockets, which distributed pools, nor its monitor's looks."""
     paths = []
     for number in os.listdir(f"/proc/{pid}/fd"):
         try:
             paths.append(os.readlink(f"/proc/{pid}/fd/{number}"))
         except FileNotFoundError:
             pass  # closed since it was listed
-    return sorted(path for path in paths if not path.startswith("socket:"))
+    return sorted(path for path in paths if not path.startswith(("socket:", "/proc/")))
 
 
 def attributes(dask_scheduler: Any = None) -> set[str]:
@@ -97,17 +98,24 @@ def nothing_is_left(cluster: LocalCluster, control: Control) -> Iterator[None]:
     before, files = remains(cluster.pid), directories()
     yield
     if cluster.death() is None:
-        wait_for(lambda: remains(cluster.pid) == before, "nothing to be left", timeout_s=3)
+        settle(lambda: remains(cluster.pid) == before, timeout_s=3)
+        assert remains(cluster.pid) == before
         assert control.call(attributes) == set()
     assert directories() <= files
 
 
 def shares(recorder: Recorder, backend: Backend) -> Shares:
     profiles = [
-        [backend.read(s.raw[backend.name].content, recorder.control.name_places) for s in each]
+        [_samples(backend, recorder.control, s.raw[backend.name].content) for s in each]
         for each in recorder.rounds
     ]
     return shares_of(profiles, drift=backend.drift)
+
+
+def _samples(backend: Backend, control: Control, content: bytes) -> SampleProfile:
+    profile = backend.read(content, control.name_places)
+    assert isinstance(profile, SampleProfile)
+    return profile
 
 
 def share_of(result: Shares, name: str) -> float:

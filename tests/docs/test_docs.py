@@ -14,7 +14,8 @@ from pytest_schedprof import fixtures, hookspecs
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.backends.pyspy import PySpyOptions
 from pytest_schedprof.backends.registry import BUILTIN
-from pytest_schedprof.gates.limits import METRICS, parse_limit
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result, Run
 from pytest_schedprof.settings import MARKER_KEYWORDS, OPTIONS, Option
 from pytest_schedprof.storage.records import json_schema
@@ -50,7 +51,8 @@ def test_every_metric_and_owner_is_documented() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_limits_that_are_shown_can_be_read(page: Path) -> None:
-    for text in re.findall(r'"((?:share|self)\([^"]*<=[^"]*)"', page.read_text()):
+    metrics = "|".join(METRICS)
+    for text in re.findall(rf'"((?:{metrics})\b[^"]*<=[^"]*)"', page.read_text()):
         assert str(parse_limit(text)) == text
 
 

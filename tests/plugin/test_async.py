@@ -29,7 +29,7 @@ def test_coroutine_is_run_profiled_and_judged(project: Project, mark: str, round
     result = project.run_test((ANYIO if mark == "anyio" else "") + body)
     result.assert_outcomes(failed=1)
     record = project.result()
-    assert len(record.window.segments) == rounds
+    assert len(record.backends[0].window.segments) == rounds
     (limit,) = record.limits
     assert limit.verdict.value == "fail"
     assert limit.findings[0].estimate.value > 0.8

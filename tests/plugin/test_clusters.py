@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import Project, wait_for
+from support import Project, shares_in, wait_for
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_it(schedprof_scheduler, time):
     for record in project.results().values():
         assert record.cluster is not None
         assert record.cluster.kind == "attached"
-        assert record.backends[0].busy_samples > 10
+        assert shares_in(record).busy_samples > 10
 
 
 def test_address_on_the_command_line(project: Project, address: str) -> None:
@@ -102,7 +102,7 @@ from array import array
 from dataclasses import dataclass
 from pytest_schedprof.backends.contract import RawProfile
 from pytest_schedprof.backends.options import read_options
-from pytest_schedprof.model.profile import Profile, Thread
+from pytest_schedprof.model.profile import SampleProfile, Thread
 
 @dataclass(frozen=True)
 class Options:
@@ -115,15 +115,16 @@ class Recording:
         pass
 
 class Fixed:
-    name, suffix, mode, drift = "fixed", "fixed.txt", "", 0.0
+    name, suffix, mode, drift, disturbs = "fixed", "fixed.txt", "", 0.0, False
     metrics = frozenset({"share", "self"})
-    def __init__(self, *, rate_hz, options):
+    def __init__(self, *, rate_hz, options, patterns):
         self.settings = {"loud": read_options(Options, "fixed", options).loud}
     def start(self, control, *, timeout_s):
         return Recording()
     def read(self, content, namer):
         stack = ("distributed.scheduler:Scheduler.update_graph",)
-        return Profile("fixed", "", (stack,), (Thread("main", array("q", [0] * len(content))),))
+        samples = array("q", [0] * len(content))
+        return SampleProfile("fixed", "", (stack,), (Thread("main", samples),))
 
 def pytest_schedprof_backends():
     return {"fixed": Fixed}

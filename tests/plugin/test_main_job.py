@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from support import BURNED, Project
+from support import BURNED, Project, shares_in
 
 from pytest_schedprof.model.verdict import Verdict
 
@@ -47,15 +47,15 @@ def test_tasks(schedprof_scheduler):
     record = project.result()
     (backend,) = record.backends
     assert record.test_id == "test_it.py::test_tasks"
-    assert record.window.tasks == 500
-    assert record.window.segments[0].transitions > 500 * 4
+    assert record.backends[0].window.tasks == 500
+    assert record.backends[0].window.segments[0].transitions > 500 * 4
     assert record.cluster is not None
     assert (record.cluster.kind, record.cluster.workers) == ("local", 4)
     assert record.environment is not None
     assert "distributed" in record.environment.versions
     assert (backend.backend, backend.settings["rate_hz"]) == ("pyspy", 100.0)
     assert backend.artifacts == ("scheduler.pyspy.speedscope.json",)
-    functions = {each.function for each in backend.functions}
+    functions = {each.function for each in shares_in(record).functions}
     assert "asyncio.base_events:BaseEventLoop._run_once" in functions
     (entry,) = project.run_record().tests
     kept = project.run_directory / entry.directory / backend.artifacts[0]
@@ -71,8 +71,8 @@ def test_burn(schedprof_scheduler):
 """,
         "--schedprof=pyspy",
     )
-    (backend,) = project.result().backends
-    burned = [each for each in backend.functions if each.function.endswith("burn_scheduler_cpu")]
+    functions = shares_in(project.result()).functions
+    burned = [each for each in functions if each.function.endswith("burn_scheduler_cpu")]
     assert burned[0].function.startswith("test_it:")
     assert burned[0].share.value > 0.9
     assert burned[0].share.value == burned[0].self_share.value
@@ -172,10 +172,10 @@ def test_it(schedprof_scheduler):
     )
     record = project.result()
     (backend,) = record.backends
-    names = {each.function.rpartition(":")[2] for each in backend.functions}
+    names = {each.function.rpartition(":")[2] for each in shares_in(record).functions}
     assert any("burn_scheduler_cpu" in name for name in names)
     assert not any("burn_outside" in name for name in names)
-    assert len(record.window.segments) == 2
+    assert len(record.backends[0].window.segments) == 2
     assert backend.artifacts == (
         "scheduler.pyspy.speedscope.json",
         "scheduler.2.pyspy.speedscope.json",
@@ -195,8 +195,8 @@ def test_it(schedprof_scheduler):
     result.assert_outcomes(failed=1)
     record = project.result()
     assert result.stdout.str().count("a round") == 4
-    assert (record.window.rounds, len(record.window.segments)) == (4, 4)
-    assert record.backends[0].inference == "rounds"
+    assert (record.backends[0].window.rounds, len(record.backends[0].window.segments)) == (4, 4)
+    assert shares_in(record).inference == "rounds"
 
 
 def test_every_test_gets_a_clean_scheduler_in_the_same_process(project: Project) -> None:

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from pytest_schedprof.analysis.shares import Shares, shares_of
+from pytest_schedprof.analysis.shares import MIN_SAMPLES, Shares, shares_of
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.judge import MIN_SAMPLES, describe, judge
+from pytest_schedprof.gates.judge import describe, judge
 from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.model.profile import Profile, Stack, Thread
+from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.verdict import LimitResult, Verdict
 
 ROOT = "distributed.core:Server._handle_comm"
@@ -34,7 +34,9 @@ def in_order(samples: Sequence[Stack]) -> Shares:
     """One window with these samples, one after the other."""
     stacks = tuple(dict.fromkeys(samples))
     indexes = array("q", map(stacks.index, samples))
-    return shares_of([[Profile("handmade", "", stacks, (Thread("loop", indexes),))]], drift=0.0)
+    return shares_of(
+        [[SampleProfile("handmade", "", stacks, (Thread("loop", indexes),))]], drift=0.0
+    )
 
 
 def verdict_on(text: str, shares: Shares, *known: str) -> LimitResult:

@@ -13,7 +13,6 @@ from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.gates.limits import (
     LIMITABLE_OWNERS,
     Limit,
-    format_percent,
     merge_limits,
     parse_limit,
 )
@@ -116,7 +115,7 @@ def test_a_rendered_bound_is_exact_however_small_or_long(bound: str) -> None:
     [(0.3, "30%"), (0.07, "7%"), (0.125, "12.5%"), (0.0, "0%"), (1.0, "100%"), (0.001, "0.1%")],
 )
 def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None:
-    assert format_percent(share) == text
+    assert str(Limit("share", "a:b", share)) == f"share(a:b) <= {text}"
 
 
 @pytest.mark.parametrize(

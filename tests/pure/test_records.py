@@ -19,10 +19,13 @@ from pytest_schedprof.model.result import (
     BackendResult,
     ClusterFacts,
     Environment,
+    FunctionCost,
     FunctionShare,
+    MeasuredCosts,
     OwnerShare,
     Result,
     Run,
+    SampledShares,
     Segment,
     StoredResult,
     TestEntry,
@@ -53,17 +56,26 @@ LIMITS = st.builds(
 SETTINGS = st.dictionaries(
     TEXT, st.one_of(st.booleans(), COUNTS, NUMBERS, TEXT, st.lists(TEXT), st.none()), max_size=4
 )
-BACKENDS = st.builds(
-    BackendResult,
-    backend=TEXT,
-    mode=TEXT,
-    settings=SETTINGS,
+WINDOWS = st.builds(Window, COUNTS, tuples(st.builds(Segment, NUMBERS, NUMBERS, COUNTS, COUNTS), 3))
+SHARES = st.builds(
+    SampledShares,
     busy_samples=COUNTS,
     idle_samples=COUNTS,
     empty_samples=COUNTS,
     inference=st.sampled_from(["rounds", "blocks"]),
     functions=tuples(st.builds(FunctionShare, TEXT, TEXT, ESTIMATES, ESTIMATES)),
     owners=tuples(st.builds(OwnerShare, TEXT, ESTIMATES)),
+)
+TOTALS = st.dictionaries(TEXT, NUMBERS, max_size=3)
+COSTS = st.builds(MeasuredCosts, tuples(st.builds(FunctionCost, TEXT, TEXT, TOTALS)), TOTALS)
+BACKENDS = st.builds(
+    BackendResult,
+    backend=TEXT,
+    mode=TEXT,
+    settings=SETTINGS,
+    window=WINDOWS,
+    shares=st.none() | SHARES,
+    costs=st.none() | COSTS,
     limits=tuples(LIMITS),
     artifacts=TEXTS,
     warnings=TEXTS,
@@ -78,9 +90,6 @@ RESULTS = st.builds(
     started_at=TEXT,
     cluster=st.none() | st.builds(ClusterFacts, TEXT, TEXT, COUNTS, COUNTS),
     environment=st.none() | ENVIRONMENTS,
-    window=st.builds(
-        Window, COUNTS, tuples(st.builds(Segment, NUMBERS, NUMBERS, COUNTS, COUNTS), 3)
-    ),
     confidence=NUMBERS,
     schedprof_version=TEXT,
     backends=tuples(BACKENDS),
@@ -105,7 +114,6 @@ def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:
         started_at="2025-01-31T12:00:00+00:00",
         cluster=ClusterFacts("local", "tcp://127.0.0.1:8786", workers=1, threads=4),
         environment=Environment("3.11.7", "Linux", "x86_64", 2, "3.11.7", "Linux", {"dask": "1"}),
-        window=Window(1, (Segment(2.0, 1.5, 1000, 6000), Segment(1.0, 0.5, 1000, 6000))),
         confidence=0.95,
         schedprof_version="0",
         backends=(
@@ -113,12 +121,16 @@ def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:
                 backend="pyspy",
                 mode="gil",
                 settings={"rate_hz": 250.0, "gil": True, "extra": ["-n"], "depth": 3, "x": None},
-                busy_samples=900,
-                idle_samples=100,
-                empty_samples=3,
-                inference="blocks",
-                functions=(FunctionShare(finding, "graph-intake", estimate, estimate),),
-                owners=(OwnerShare("graph-intake", estimate),),
+                window=Window(1, (Segment(2.0, 1.5, 1000, 6000), Segment(1.0, 0.5, 1000, 6000))),
+                shares=SampledShares(
+                    busy_samples=900,
+                    idle_samples=100,
+                    empty_samples=3,
+                    inference="blocks",
+                    functions=(FunctionShare(finding, "graph-intake", estimate, estimate),),
+                    owners=(OwnerShare("graph-intake", estimate),),
+                ),
+                costs=MeasuredCosts((FunctionCost(finding, "graph-intake", {"calls": 3.0}),), {}),
                 limits=tuple(
                     LimitResult("share(*:*) <= 1%", verdict, (Finding("a:b", estimate, verdict),))
                     for verdict in verdicts
@@ -165,8 +177,9 @@ def test_a_result_is_json_for_people_with_its_version() -> None:
 
 def test_a_record_knows_its_tasks_cost_limits_and_verdict() -> None:
     record = result("a", Verdict.PASS, Verdict.INCONCLUSIVE)
-    assert (record.window.tasks, record.window.seconds) == (2000, 3.0)
-    assert record.window.cpu_us_per_task == pytest.approx(1000)
+    window = record.backends[0].window
+    assert (window.tasks, window.seconds) == (2000, 3.0)
+    assert window.cpu_us_per_task == pytest.approx(1000)
     assert [limit.verdict for limit in record.limits] == [Verdict.PASS, Verdict.INCONCLUSIVE]
     assert record.verdict is Verdict.INCONCLUSIVE
     assert result().verdict is Verdict.PASS
@@ -302,7 +315,7 @@ def test_the_schema_accepts_every_run_that_is_written(record: Run) -> None:
     jsonschema.Draft202012Validator(RUN_SCHEMA).validate(json.loads(encode(record)))
 
 
-@pytest.mark.parametrize("field", ["test_id", "outcome", "window", "backends", "confidence"])
+@pytest.mark.parametrize("field", ["test_id", "outcome", "backends", "confidence"])
 def test_the_schema_refuses_a_result_without_what_it_needs(field: str) -> None:
     content = json.loads(encode(result()))
     del content[field]

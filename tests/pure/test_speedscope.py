@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import Frame, SpeedscopeFile, read_speedscope
-from pytest_schedprof.model.profile import Profile
+from pytest_schedprof.model.profile import SampleProfile
 
 PROPERTY = settings(derandomize=True, deadline=None)
 
@@ -59,7 +59,7 @@ def samples_of(file: SpeedscopeFile) -> list[tuple[str, list[tuple[int, ...]], i
     ]
 
 
-def profile_of(file: SpeedscopeFile) -> Profile:
+def profile_of(file: SpeedscopeFile) -> SampleProfile:
     """Named by the last part of the file, without the line."""
 
     def namer(places: list[tuple[str, str, int]]) -> list[str]:

@@ -20,7 +20,7 @@ from pytest_schedprof.analysis.tally import (
     tally_blocks,
     total,
 )
-from pytest_schedprof.model.profile import Profile, Stack, Thread
+from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 
 PROPERTY = settings(derandomize=True, deadline=None)
 
@@ -46,13 +46,13 @@ NOT_BUSY: tuple[Stack, ...] = (
 )
 
 
-def profile(*threads: Sequence[Stack], empty: int = 0) -> Profile:
+def profile(*threads: Sequence[Stack], empty: int = 0) -> SampleProfile:
     """A profile of so many threads, each with its samples in order."""
     index: dict[Stack, int] = {}
     samples = [
         array("q", (index.setdefault(stack, len(index)) for stack in thread)) for thread in threads
     ]
-    return Profile(
+    return SampleProfile(
         backend="handmade",
         mode="",
         stacks=tuple(index),
@@ -61,7 +61,7 @@ def profile(*threads: Sequence[Stack], empty: int = 0) -> Profile:
     )
 
 
-def whole(of: Profile) -> Tally:
+def whole(of: SampleProfile) -> Tally:
     (tally,) = tally_blocks(of, 1)
     return tally
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import shares_in
 
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.result import (
@@ -14,6 +15,7 @@ from pytest_schedprof.model.result import (
     FunctionShare,
     OwnerShare,
     Result,
+    SampledShares,
     Segment,
     Window,
 )
@@ -43,16 +45,21 @@ def limit(text: str, verdict: Verdict) -> LimitResult:
     return LimitResult(text, verdict, (Finding("a:b", estimate(0.4), verdict),))
 
 
-PLAIN = BackendResult(
-    backend="pyspy",
-    mode="gil",
-    settings={},
+SHARES = SampledShares(
     busy_samples=900,
     idle_samples=100,
     empty_samples=0,
     inference="blocks",
     functions=tuple(function(f"f{n:02}", "transitions", (80 - n) / 100) for n in range(40)),
     owners=tuple(OwnerShare(f"owner-{n}", estimate((40 - n) / 100)) for n in range(8)),
+)
+PLAIN = BackendResult(
+    backend="pyspy",
+    mode="gil",
+    settings={},
+    window=Window(0, ()),
+    shares=SHARES,
+    costs=None,
     limits=(),
     artifacts=(),
 )
@@ -66,7 +73,11 @@ def result(
 ) -> Result:
     """A test with these functions, or else with forty."""
     backend = replace(
-        PLAIN, functions=functions or PLAIN.functions, limits=limits, warnings=warnings
+        PLAIN,
+        window=Window(1, (Segment(1.25, 0.5, tasks, 6000), Segment(1.0, 0.25, 0, 0))),
+        shares=replace(SHARES, functions=functions or SHARES.functions),
+        limits=limits,
+        warnings=warnings,
     )
     return Result(
         test_id=TEST_ID,
@@ -74,7 +85,6 @@ def result(
         started_at="2025-01-31T12:00:00+00:00",
         cluster=None,
         environment=None,
-        window=Window(1, (Segment(1.25, 0.5, tasks, 6000), Segment(1.0, 0.25, 0, 0))),
         confidence=0.95,
         schedprof_version="0",
         backends=(backend,),
@@ -192,7 +202,8 @@ def test_a_mode_is_named_only_if_there_is_one() -> None:
 
 
 def test_a_profile_without_functions_has_no_table() -> None:
-    empty = replace(result(), backends=(replace(PLAIN, functions=(), owners=(), busy_samples=0),))
+    nothing = replace(SHARES, functions=(), owners=(), busy_samples=0)
+    empty = replace(result(), backends=(replace(PLAIN, shares=nothing),))
     said = texts(empty)
     assert len(said) == 3
     assert said[1].startswith("  pyspy (gil): 0 busy samples")
@@ -261,7 +272,7 @@ def test_a_limit_without_a_verdict_says_why() -> None:
 
 EVERYTHING = result(
     function("surrounds", "event-loop", 1.0, 0.0),
-    *PLAIN.functions,
+    *SHARES.functions,
     function("loop_itself", "event-loop", 0.9, 0.6),
     limits=(limit("share(a:b) <= 30%", Verdict.FAIL), limit("share(a:c) <= 90%", Verdict.PASS)),
     warnings=("torn",),
@@ -293,7 +304,7 @@ def test_a_result_travels_as_plain_values_and_cut_short() -> None:
     assert plain(packed)
     assert unpack(json.loads(json.dumps(packed))) == unpack(packed)
     assert unpack(packed).directory == str(Path("/tmp/run-1/tests/x"))
-    assert len(unpack(packed).result.backends[0].functions) == HOT_FUNCTIONS_VERBOSE
+    assert len(shares_in(unpack(packed).result).functions) == HOT_FUNCTIONS_VERBOSE
 
 
 def test_a_result_without_a_directory_travels_without_one() -> None:

@@ -1,0 +1,145 @@
+"""Costs per task: exact ones as they are, timed ones with bounds."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
+from pytest_schedprof.analysis.owners import owner_of
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.profile import CostProfile, Function
+from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
+from pytest_schedprof.model.verdict import Estimate
+
+TIME_DRIFT = 0.1
+"""Standard deviation of a timed cost between identical windows, as a fraction of it. It is the
+machine's, not the backend's. Measured by benchmarks/backends.py; docs/costs.md."""
+
+MANY = 1000
+"""Degrees of freedom of a constant: Student's t is as good as normal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one round cost."""
+
+    tasks: int
+    functions: Mapping[Function, Mapping[str, float]]
+    whole: Mapping[str, float]
+
+
+def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile]) -> Unit:
+    """One round's costs; `whole` is what the scheduler itself could tell."""
+    functions: dict[Function, Counter[str]] = defaultdict(Counter)
+    sums = Counter(whole)
+    peaks: dict[str, float] = {}
+    for profile in profiles:
+        for function, costs in profile.functions.items():
+            functions[function].update(costs)
+        for metric, amount in profile.whole.items():
+            if METRICS[metric].is_peak:
+                peaks[metric] = max(amount, peaks.get(metric, 0))
+            else:
+                sums[metric] += amount  # type: ignore[assignment]
+    return Unit(tasks, functions, {**sums, **peaks})
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of all rounds, ready to answer for any function or owner."""
+
+    units: Sequence[Unit]
+
+    @property
+    def tasks(self) -> int:
+        """Tasks over all rounds."""
+        return sum(unit.tasks for unit in self.units)
+
+    @cached_property
+    def functions(self) -> dict[Function, Counter[str]]:
+        """Every function's costs over all rounds."""
+        sums: dict[Function, Counter[str]] = defaultdict(Counter)
+        for unit in self.units:
+            for function, costs in unit.functions.items():
+                sums[function].update(costs)
+        return dict(sums)
+
+    def seen(self, metric: str) -> Collection[Function]:
+        """Every function that was called."""
+        return self.functions
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """The metric per task, or the highest of the rounds if it is a peak."""
+        amounts = [_amount(unit, metric, subject) for unit in self.units]
+        if METRICS[metric].is_peak:
+            return exactly(max(amounts), self.tasks)
+        return per_task(metric, amounts, [unit.tasks for unit in self.units])
+
+    def doubt(self, metric: str) -> str:
+        """A cost is per task, and a peak needs no tasks."""
+        if METRICS[metric].is_peak or self.tasks:
+            return ""
+        return "the scheduler processed no task, and costs are per task"
+
+    def measured(self) -> MeasuredCosts:
+        """All costs for the record, the dearest function first."""
+        names = sorted(self.functions, key=lambda name: (*_dearness(self.functions[name]), name))
+        whole: Counter[str] = Counter()
+        for unit in self.units:
+            for metric, amount in unit.whole.items():
+                is_peak = METRICS[metric].is_peak
+                whole[metric] = max(whole[metric], amount) if is_peak else whole[metric] + amount  # type: ignore[assignment]
+        return MeasuredCosts(
+            functions=tuple(
+                FunctionCost(name, owner_of(name), dict(self.functions[name])) for name in names
+            ),
+            whole=dict(whole),
+        )
+
+
+def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:
+    return tuple(-costs.get(metric, 0) for metric in ("self_seconds", "bytecodes", "calls"))
+
+
+def _amount(unit: Unit, metric: str, subject: str) -> float:
+    if not subject:
+        total = sum(costs.get(metric, 0) for costs in unit.functions.values())
+        return unit.whole.get(metric, total)
+    if subject.startswith("@"):
+        # Seconds of callers hold those of their callees: an owner's own are those of neither.
+        own = "self_seconds" if metric == "seconds" else metric
+        mine = (costs for name, costs in unit.functions.items() if owner_of(name) == subject[1:])
+        return sum(costs.get(own, 0) for costs in mine)
+    return unit.functions.get(subject, {}).get(metric, 0)
+
+
+def exactly(value: float, tasks: int) -> Estimate:
+    """A number that is the same every run has no bounds but itself."""
+    return Estimate(value, value, value, samples=tasks, dispersion=0.0)
+
+
+def per_task(metric: str, amounts: Sequence[float], tasks: Sequence[int]) -> Estimate:
+    """The ratio `sum(amounts) / sum(tasks)` over rounds, with bounds if time is in it."""
+    total = sum(tasks)
+    if not total:
+        return Estimate(0.0, 0.0, 0.0, samples=0, dispersion=0.0)
+    value = sum(amounts) / total
+    if METRICS[metric].is_exact:
+        return exactly(value, total)
+    half = _half_width(value, amounts, tasks)
+    low, high = max(0.0, value - half), value + half
+    return Estimate(value, low, high, samples=total, dispersion=0.0)
+
+
+def _half_width(value: float, amounts: Sequence[float], tasks: Sequence[int]) -> float:
+    """From the scatter of the rounds, or for want of them from a constant."""
+    used = [(amount, count) for amount, count in zip(amounts, tasks, strict=True) if count]
+    if len(used) < MIN_ROUNDS:
+        return TIME_DRIFT * value * student_quantile(CONFIDENCE, MANY)
+    squares = sum((amount - value * count) ** 2 for amount, count in used)
+    deviation = sqrt(squares * len(used) / (len(used) - 1)) / sum(tasks)
+    return deviation * student_quantile(CONFIDENCE, len(used) - 1)

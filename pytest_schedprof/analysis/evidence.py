@@ -1,0 +1,22 @@
+"""What a limit is held against, whichever kind of backend measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.verdict import Estimate
+
+
+class Evidence(Protocol):
+    """Answers for every metric of one backend, of any subject that a limit can name."""
+
+    def seen(self, metric: str) -> Collection[Function]:
+        """The functions that it has something to say of."""
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """The metric of a function, of an `@owner`, or, without a subject, of the whole."""
+
+    def doubt(self, metric: str) -> str:
+        """Why no verdict on the metric is possible; empty if one is."""

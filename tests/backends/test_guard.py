@@ -1,0 +1,57 @@
+"""The watchdog, as a process beside processes that are really stopped or dead."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from support import wait_for
+
+from pytest_schedprof.agent import guard
+
+
+@pytest.fixture
+def profiler() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends only when it is killed."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def watch(scheduler: int, profiler: int, file: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
+    return subprocess.Popen(
+        [*command, str(scheduler), str(profiler), str(file)], stdin=subprocess.PIPE
+    )
+
+
+def test_profiler_that_keeps_a_dead_scheduler_from_its_grave_is_killed(
+    tmp_path: Path, profiler: subprocess.Popen[bytes]
+) -> None:
+    """py-spy waits forever for the first thread of a process killed while it held the others."""
+    file = tmp_path / "schedprof-x" / "profile"
+    file.parent.mkdir()
+    file.touch()
+    with subprocess.Popen([sys.executable, "-c", ""]) as scheduler:
+        zombie = psutil.Process(scheduler.pid)
+        wait_for(lambda: zombie.status() == psutil.STATUS_ZOMBIE, "the scheduler to die")
+        with watch(scheduler.pid, profiler.pid, file) as watchdog:
+            wait_for(lambda: profiler.poll() is not None, "the profiler to be killed", timeout_s=5)
+            assert watchdog.stdin is not None
+            watchdog.stdin.close()  # as the kernel does once the last thread is gone
+            assert watchdog.wait(5) == 0
+    assert not file.parent.exists()
+
+
+def test_word_of_the_agent_ends_it_and_touches_nothing(
+    tmp_path: Path, profiler: subprocess.Popen[bytes]
+) -> None:
+    with watch(psutil.Process().pid, profiler.pid, tmp_path / "x") as watchdog:
+        watchdog.communicate(b"q", timeout=5)
+    assert watchdog.returncode == 0
+    assert profiler.poll() is None
