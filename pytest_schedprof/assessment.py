@@ -12,7 +12,7 @@ from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.errors import LimitError, SchedprofError, told
+from pytest_schedprof.errors import LimitError, told
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
@@ -71,16 +71,21 @@ class _Case:
 
     def _store(self, directory: Path) -> tuple[str, ...]:
         """Keep the files as they came: also those that turn out to be unreadable."""
-        kept = []
+        kept: list[str] = []
         for number, raw in enumerate(self.raws, start=1):
-            name = f"scheduler.{'' if number == 1 else f'{number}.'}{self.backend.suffix}"
+            stem = "scheduler." if number == 1 else f"scheduler.{number}."
             try:
-                write(directory / name, raw.content)
-                kept.append(name)
-            except SchedprofError as error:
-                self.troubles.append(str(error))
+                self._keep(directory, stem + self.backend.suffix, raw.content, kept)
+                for suffix, content in self.backend.extras(raw.content).items():
+                    self._keep(directory, stem + suffix, content, kept)
+            except Exception as error:  # full disk, or a tool that draws pictures
+                self.troubles.append(told(error))
                 break
         return tuple(kept)
+
+    def _keep(self, directory: Path, name: str, content: bytes, kept: list[str]) -> None:
+        write(directory / name, content)
+        kept.append(name)
 
     def _evidence(self) -> Shares | Costs:
         samples: list[list[SampleProfile]] = []

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any
 
-from pytest_schedprof.agent.recordings import Recording, begin, forget, keep, under_way
+from pytest_schedprof.agent.recordings import FileRecording, begin, forget, keep, under_way
 
 KNOWS_THREADS = sys.hexversion >= 0x030B0000
 """Whether py-spy can tell by its first sample which thread is busy: since Python 3.11."""
@@ -74,7 +74,7 @@ def beacon(seconds: float) -> int:
     return switches() - before
 
 
-class PySpyRecording(Recording):
+class PySpyRecording(FileRecording):
     """One py-spy at work, with its watchdog, its words and its file."""
 
     kind = "pyspy"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+import uuid
 from typing import Any
 
 RECORDINGS = "_schedprof_recordings"
@@ -15,30 +16,56 @@ CLIENT_CHECK_S = 2.0
 
 
 class Recording:
-    """A profiler at work in this process, and the directory of what it writes."""
+    """A profiler at work in this process, and what it brings back."""
 
     kind = ""
     """Two recordings of one kind cannot be at work at once."""
 
     def __init__(self, client: str) -> None:
         self.client = client
-        self.directory = tempfile.mkdtemp(prefix="schedprof-")
-        self.path = os.path.join(self.directory, "profile")
+        self.token = uuid.uuid4().hex
+        self.content = b""
         self.watch: asyncio.Task[None] | None = None
 
-    @property
-    def token(self) -> str:
-        """By which the client asks for it."""
-        return os.path.basename(self.directory)
-
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Observe no longer and leave the profile at `path`; what there is to say of it."""
+        """Observe no longer; what there is to say of the content, which is there from now on."""
         raise NotImplementedError
+
+    def size(self) -> int:
+        """Of the content, in bytes."""
+        return len(self.content)
+
+    def piece(self, offset: int, length: int) -> bytes:
+        """A part of the content."""
+        return self.content[offset : offset + length]
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        if self.watch is not None:
+            self.watch.cancel()
+
+
+class FileRecording(Recording):
+    """One whose profiler writes to a file of its own."""
+
+    def __init__(self, client: str) -> None:
+        super().__init__(client)
+        self.directory = tempfile.mkdtemp(prefix="schedprof-")
+        self.path = os.path.join(self.directory, "profile")
+
+    def size(self) -> int:
+        """Of the file, 0 if there is none."""
+        return os.path.getsize(self.path) if os.path.exists(self.path) else 0
+
+    def piece(self, offset: int, length: int) -> bytes:
+        """A part of the file."""
+        with open(self.path, "rb") as file:
+            file.seek(offset)
+            return file.read(length)
 
     def remove(self) -> None:
         """Delete the file and its directory."""
-        if self.watch is not None:
-            self.watch.cancel()
+        super().remove()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -77,19 +104,17 @@ async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[s
     if recording.watch is not None:
         recording.watch.cancel()
     answer = await recording.end(timeout)
-    size = os.path.getsize(recording.path) if os.path.exists(recording.path) else 0
-    return {**answer, "size": size}
+    return {**answer, "size": recording.size()}
 
 
 def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> bytes:
-    """A piece of the recording's file."""
-    with open(getattr(dask_scheduler, RECORDINGS)[token].path, "rb") as file:
-        file.seek(offset)
-        return file.read(length)
+    """A piece of what a recording brought back."""
+    recording: Recording = getattr(dask_scheduler, RECORDINGS)[token]
+    return recording.piece(offset, length)
 
 
 def discard(token: str, dask_scheduler: Any = None) -> None:
-    """Delete what a recording wrote."""
+    """Forget a recording that came back, or that nobody wants."""
     forget(dask_scheduler, token)
 
 

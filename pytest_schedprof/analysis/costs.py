@@ -9,7 +9,7 @@ from functools import cached_property
 from math import sqrt
 
 from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
-from pytest_schedprof.analysis.owners import owner_of
+from pytest_schedprof.analysis.owners import owner_alone
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import CostProfile, Function
 from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
@@ -95,7 +95,7 @@ class Costs:
                 whole[metric] = max(whole[metric], amount) if is_peak else whole[metric] + amount  # type: ignore[assignment]
         return MeasuredCosts(
             functions=tuple(
-                FunctionCost(name, owner_of(name), dict(self.functions[name])) for name in names
+                FunctionCost(name, owner_alone(name), dict(self.functions[name])) for name in names
             ),
             whole=dict(whole),
         )
@@ -112,7 +112,7 @@ def _amount(unit: Unit, metric: str, subject: str) -> float:
     if subject.startswith("@"):
         # Seconds of callers hold those of their callees: an owner's own are those of neither.
         own = "self_seconds" if metric == "seconds" else metric
-        mine = (costs for name, costs in unit.functions.items() if owner_of(name) == subject[1:])
+        mine = (costs for name, costs in unit.functions.items() if owner_alone(name) == subject[1:])
         return sum(costs.get(own, 0) for costs in mine)
     return unit.functions.get(subject, {}).get(metric, 0)
 

@@ -163,6 +163,11 @@ def owner_of(function: Function) -> str:
     return _first_match(function, OWNERS) or FOREIGN
 
 
+def owner_alone(function: Function) -> str:
+    """Whom a function's cost is charged to where nothing is known of its callers."""
+    return side_of(function) or owner_of(function)
+
+
 def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
     for owner, patterns in table:
         if any(compile_pattern(pattern).fullmatch(function) for pattern in patterns):

@@ -79,6 +79,9 @@ class Backend(Protocol):
             FormatError: if it is not what this backend writes.
         """
 
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Further artifacts that can be made of a recording, by the endings of their names."""
+
 
 class BackendFactory(Protocol):
     """Makes a backend from the options that the user gave; usually the class itself."""

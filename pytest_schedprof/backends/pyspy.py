@@ -115,6 +115,10 @@ class PySpyBackend:
         """Parse py-spy's speedscope file."""
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """None."""
+        return {}
+
 
 class PySpyRecording(RemoteRecording):
     """A py-spy at work on one scheduler."""

@@ -8,7 +8,10 @@ from importlib import import_module
 from pytest_schedprof.backends.contract import Backend, BackendFactory
 from pytest_schedprof.errors import BackendUnknownError
 
-BUILTIN: dict[str, str] = {"pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend"}
+BUILTIN: dict[str, str] = {
+    "cprofile": "pytest_schedprof.backends.cprofile:CProfileBackend",
+    "pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend",
+}
 """Where each lives: a backend is imported when it is asked for, and no other with it."""
 
 

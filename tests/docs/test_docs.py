@@ -12,8 +12,7 @@ from support import Project
 
 from pytest_schedprof import fixtures, hookspecs
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
-from pytest_schedprof.backends.pyspy import PySpyOptions
-from pytest_schedprof.backends.registry import BUILTIN
+from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result, Run
@@ -34,13 +33,23 @@ def test_every_option_is_documented_in_all_its_forms(option: Option) -> None:
     assert (f"`{option.name}=" in row) == option.in_marker
 
 
-def test_every_marker_keyword_fixture_hook_and_backend_option_is_documented() -> None:
+def test_every_marker_keyword_fixture_and_hook_is_documented() -> None:
     names = [f"`{keyword}=" for keyword in MARKER_KEYWORDS]
     names += [f"**`{name}`**" for name in vars(fixtures) if name.startswith("schedprof_")]
     names += [f"`{name}()`" for name in vars(hookspecs) if name.startswith("pytest_schedprof")]
-    names += [f"| `{name}` |" for name in PySpyOptions.__dataclass_fields__]
-    names += [f"`{name}`" for name in BUILTIN]
     assert [name for name in names if name not in OPTIONS_PAGE] == []
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_every_backend_its_metrics_and_its_options_are_documented(name: str) -> None:
+    backend = BackendRegistry().make(name, rate_hz=100, options={})
+    page = (ROOT / "docs" / "backends.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| [`{name}`]")]
+    assert [metric for metric in backend.metrics if f"`{metric}`" not in row] == []
+    assert ("alone" in row) == backend.disturbs
+    section = page.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    options = set(backend.settings) - {"rate_hz"}
+    assert [option for option in options if f"| `{option}` |" not in section] == []
 
 
 def test_every_metric_and_owner_is_documented() -> None:
