@@ -63,8 +63,10 @@ class _Case:
     def results(self, limits: Sequence[Limit], directory: Path) -> list[BackendResult]:
         artifacts = self._store(directory)
         try:
-            evidence = self._evidence()
-            return [self._result(evidence, self._judged(limits, evidence), artifacts)]
+            profiles = [[self._read(segment) for segment in each] for each in self.rounds]
+            evidence = self._evidence(profiles)
+            judged = self._judged(limits, evidence)
+            return [self._result(evidence, profiles[0][0].mode, judged, artifacts)]
         except Exception as error:  # a third party's backend may raise anything
             self.troubles.append(told(error))
             return []
@@ -87,19 +89,17 @@ class _Case:
         write(directory / name, content)
         kept.append(name)
 
-    def _evidence(self) -> Shares | Costs:
-        samples: list[list[SampleProfile]] = []
-        units: list[Unit] = []
-        for each in self.rounds:
-            profiles = [self._read(segment) for segment in each]
-            samples.append([each for each in profiles if isinstance(each, SampleProfile)])
-            costs = [each for each in profiles if isinstance(each, CostProfile)]
-            tasks = sum(segment.facts.tasks for segment in each)
-            units.append(unit_of(tasks, _told_by_scheduler(each), costs))
+    def _evidence(self, profiles: list[list[Profile]]) -> Shares | Costs:
+        costs = Costs([self._unit(*each) for each in zip(self.rounds, profiles, strict=True)])
+        samples = [[p for p in each if isinstance(p, SampleProfile)] for each in profiles]
         if any(samples):
-            cpu = Costs(units).of("cpu", "")
-            return shares_of(samples, drift=self.backend.drift, cpu=cpu)
-        return Costs(units)
+            return shares_of(samples, drift=self.backend.drift, cpu=costs.of("cpu", ""))
+        return costs
+
+    def _unit(self, segments: list[SegmentRecord], profiles: list[Profile]) -> Unit:
+        costs = [profile for profile in profiles if isinstance(profile, CostProfile)]
+        tasks = sum(segment.facts.tasks for segment in segments)
+        return unit_of(tasks, _told_by_scheduler(segments), costs)
 
     def _read(self, segment: SegmentRecord) -> Profile:
         return self.backend.read(segment.raw[self.backend.name].content, self.control.name_places)
@@ -121,12 +121,16 @@ class _Case:
         return judged
 
     def _result(
-        self, evidence: Shares | Costs, limits: list[LimitResult], artifacts: tuple[str, ...]
+        self,
+        evidence: Shares | Costs,
+        mode: str,
+        limits: list[LimitResult],
+        artifacts: tuple[str, ...],
     ) -> BackendResult:
         segments = tuple(segment.facts for each in self.rounds for segment in each)
         return BackendResult(
             backend=self.backend.name,
-            mode=self.backend.mode,
+            mode=mode,
             settings=dict(self.backend.settings),
             window=Window(len(self.rounds), segments),
             shares=evidence.sampled() if isinstance(evidence, Shares) else None,

@@ -79,7 +79,7 @@ class Costs:
             return exactly(max(amounts), self.tasks)
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
-    def doubt(self, metric: str) -> str:
+    def doubt(self, metric: str, subject: str) -> str:
         """A cost is per task, and a peak needs no tasks."""
         if METRICS[metric].is_peak or self.tasks:
             return ""

@@ -18,5 +18,5 @@ class Evidence(Protocol):
     def of(self, metric: str, subject: str) -> Estimate:
         """The metric of a function, of an `@owner`, or, without a subject, of the whole."""
 
-    def doubt(self, metric: str) -> str:
+    def doubt(self, metric: str, subject: str) -> str:
         """Why no verdict on the metric is possible; empty if one is."""

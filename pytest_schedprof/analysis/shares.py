@@ -47,11 +47,11 @@ class Shares:
             return self.of_owner(subject[1:])
         return self.of_function_itself(subject) if metric == "self" else self.of_function(subject)
 
-    def doubt(self, metric: str) -> str:
+    def doubt(self, metric: str, subject: str) -> str:
         """Too few samples, or no task to share the CPU time among."""
         if metric == "cpu" and not self.cpu.samples:
             return "the scheduler processed no task, and costs are per task"
-        if self.total.busy >= MIN_SAMPLES:
+        if not subject or self.total.busy >= MIN_SAMPLES:
             return ""
         return (
             f"{self.total.busy} busy samples, at least {MIN_SAMPLES} are needed: give the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from pytest_schedprof.errors import SettingsError
@@ -13,6 +13,11 @@ T = TypeVar("T")
 
 TRUE = frozenset({"true", "yes", "on", "1"})
 FALSE = frozenset({"false", "no", "off", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """Of a backend that has none."""
 
 
 def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
@@ -26,7 +31,7 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
         if name not in known:
             raise SettingsError(
                 f"schedprof: backend {backend!r} has no option {name!r}; "
-                f"known: {', '.join(sorted(known))}"
+                f"known: {', '.join(sorted(known)) or 'none'}"
             )
     return kind(
         **{name: _convert(backend, name, known[name], value) for name, value in given.items()}

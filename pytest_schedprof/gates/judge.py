@@ -27,7 +27,7 @@ def judge(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> LimitR
         LimitError: if the pattern names nothing in the scheduler's code.
     """
     subjects = _subjects(limit, evidence, known)
-    if doubt := evidence.doubt(limit.metric):
+    if doubt := evidence.doubt(limit.metric, limit.pattern):
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt)
     findings = sorted(
         (_find(limit, subject, evidence) for subject in subjects),

@@ -21,7 +21,7 @@ from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.model.profile import Profile, SampleProfile
 from pytest_schedprof.recorder import Recorder
 
-BACKENDS = ["cprofile", "pyspy"]
+BACKENDS = ["cprofile", "cputime", "pyspy"]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -74,8 +74,33 @@ def descriptors(pid: int) -> list[str]:
     return sorted(path for path in paths if not path.startswith(("socket:", "/proc/")))
 
 
-def attributes(dask_scheduler: Any = None) -> set[str]:
-    return {name for name in vars(dask_scheduler) if "schedprof" in name}
+def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
+    """What a profiler could leave in the scheduler's interpreter."""
+    import signal
+    import sys
+
+    import distributed.scheduler
+
+    tools = getattr(sys, "monitoring", None)
+    classes = [each for each in vars(distributed.scheduler).values() if isinstance(each, type)]
+    return {
+        "attributes": sorted(name for name in vars(dask_scheduler) if "schedprof" in name),
+        "signals": {int(n): repr(signal.getsignal(n)) for n in signal.valid_signals()},
+        "timers": [signal.getitimer(which) for which in (0, 1, 2)],
+        "trace": [repr(sys.gettrace()), repr(sys.getprofile())],
+        "tools": tools and [tools.get_tool(number) for number in range(6)],
+        "functions": [
+            (repr(each), name, id(member))
+            for each in classes
+            for name, member in vars(each).items()
+            if callable(member)
+        ],
+        "handlers": [
+            repr(each)
+            for table in (dask_scheduler.handlers, dask_scheduler.stream_handlers)
+            for each in table.values()
+        ],
+    }
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,13 +120,13 @@ def directories() -> set[str]:
 def nothing_is_left(cluster: LocalCluster, control: Control) -> Iterator[None]:
     """Each test ends as it began: processes, threads, descriptors, attributes, files."""
     control.call(burn_known_cpu)  # what a first call opens is no leak
-    before, files = remains(cluster.pid), directories()
+    before, hooked, files = remains(cluster.pid), control.call(hooks), directories()
     yield
     if cluster.death() is None:
-        settle(lambda: not control.call(attributes), timeout_s=3)
+        settle(lambda: bool(control.call(hooks) == hooked), timeout_s=3)
         settle(lambda: remains(cluster.pid) == before, timeout_s=3)
         assert remains(cluster.pid) == before
-        assert control.call(attributes) == set()
+        assert control.call(hooks) == hooked
     assert directories() <= files
 
 

@@ -1,0 +1,130 @@
+"""cputime: samples by the CPU clock, from within the scheduler, without any privilege."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from pytest_schedprof.agent import cputime as agent
+from pytest_schedprof.backends.contract import Namer, Setting
+from pytest_schedprof.backends.options import NoOptions, read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError
+from pytest_schedprof.formats.frames import name_frames
+from pytest_schedprof.formats.json import UNREADABLE
+from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.model.profile import SampleProfile
+
+NOTED_MERGED = 0.2
+"""Part of the ticks that came together with others, from which on a result says so."""
+
+SLOW = 0.75
+"""Part of the asked rate below which a result says what was achieved."""
+
+THREAD_BIAS = (
+    "the event loop is not in the main thread, so a thread beside it took the samples: it sees "
+    "too often the places where the interpreter's lock is given up; do not compare with others"
+)
+
+
+class CpuTimeBackend:
+    """Samples the thread of the event loop, and weighs each by the CPU time it stands for."""
+
+    name = "cputime"
+    suffix = "cputime.speedscope.json"
+    metrics = frozenset({"share", "self", "cpu"})
+    drift = 0.03
+    """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+    disturbs = False
+    mode = ""
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        self.rate_hz = rate_hz
+        read_options(NoOptions, self.name, options)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The rate."""
+        return {"rate_hz": self.rate_hz}
+
+    def start(self, control: Control, *, timeout_s: float) -> CpuTimeRecording:
+        """Start the sampler and wait for its first sample."""
+        arguments = (1 / self.rate_hz, timeout_s, control.client_id)
+        answer = control.call(agent.start, *arguments, timeout_s=timeout_s)
+        if "problem" in answer:
+            _refuse(answer, control.address, timeout_s)
+        return CpuTimeRecording(control, answer["token"], self.name, self.rate_hz)
+
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
+        """Parse the agent's speedscope file."""
+        mode = _mode(content)
+        return name_frames(read_speedscope(content), namer, backend=self.name, mode=mode)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """None."""
+        return {}
+
+
+class CpuTimeRecording(RemoteRecording):
+    """A sampler at work in one scheduler."""
+
+    def __init__(self, control: Control, token: str, backend: str, rate_hz: float) -> None:
+        super().__init__(control, token, backend)
+        self._rate_hz = rate_hz
+
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """What the sampler has to say against its profile."""
+        warnings = [THREAD_BIAS] if answer["mode"] == "thread" else []
+        if answer["achieved_hz"] < SLOW * self._rate_hz:
+            warnings.append(
+                f"asked for {self._rate_hz:g} samples per second of CPU time, the system's clock "
+                f"gives {answer['achieved_hz']:.0f}"
+            )
+        merged = answer["ticks"] - answer["samples"]
+        if merged > NOTED_MERGED * answer["ticks"]:
+            warnings.append(
+                f"{merged} of {answer['ticks']} ticks came together with others, held back by "
+                "calls of C code; they are counted where these calls were made"
+            )
+        return tuple(warnings)
+
+    def verify(self, content: bytes) -> None:
+        """The sample that proved it was at work must be among the others."""
+        if b'"beacon"' not in content:
+            raise RecordingError(
+                "schedprof: the cputime file does not hold the sample that proved it was at "
+                "work; its profile is not to be trusted"
+            )
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+def _mode(content: bytes) -> str:
+    """What the agent called the file: `cputime`, or `cputime thread`."""
+    try:
+        return msgspec.json.decode(content, type=_Named).name.partition(" ")[2]
+    except UNREADABLE:
+        return ""  # which the reader of the rest will tell better
+
+
+def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoReturn:
+    if answer["problem"] == "busy":
+        reason = "its process has one timer for CPU time: stop the other profiler first"
+        raise already_at_work("cputime", address, reason)
+    if answer["problem"] == "unsafe":
+        raise BackendUnavailableError(
+            f"schedprof: cputime cannot sample the scheduler {address}: its event loop is not in "
+            f"the main thread, and Python {answer['python']} may crash when another thread looks "
+            "at it; run it in a process of its own, as `dask scheduler` does, or use pyspy"
+        )
+    raise RecordingError(
+        f"schedprof: cputime took no sample of the scheduler {address} within {timeout_s:g} s; "
+        "its system delivers no SIGPROF"
+    )

@@ -1,0 +1,154 @@
+"""cputime's own matters: timers of others, C code, the clock's rate, a loop in another thread."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_schedprof.agent.cputime import Sampler, ticks_of, unit_of
+from pytest_schedprof.analysis.shares import Shares, shares_of
+from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.backends.cputime import CpuTimeBackend
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SettingsError
+
+
+def burn(dask_scheduler: Any = None) -> None:
+    import time
+
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        pass
+
+
+def burn_in_c(dask_scheduler: Any = None) -> None:
+    """Few and long calls of C code, between which alone a signal's handler can run."""
+    import time
+
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        sum(range(5_000_000))
+
+
+def record(control: Control, rate_hz: float, *work: Any) -> tuple[RawProfile, Shares]:
+    backend = CpuTimeBackend(rate_hz=rate_hz, options={})
+    recording = backend.start(control, timeout_s=10)
+    for each in work:
+        control.call(each)
+    raw = recording.stop(timeout_s=10)
+    profile = backend.read(raw.content, control.name_places)
+    return raw, shares_of([[profile]], drift=backend.drift)
+
+
+def share_of(shares: Shares, name: str) -> float:
+    return sum(
+        shares.of_function(each).value for each in shares.total.own if each.endswith(f":{name}")
+    )
+
+
+def test_long_calls_of_c_code_count_by_the_time_they_took(control: Control) -> None:
+    raw, shares = record(control, 100, burn, burn_in_c)
+    assert share_of(shares, "burn_in_c") == pytest.approx(0.5, abs=0.1)
+    assert share_of(shares, "burn") == pytest.approx(0.5, abs=0.1)
+    assert any("came together with others" in text for text in raw.warnings)
+
+
+def test_samples_are_as_many_as_the_cpu_time_allows(control: Control) -> None:
+    _, shares = record(control, 50, burn)
+    assert shares.total.busy == pytest.approx(25, abs=4)
+
+
+def test_rate_that_the_clock_cannot_give_is_told(control: Control) -> None:
+    raw, shares = record(control, 20_000, burn)
+    assert [text for text in raw.warnings if "the system's clock gives" in text]
+    assert share_of(shares, "burn") > 0.9
+
+
+def start_timer(dask_scheduler: Any = None) -> None:
+    import signal
+
+    signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_PROF, 1000)
+
+
+def timer_runs(dask_scheduler: Any = None) -> bool:
+    import signal
+
+    runs = signal.getitimer(signal.ITIMER_PROF)[0] > 0
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    return runs
+
+
+def test_timer_of_another_profiler_is_refused_and_left_alone(control: Control) -> None:
+    control.call(start_timer)
+    with pytest.raises(RecordingError, match="one timer for CPU time: stop the other"):
+        CpuTimeBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    assert control.call(timer_runs)
+
+
+def test_it_has_no_options() -> None:
+    with pytest.raises(SettingsError, match="has no option 'native'; known: none"):
+        CpuTimeBackend(rate_hz=100, options={"native": True})
+
+
+LOOP_IN_A_THREAD = """
+import sys
+from distributed import LocalCluster
+if __name__ == "__main__":
+    options = {"n_workers": 0, "processes": False, "protocol": "tcp", "dashboard_address": None}
+    with LocalCluster(**options) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def loop_in_a_thread() -> Iterator[str]:
+    """A scheduler whose event loop is not in the main thread of its process."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOP_IN_A_THREAD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate()
+
+
+def test_loop_in_another_thread_is_sampled_from_beside_where_that_is_safe(
+    loop_in_a_thread: str,
+) -> None:
+    with Control(loop_in_a_thread) as control:
+        if sys.version_info[:2] == (3, 11):
+            with pytest.raises(BackendUnavailableError, match="may crash when another thread"):
+                record(control, 100)
+        else:
+            raw, shares = record(control, 100, burn)
+            assert share_of(shares, "burn") > 0.9
+            assert "a thread beside it took the samples" in raw.warnings[0]
+            profile = CpuTimeBackend(rate_hz=100, options={}).read(raw.content, control.name_places)
+            assert profile.mode == "thread"
+
+
+def sampled_at(*times: float) -> Sampler:
+    sampler = Sampler(0.01)
+    for cpu in times:
+        sampler.take(None, cpu)
+    return sampler
+
+
+def test_unit_is_what_was_asked_for_or_what_the_clock_gave() -> None:
+    assert unit_of(sampled_at()) == 0.01
+    assert unit_of(sampled_at(0.010, 0.020, 0.030, 0.040)) == pytest.approx(0.01)
+    assert unit_of(sampled_at(0.012, 0.024, 0.036, 0.060)) == pytest.approx(0.012)
+
+
+def test_ticks_add_up_to_the_time_whatever_came_late() -> None:
+    sampler = sampled_at(0.014, 0.026, 0.031, 0.080, 0.081)
+    assert list(ticks_of(sampler, 0.01)) == [1, 2, 0, 5, 0]
