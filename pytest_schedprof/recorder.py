@@ -20,6 +20,10 @@ from pytest_schedprof.model.result import Segment
 
 DEATH_PATIENCE_S = 2.0
 
+STEADY_S = 0.15
+SETTLING_S = 2.0
+"""What disturbs the scheduler counts or times all that it does: also the end of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
@@ -111,6 +115,8 @@ class Recorder:
                 self.rounds[-1].append(self._close(opened))
 
     def _close(self, opened: _Open) -> SegmentRecord:
+        if any(backend.disturbs for backend in self._taking_part):
+            self.control.call(facts.settle, STEADY_S, SETTLING_S)
         after = self.control.call(facts.window_facts)
         segment = Segment(
             seconds=after["time"] - opened.before["time"],

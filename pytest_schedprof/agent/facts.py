@@ -24,6 +24,20 @@ def window_facts(dask_scheduler: Any = None) -> dict[str, Any]:
     }
 
 
+async def settle(steady: float, timeout: float, dask_scheduler: Any = None) -> None:
+    """Wait until the scheduler has made no transition for a while.
+
+    A test ends when its client has heard enough: releases may still be on their way, and would
+    be counted in one run and not in the next.
+    """
+    deadline = time.monotonic() + timeout
+    before, since = dask_scheduler.transition_counter, time.monotonic()
+    while time.monotonic() - since < steady and time.monotonic() < deadline:
+        await asyncio.sleep(steady / 10)
+        if dask_scheduler.transition_counter != before:
+            before, since = dask_scheduler.transition_counter, time.monotonic()
+
+
 def describe(dask_scheduler: Any = None) -> dict[str, Any]:
     """Identity and environment of the scheduler."""
     workers = list(dask_scheduler.workers.values())

@@ -90,9 +90,10 @@ def _functions(value: Any, module: str, seen: set[int]) -> Iterator[tuple[str, C
         for member in list(vars(value).values()):
             yield from _functions(member, module, seen)
         return
-    for inner in _inside(value):
+    wrapped = _inside(value)
+    for inner in wrapped:
         yield from _functions(inner, module, seen)
-    if isinstance(value, FunctionType):
+    if isinstance(value, FunctionType) and not wrapped:  # a wrapper's code is its decorator's
         yield from _codes(value.__qualname__, value.__code__)
 
 

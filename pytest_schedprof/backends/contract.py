@@ -44,16 +44,20 @@ class Backend(Protocol):
     """A tool that can observe a scheduler, with its options fixed."""
 
     name: str
-    suffix: str
-    """Ending of its artifacts, as in `scheduler.<suffix>`."""
-    metrics: frozenset[str]
-    """Metrics that a limit can judge by its profiles."""
     drift: float
     """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p));
     0 for a backend that does not sample."""
     disturbs: bool
     """Whether it slows the scheduler down or takes a hook of the interpreter. Such a backend
     records alone: the body of the test is run once more for it."""
+
+    @property
+    def suffix(self) -> str:
+        """Ending of its artifacts, as in `scheduler.<suffix>`."""
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """Metrics that a limit can judge by its profiles."""
 
     @property
     def mode(self) -> str:

@@ -10,6 +10,7 @@ from pytest_schedprof.errors import BackendUnknownError
 
 BUILTIN: dict[str, str] = {
     "cprofile": "pytest_schedprof.backends.cprofile:CProfileBackend",
+    "counts": "pytest_schedprof.backends.counts:CountsBackend",
     "cputime": "pytest_schedprof.backends.cputime:CpuTimeBackend",
     "pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend",
 }

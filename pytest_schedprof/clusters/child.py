@@ -31,6 +31,8 @@ class Child:
         )
         # The parent's path, so that functions of test modules can be found by name.
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        # Sets of strings are then gone through in the same order every run.
+        environment.setdefault("PYTHONHASHSEED", "0")
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
                 [
