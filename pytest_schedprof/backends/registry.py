@@ -10,6 +10,7 @@ from pytest_schedprof.errors import BackendUnknownError
 
 BUILTIN: dict[str, str] = {
     "cprofile": "pytest_schedprof.backends.cprofile:CProfileBackend",
+    "memray": "pytest_schedprof.backends.memray:MemrayBackend",
     "pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend",
 }
 """Where each lives: a backend is imported when it is asked for, and no other with it."""

@@ -21,7 +21,7 @@ from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.model.profile import Profile, SampleProfile
 from pytest_schedprof.recorder import Recorder
 
-BACKENDS = ["cprofile", "pyspy"]
+BACKENDS = ["cprofile", "memray", "pyspy"]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -30,7 +30,10 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 def burn_known_cpu(dask_scheduler: Any = None) -> None:
-    """Nine tenths of the work here, a tenth in its lesser twin; another twin only waits."""
+    """Nine tenths of the work in one twin, a tenth in its lesser; another twin only waits.
+
+    Their memory, a megabyte for each hundredth, is held to the end by both.
+    """
     import time
 
     def burn(seconds: float) -> None:
@@ -38,18 +41,20 @@ def burn_known_cpu(dask_scheduler: Any = None) -> None:
         while time.process_time() < end:
             pass
 
-    def greater_twin() -> None:
+    def greater_twin() -> bytearray:
         burn(0.9)
+        return bytearray(90_000_000)
 
-    def lesser_twin() -> None:
+    def lesser_twin() -> bytearray:
         burn(0.1)
+        return bytearray(10_000_000)
 
     def idle_twin() -> None:
         time.sleep(0.5)
 
-    greater_twin()
-    lesser_twin()
+    held = greater_twin(), lesser_twin()
     idle_twin()
+    del held
 
 
 def remains(pid: int) -> dict[str, Any]:
@@ -92,9 +97,10 @@ def directories() -> set[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(cluster: LocalCluster, control: Control) -> Iterator[None]:
+def nothing_is_left(cluster: LocalCluster, control: Control, backend: Backend) -> Iterator[None]:
     """Each test ends as it began: processes, threads, descriptors, attributes, files."""
-    control.call(burn_known_cpu)  # what a first call opens is no leak
+    control.call(burn_known_cpu)  # what a first call opens is no leak,
+    backend.start(control, timeout_s=10).abandon(timeout_s=10)  # nor memray's one pipe
     before, files = remains(cluster.pid), directories()
     yield
     if cluster.death() is None:
@@ -122,6 +128,9 @@ def _part(profile: Profile, backend: Backend, name: str) -> float:
         shares = shares_of([[profile]], drift=backend.drift)
         (function,) = [each for each in shares.total.inclusive if each.endswith(ends)] or [""]
         return shares.of_function(function).value
+    if "peak" in backend.metrics:
+        held = [costs["peak"] for each, costs in profile.functions.items() if each.endswith(ends)]
+        return sum(held) / profile.whole["peak"]
     own = "self_seconds"
     busy = sum(costs[own] for name, costs in profile.functions.items() if not is_waiting(name))
     mine = [costs["seconds"] for name, costs in profile.functions.items() if name.endswith(ends)]
