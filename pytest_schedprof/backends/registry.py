@@ -12,6 +12,7 @@ BUILTIN: dict[str, str] = {
     "cprofile": "pytest_schedprof.backends.cprofile:CProfileBackend",
     "memray": "pytest_schedprof.backends.memray:MemrayBackend",
     "pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend",
+    "tachyon": "pytest_schedprof.backends.tachyon:TachyonBackend",
 }
 """Where each lives: a backend is imported when it is asked for, and no other with it."""
 
