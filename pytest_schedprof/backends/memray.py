@@ -93,6 +93,7 @@ class MemrayBackend:
                 "leaked": reader.get_leaked_allocation_records(merge_threads=True),
             }
             amounts = {metric: allocated(each) for metric, each in records.items()}
+        amounts = {metric: without_proof(each, len(content)) for metric, each in amounts.items()}
         whole = {metric: float(by_place.total()) for metric, by_place in amounts.items()}
         return CostProfile(self.name, self.mode, by_function(amounts, namer), whole)
 
@@ -132,14 +133,24 @@ def opened(content: bytes) -> Iterator[FileReader]:
 
 
 def allocated(records: Iterable[AllocationRecord]) -> Counter[Place]:
-    """Bytes by the line that asked for them, without the proof's."""
+    """Bytes by the line that asked for them."""
     amounts: Counter[Place] = Counter()
     for record in records:
         # A thread that runs no Python has no stack: its bytes belong to the whole alone.
         name, file, line = (record.stack_trace(max_stacks=1) or [("", "", 0)])[0]
-        if (file, name) != PROOF:
-            amounts[file, name, line] += record.size
+        amounts[file, name, line] += record.size
     return amounts
+
+
+def without_proof(amounts: Counter[Place], size: int) -> Counter[Place]:
+    """What the scheduler itself asked for. memray says nothing of a file that ends too early."""
+    rest = Counter({place: amount for place, amount in amounts.items() if place[:2] != PROOF})
+    if len(rest) == len(amounts):
+        raise FormatError(
+            "schedprof: not a whole file of memray: the allocation that proved it at work is not "
+            f"in it ({size} bytes)"
+        )
+    return rest
 
 
 def by_function(

@@ -241,8 +241,9 @@ def test_not_installed_here_says_what_to_run_here(
 def test_a_file_cut_short_is_no_profile(control: Control) -> None:
     backend = memray()
     content = recorded(control, backend, idle).content
-    for length in (10, 100, 300):
-        with pytest.raises(FormatError, match=r"not a file that memray \S+ can read"):
+    message = r"not a file that memray \S+ can read|not a whole file of memray"
+    for length in (10, 100, 300, 600):
+        with pytest.raises(FormatError, match=message):
             backend.read(content[:length], control.name_places)
 
 
