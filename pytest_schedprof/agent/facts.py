@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-PACKAGES = ("dask", "distributed", "tornado", "msgpack", "cloudpickle", "py-spy")
+PACKAGES = ("dask", "distributed", "tornado", "msgpack", "cloudpickle", "py-spy", "memray")
 
 
 def window_facts(dask_scheduler: Any = None) -> dict[str, Any]:

@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-HAS_QUALNAMES = hasattr(CodeType, "co_qualname")
-"""Since Python 3.11 code knows its qualified name, and so do profilers."""
-
 Place = tuple[str, str, int]
 """File, name and line of a frame, as a profiler reports them."""
 
@@ -18,8 +15,8 @@ Place = tuple[str, str, int]
 def name_places(places: list[Place]) -> list[str]:
     """`module:qualname` for each place.
 
-    Profilers give the qualified name from Python 3.11 on; before, it is looked up among the
-    functions of the module by name and line.
+    Most profilers give the qualified name from Python 3.11 on; one that is not is looked up
+    among the functions of the module by name and line.
     """
     modules = {
         file: module
@@ -37,17 +34,17 @@ def _name(
     module = modules.get(file)
     if module is None:
         return f"{_module_of_file(file)}:{name}"
-    if HAS_QUALNAMES or name == "<module>":
+    if "." in name or name == "<module>":
         return f"{module.__name__}:{name}"
     if file not in known:
-        known[file] = list(functions_of(module))
+        known[file] = [each for each in functions_of(module) if each[1].co_filename == file]
     return f"{module.__name__}:{_qualname(name, line, known[file])}"
 
 
 def _qualname(name: str, line: int, functions: list[tuple[str, CodeType]]) -> str:
     """The innermost function of that name whose lines hold the line."""
     around = [
-        (code.co_firstlineno, qualname)
+        (code.co_firstlineno, getattr(code, "co_qualname", qualname))
         for qualname, code in functions
         if code.co_name == name and code.co_firstlineno <= line <= _last_line(code)
     ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from typing import TypeAlias
 
 from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
 from pytest_schedprof.analysis.owners import owner_alone
@@ -18,6 +19,12 @@ from pytest_schedprof.model.verdict import Estimate
 TIME_DRIFT = 0.1
 """Standard deviation of a timed cost between identical windows, as a fraction of it. It is the
 machine's, not the backend's. Measured by benchmarks/backends.py; docs/costs.md."""
+
+DEAREST_BY = ("self_seconds", "bytecodes", "calls", "peak", "leaked")
+"""What a function's own part is told by: the first that a backend has decides the order."""
+
+Amounts: TypeAlias = dict[str, float]
+"""Costs by metric."""
 
 MANY = 1000
 """Degrees of freedom of a constant: Student's t is as good as normal."""
@@ -34,18 +41,21 @@ class Unit:
 
 def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile]) -> Unit:
     """One round's costs; `whole` is what the scheduler itself could tell."""
-    functions: dict[Function, Counter[str]] = defaultdict(Counter)
-    sums = Counter(whole)
-    peaks: dict[str, float] = {}
+    functions: dict[Function, Amounts] = defaultdict(dict)
+    together = dict(whole)
     for profile in profiles:
         for function, costs in profile.functions.items():
-            functions[function].update(costs)
-        for metric, amount in profile.whole.items():
-            if METRICS[metric].is_peak:
-                peaks[metric] = max(amount, peaks.get(metric, 0))
-            else:
-                sums[metric] += amount  # type: ignore[assignment]
-    return Unit(tasks, functions, {**sums, **peaks})
+            gather(functions[function], costs)
+        gather(together, profile.whole)
+    return Unit(tasks, functions, together)
+
+
+def gather(into: Amounts, costs: Mapping[str, float]) -> None:
+    """Add costs to others; of two peaks the higher one counts."""
+    for metric, amount in costs.items():
+        before = into.get(metric, 0)
+        is_peak = metric in METRICS and METRICS[metric].is_peak
+        into[metric] = max(before, amount) if is_peak else before + amount
 
 
 @dataclass(frozen=True)
@@ -60,12 +70,12 @@ class Costs:
         return sum(unit.tasks for unit in self.units)
 
     @cached_property
-    def functions(self) -> dict[Function, Counter[str]]:
+    def functions(self) -> dict[Function, Amounts]:
         """Every function's costs over all rounds."""
-        sums: dict[Function, Counter[str]] = defaultdict(Counter)
+        sums: dict[Function, Amounts] = defaultdict(dict)
         for unit in self.units:
             for function, costs in unit.functions.items():
-                sums[function].update(costs)
+                gather(sums[function], costs)
         return dict(sums)
 
     def seen(self, metric: str) -> Collection[Function]:
@@ -88,21 +98,19 @@ class Costs:
     def measured(self) -> MeasuredCosts:
         """All costs for the record, the dearest function first."""
         names = sorted(self.functions, key=lambda name: (*_dearness(self.functions[name]), name))
-        whole: Counter[str] = Counter()
+        whole: Amounts = {}
         for unit in self.units:
-            for metric, amount in unit.whole.items():
-                is_peak = METRICS[metric].is_peak
-                whole[metric] = max(whole[metric], amount) if is_peak else whole[metric] + amount  # type: ignore[assignment]
+            gather(whole, unit.whole)
         return MeasuredCosts(
             functions=tuple(
                 FunctionCost(name, owner_alone(name), dict(self.functions[name])) for name in names
             ),
-            whole=dict(whole),
+            whole=whole,
         )
 
 
 def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:
-    return tuple(-costs.get(metric, 0) for metric in ("self_seconds", "bytecodes", "calls"))
+    return tuple(-costs.get(metric, 0) for metric in DEAREST_BY)
 
 
 def _amount(unit: Unit, metric: str, subject: str) -> float:

@@ -9,10 +9,12 @@ from pytest_schedprof.backends.contract import Backend, BackendFactory
 from pytest_schedprof.errors import BackendUnknownError
 
 BUILTIN: dict[str, str] = {
-    "cprofile": "pytest_schedprof.backends.cprofile:CProfileBackend",
     "counts": "pytest_schedprof.backends.counts:CountsBackend",
+    "cprofile": "pytest_schedprof.backends.cprofile:CProfileBackend",
     "cputime": "pytest_schedprof.backends.cputime:CpuTimeBackend",
+    "memray": "pytest_schedprof.backends.memray:MemrayBackend",
     "pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend",
+    "tachyon": "pytest_schedprof.backends.tachyon:TachyonBackend",
 }
 """Where each lives: a backend is imported when it is asked for, and no other with it."""
 

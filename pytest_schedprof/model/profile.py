@@ -43,7 +43,8 @@ class CostProfile:
     backend: str
     mode: str
     functions: Mapping[Function, Mapping[str, float]]
-    """By metric, over the whole recording; `self_seconds` are seconds without callees."""
+    """By metric, over the whole recording; `self_seconds` are seconds without callees, and
+    `peak` and `leaked` the function's own part of the whole's."""
     whole: Mapping[str, float] = field(default_factory=dict)
     """Metrics of no one function, as messages or the peak of memory."""
 

@@ -89,7 +89,7 @@ class FunctionCost:
     function: Function
     owner: str
     total: dict[str, float]
-    """By metric; divide by the window's tasks."""
+    """By metric; divide by the window's tasks, but for `peak` and `leaked`."""
 
 
 @dataclass(frozen=True, slots=True)

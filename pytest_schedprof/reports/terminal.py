@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER
 from pytest_schedprof.gates.judge import describe
-from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.metric import METRICS, Metric, readable
 from pytest_schedprof.model.result import (
     BackendResult,
     FunctionCost,
@@ -100,19 +100,31 @@ def hottest(functions: Sequence[FunctionShare], most: int) -> list[FunctionShare
 
 
 def _cost_table(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
-    """One column for each metric that any function has, per task."""
+    """One column for each metric that any function has, per task unless it is a peak."""
     hot = dearest(costs.functions, most)
-    metrics = [name for name in METRICS if any(name in each.total for each in hot)]
-    if hot and tasks:
+    metrics = [
+        name
+        for name, metric in METRICS.items()
+        if any(name in each.total for each in hot) and (tasks or metric.is_peak)
+    ]
+    if metrics:
         width = max(len("owner"), *(len(each.owner) for each in hot))
-        heads = "".join(f"{name + '/task':>16}" for name in metrics)
+        heads = "".join(f"{_head(name):>16}" for name in metrics)
         yield Line(f"  {heads}  {'owner':<{width}}  function", {"light": True})
         for each in hot:
-            cells = (readable(each.total.get(m, 0) / tasks, METRICS[m]) for m in metrics)
+            cells = (_cell(each.total.get(name, 0), METRICS[name], tasks) for name in metrics)
             row = "".join(f"{cell:>16}" for cell in cells)
             yield Line(f"  {row}  {each.owner:<{width}}  {each.function}")
     if words := [_whole(name, amount, tasks) for name, amount in costs.whole.items()]:
         yield Line("  whole: " + ", ".join(filter(None, words)))
+
+
+def _head(name: str) -> str:
+    return name if METRICS[name].is_peak else f"{name}/task"
+
+
+def _cell(amount: float, metric: Metric, tasks: int) -> str:
+    return readable(amount if metric.is_peak else amount / tasks, metric)
 
 
 def dearest(functions: Sequence[FunctionCost], most: int) -> list[FunctionCost]:

@@ -19,7 +19,7 @@ PACKAGE = Path(pytest_schedprof.__file__).parent
 NAME = "pytest_schedprof"
 
 PURE_ROOMS = ("model", "analysis", "gates", "formats", "storage", "reports")
-FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer"}
+FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
 AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil"}
 KNOW_PYTEST = {"plugin", "fixtures", "settings", "hookspecs"}
 
@@ -210,7 +210,7 @@ def test_a_session_that_profiles_nothing_loads_neither_distributed_nor_msgspec(
     assert f"{NAME}.plugin" in loaded
     others = loaded_by_pytest(tmp_path, *arguments, "-p", "no:schedprof")
     ours = loaded - others  # other installed plugins load what they please
-    assert ours & {"distributed", "dask", "msgspec", "tornado", "viztracer"} == set()
+    assert ours & {"distributed", "dask", "msgspec", "tornado", "viztracer", "memray"} == set()
     assert not (tmp_path / ".schedprof").exists()
 
 

@@ -1,0 +1,86 @@
+"""memray over identical windows: how its figures scatter, and what it costs the scheduler.
+
+    python benchmarks/memory.py [--windows N] [--tasks N]
+
+Each window is the same number of tasks, whose futures are held to its end, on one cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import operator
+from collections.abc import Mapping
+from statistics import median
+
+from distributed import Client, wait
+from figures import closing_line
+
+from pytest_schedprof.analysis.costs import unit_of
+from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.recorder import Recorder
+
+ASKED = 1.2
+
+MODES: dict[str, Mapping[str, object] | None] = {
+    "without memray": None,
+    "memray": {},
+    "without Python's allocators": {"trace_python_allocators": False},
+    "with native": {"native": True},
+}
+
+
+def window(
+    control: Control, client: Client, tasks: int, options: Mapping[str, object] | None
+) -> dict[str, float]:
+    """CPU microseconds per task, and the bytes at the peak and at the end."""
+    registry = BackendRegistry()
+    backends = [] if options is None else [registry.make("memray", rate_hz=100, options=options)]
+    recorder = Recorder(control, backends, 30.0)
+    with recorder.round():
+        futures = client.map(operator.neg, range(tasks), pure=False)
+        wait(futures)
+    assert recorder.troubles == []
+    ((segment,),) = recorder.rounds
+    profiles = [each.read(segment.raw[each.name].content, control.name_places) for each in backends]
+    costs = [each for each in profiles if isinstance(each, CostProfile)]
+    unit = unit_of(tasks, {"cpu": segment.facts.cpu_seconds / tasks * 1e6}, costs)
+    return dict(unit.whole)
+
+
+def main() -> None:
+    """Print one line for each mode."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--windows", type=int, default=4)
+    parser.add_argument("--tasks", type=int, default=2000)
+    arguments = parser.parse_args()
+    cluster = LocalCluster(2, timeout_s=30)
+    base = ratio = 0.0
+    try:
+        with Control(cluster.address) as control, Client(cluster.address) as client:
+            window(control, client, arguments.tasks, None)  # what is slow but once
+            for name, options in MODES.items():
+                found = [
+                    window(control, client, arguments.tasks, options)
+                    for _ in range(arguments.windows)
+                ]
+                cpu = median(each["cpu"] for each in found)
+                base = base or cpu
+                peaks = [each["peak"] for each in found if "peak" in each]
+                if name == "memray":
+                    ratio = max(peaks) / min(peaks)
+                print(f"{name}: {cpu:.0f} us of CPU per task, {cpu / base:.1f} times", end="")
+                for metric in ("peak", "leaked"):
+                    amounts = sorted(each[metric] / 1e6 for each in found if metric in each)
+                    if amounts:
+                        print(f", {metric} {amounts[0]:.2f} to {amounts[-1]:.2f} MB", end="")
+                print()
+    finally:
+        cluster.close()
+    print(closing_line("highest peak of identical windows by the lowest", ratio, ASKED))
+
+
+if __name__ == "__main__":
+    main()
