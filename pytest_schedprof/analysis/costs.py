@@ -16,9 +16,9 @@ from pytest_schedprof.model.profile import CostProfile, Function
 from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
 from pytest_schedprof.model.verdict import Estimate
 
-TIME_DRIFT = 0.1
-"""Standard deviation of a timed cost between identical windows, as a fraction of it. It is the
-machine's, not the backend's. Measured by benchmarks/backends.py; docs/costs.md."""
+DRIFT = 0.1
+"""Standard deviation of a timed cost, or a peak, between identical windows, as a fraction of it.
+It is the machine's, not the backend's; docs/costs.md tells where it was measured."""
 
 DEAREST_BY = ("self_seconds", "bytecodes", "calls", "peak", "leaked")
 """What a function's own part is told by: the first that a backend has decides the order."""
@@ -86,7 +86,7 @@ class Costs:
         """The metric per task, or the highest of the rounds if it is a peak."""
         amounts = [_amount(unit, metric, subject) for unit in self.units]
         if METRICS[metric].is_peak:
-            return exactly(max(amounts), self.tasks)
+            return roughly(max(amounts), self.tasks)
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
     def doubt(self, metric: str, subject: str) -> str:
@@ -130,6 +130,12 @@ def exactly(value: float, tasks: int) -> Estimate:
     return Estimate(value, value, value, samples=tasks, dispersion=0.0)
 
 
+def roughly(value: float, tasks: int) -> Estimate:
+    """A number of one window, with bounds from how far such numbers stray."""
+    half = DRIFT * value * student_quantile(CONFIDENCE, MANY)
+    return Estimate(value, max(0.0, value - half), value + half, samples=tasks, dispersion=0.0)
+
+
 def per_task(metric: str, amounts: Sequence[float], tasks: Sequence[int]) -> Estimate:
     """The ratio `sum(amounts) / sum(tasks)` over rounds, with bounds if time is in it."""
     total = sum(tasks)
@@ -138,16 +144,16 @@ def per_task(metric: str, amounts: Sequence[float], tasks: Sequence[int]) -> Est
     value = sum(amounts) / total
     if METRICS[metric].is_exact:
         return exactly(value, total)
-    half = _half_width(value, amounts, tasks)
-    low, high = max(0.0, value - half), value + half
-    return Estimate(value, low, high, samples=total, dispersion=0.0)
-
-
-def _half_width(value: float, amounts: Sequence[float], tasks: Sequence[int]) -> float:
-    """From the scatter of the rounds, or for want of them from a constant."""
     used = [(amount, count) for amount, count in zip(amounts, tasks, strict=True) if count]
     if len(used) < MIN_ROUNDS:
-        return TIME_DRIFT * value * student_quantile(CONFIDENCE, MANY)
-    squares = sum((amount - value * count) ** 2 for amount, count in used)
-    deviation = sqrt(squares * len(used) / (len(used) - 1)) / sum(tasks)
-    return deviation * student_quantile(CONFIDENCE, len(used) - 1)
+        return roughly(value, total)
+    half = _half_width(value, used)
+    return Estimate(value, max(0.0, value - half), value + half, samples=total, dispersion=0.0)
+
+
+def _half_width(value: float, rounds: Sequence[tuple[float, int]]) -> float:
+    """From the scatter of the rounds."""
+    squares = sum((amount - value * count) ** 2 for amount, count in rounds)
+    tasks = sum(count for _, count in rounds)
+    deviation = sqrt(squares * len(rounds) / (len(rounds) - 1)) / tasks
+    return deviation * student_quantile(CONFIDENCE, len(rounds) - 1)

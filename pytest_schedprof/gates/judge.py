@@ -85,6 +85,6 @@ def _fact(finding: Finding, name: str) -> str:
     if metric.units is PERCENT:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
     if metric.is_peak:
-        return f"{name} of {subject} is {value}"
+        return f"{name} of {subject} is {value}{bounds}"
     noun = f" {metric.noun}" if metric.noun else ""
     return f"{subject} takes {value}{noun}{bounds} per task over {estimate.samples} tasks"

@@ -47,8 +47,8 @@ METRICS: dict[str, Metric] = {
     "messages_out": Metric(NUMBER, "messages", is_exact=True, of_functions=False),
     "bytes_in": Metric(BYTES, "", is_exact=True, of_functions=False),
     "bytes_out": Metric(BYTES, "", is_exact=True, of_functions=False),
-    "peak": Metric(BYTES, "", is_peak=True, of_functions=False, is_exact=True),
-    "leaked": Metric(BYTES, "", is_peak=True, of_functions=False, is_exact=True),
+    "peak": Metric(BYTES, "", is_peak=True, of_functions=False),
+    "leaked": Metric(BYTES, "", is_peak=True, of_functions=False),
 }
 
 
