@@ -30,6 +30,8 @@ class Unit:
     tasks: int
     functions: Mapping[Function, Mapping[str, float]]
     whole: Mapping[str, float]
+    doubt: str = ""
+    """Why nothing can be judged by it; empty if it can."""
 
 
 def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile]) -> Unit:
@@ -37,7 +39,9 @@ def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfi
     functions: dict[Function, Counter[str]] = defaultdict(Counter)
     sums = Counter(whole)
     peaks: dict[str, float] = {}
+    doubt = ""
     for profile in profiles:
+        doubt = doubt or profile.doubt
         for function, costs in profile.functions.items():
             functions[function].update(costs)
         for metric, amount in profile.whole.items():
@@ -45,7 +49,7 @@ def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfi
                 peaks[metric] = max(amount, peaks.get(metric, 0))
             else:
                 sums[metric] += amount  # type: ignore[assignment]
-    return Unit(tasks, functions, {**sums, **peaks})
+    return Unit(tasks, functions, {**sums, **peaks}, doubt)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,9 @@ class Costs:
 
     def doubt(self, metric: str) -> str:
         """A cost is per task, and a peak needs no tasks."""
+        for unit in self.units:
+            if unit.doubt:
+                return unit.doubt
         if METRICS[metric].is_peak or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"

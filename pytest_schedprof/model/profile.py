@@ -46,6 +46,8 @@ class CostProfile:
     """By metric, over the whole recording; `self_seconds` are seconds without callees."""
     whole: Mapping[str, float] = field(default_factory=dict)
     """Metrics of no one function, as messages or the peak of memory."""
+    doubt: str = ""
+    """Why no limit can be judged by it, as of a trace that lacks its beginning; else empty."""
 
 
 Profile: TypeAlias = SampleProfile | CostProfile
