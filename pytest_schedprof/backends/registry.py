@@ -11,6 +11,7 @@ from pytest_schedprof.errors import BackendUnknownError
 BUILTIN: dict[str, str] = {
     "cprofile": "pytest_schedprof.backends.cprofile:CProfileBackend",
     "pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend",
+    "viztracer": "pytest_schedprof.backends.viztracer:VizTracerBackend",
 }
 """Where each lives: a backend is imported when it is asked for, and no other with it."""
 

@@ -21,7 +21,7 @@ from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.model.profile import Profile, SampleProfile
 from pytest_schedprof.recorder import Recorder
 
-BACKENDS = ["cprofile", "pyspy"]
+BACKENDS = ["cprofile", "pyspy", "viztracer"]
 
 
 @pytest.fixture(params=BACKENDS)
