@@ -88,8 +88,10 @@ class VizTracerRecording(Recording):
 
     def begin(self, options: dict[str, Any], *, at_once: bool) -> None:
         """Set the tracer up, leave the first mark, and go on tracing if it is to be at once."""
+        # Stopping forgets the calls of a recording that another profiler broke off.
+        self.hook()
+        self.unhook(None)
         self.tracer.clear()
-        self.tracer.reset_stack()  # of a recording that another profiler broke off
         for name, value in options.items():
             setattr(self.tracer, name, value)
         self.tracer.enable = True  # for log_gc; viztracer's own `start` would set it
@@ -107,12 +109,13 @@ class VizTracerRecording(Recording):
         else:
             self.trace(partial(self.tracer.add_instant, name))
 
-    def patch(self, name: str, scheduler: Any, step: Callable[[Any], Step]) -> None:
+    def patch(self, name: str, scheduler: Any, *, logged: bool) -> None:
         """Let all calls of a function go through a step, also where the scheduler refers to it."""
         owner, attribute = find_owner(name)
         found = inspect.getattr_static(owner, attribute)
         function = function_in(found)
-        wrapper = self.wrapped(name, function, step(function))
+        step = partial(self.log, event_name(function)) if logged else self.trace
+        wrapper = self.wrapped(name, function, step)
         is_own = attribute in vars(owner)
         setattr(owner, attribute, wrapper if found is function else type(found)(wrapper))
         put_back = (setattr, owner, attribute, found) if is_own else (delattr, owner, attribute)
@@ -303,12 +306,7 @@ def patch_all(
     """Patch every named function; the problem with the first that cannot be."""
     for name in (*traced, *logged):
         try:
-            if name in traced:
-                recording.patch(name, scheduler, lambda function: recording.trace)
-            else:
-                recording.patch(
-                    name, scheduler, lambda function: partial(recording.log, event_name(function))
-                )
+            recording.patch(name, scheduler, logged=name in logged)
         except Exception as error:  # an import that a name leads to may raise anything
             reason = f"{type(error).__name__}: {error}"
             return {"problem": "no-function", "name": name, "log": reason}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,6 +40,13 @@ def record(control: Control, work: Callable[..., Any], **options: object) -> Raw
 def costs(control: Control, work: Callable[..., Any], **options: object) -> dict[str, Any]:
     profile = make(**options).read(record(control, work, **options).content, control.name_places)
     return dict(profile.functions)
+
+
+def mine(name: str, found: Iterable[str]) -> str:
+    """A function of this module; those that came by value have bare names before Python 3.11."""
+    ends = (f"test_viztracer:{name}", f"<locals>.{name}")
+    (function,) = [each for each in found if "test_viztracer:" in each and each.endswith(ends)]
+    return function
 
 
 def events(raw: RawProfile) -> list[dict[str, Any]]:
@@ -137,8 +144,7 @@ def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Co
     found = costs(control, burn)
     assert "asyncio.base_events:BaseEventLoop._run_once" in found
     assert "time:perf_counter" in found
-    (inner,) = [name for name in found if name.endswith("burn.<locals>.inner")]
-    assert inner.partition(":")[0].endswith("test_viztracer")
+    inner = mine("inner", found)
     assert 0.04 < found[inner]["seconds"] < 0.5
     assert found[inner]["self_seconds"] < found[inner]["seconds"]
     assert [name for name in found if "/" in name or name.startswith(":")] == []
@@ -204,9 +210,9 @@ def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
     raw = recording.stop(timeout_s=10)
     found = backend.read(raw.content, control.name_places).functions
     calls = [each["name"].partition(" ")[0] for each in events(raw) if each["ph"] == "X"]
-    assert calls.count("Scheduler.identity") == 2
-    assert "distributed.scheduler:WorkerState.identity" not in found  # it has no workers
-    assert "builtins:type" in found or len(found) > 2
+    assert len([name for name in calls if name.endswith("identity")]) == 2
+    assert "distributed.scheduler:Scheduler.identity" in found
+    assert len(found) > 2
     assert [name for name in found if "burn" in name] == []
 
 
@@ -464,7 +470,7 @@ def test_what_can_be_logged_beside_calls(control: Control) -> None:
 
 def test_tasks_on_lines_of_their_own_cost_the_same(control: Control) -> None:
     found = costs(control, rest, log_async=True, ignore_c_function=True)
-    (named,) = [name for name in found if name.endswith("rest.<locals>.work")]
+    named = mine("work", found)
     assert 0.23 < found[named]["seconds"] < 0.6
     loop = found["asyncio.base_events:BaseEventLoop._run_once"]
     assert loop["self_seconds"] < 0.1
