@@ -37,17 +37,21 @@ class Unit:
     tasks: int
     functions: Mapping[Function, Mapping[str, float]]
     whole: Mapping[str, float]
+    doubt: str = ""
+    """Why nothing can be judged by it; empty if it can."""
 
 
 def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile]) -> Unit:
     """One round's costs; `whole` is what the scheduler itself could tell."""
     functions: dict[Function, Amounts] = defaultdict(dict)
     together = dict(whole)
+    doubt = ""
     for profile in profiles:
+        doubt = doubt or profile.doubt
         for function, costs in profile.functions.items():
             gather(functions[function], costs)
         gather(together, profile.whole)
-    return Unit(tasks, functions, together)
+    return Unit(tasks, functions, together, doubt)
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
@@ -91,6 +95,9 @@ class Costs:
 
     def doubt(self, metric: str, subject: str) -> str:
         """A cost is per task, and a peak needs no tasks."""
+        for unit in self.units:
+            if unit.doubt:
+                return unit.doubt
         if METRICS[metric].is_peak or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"

@@ -15,6 +15,7 @@ BUILTIN: dict[str, str] = {
     "memray": "pytest_schedprof.backends.memray:MemrayBackend",
     "pyspy": "pytest_schedprof.backends.pyspy:PySpyBackend",
     "tachyon": "pytest_schedprof.backends.tachyon:TachyonBackend",
+    "viztracer": "pytest_schedprof.backends.viztracer:VizTracerBackend",
 }
 """Where each lives: a backend is imported when it is asked for, and no other with it."""
 

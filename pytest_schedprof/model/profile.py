@@ -47,6 +47,8 @@ class CostProfile:
     `peak` and `leaked` the function's own part of the whole's."""
     whole: Mapping[str, float] = field(default_factory=dict)
     """Metrics of no one function, as messages or the peak of memory."""
+    doubt: str = ""
+    """Why no limit can be judged by it, as of a trace that lacks its beginning; else empty."""
 
 
 Profile: TypeAlias = SampleProfile | CostProfile

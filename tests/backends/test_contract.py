@@ -21,7 +21,7 @@ from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 from pytest_schedprof.recorder import Recorder
 
-BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy"]
+BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"]
 
 WORK = """
 import time

@@ -1,0 +1,145 @@
+"""Reading a full buffer of viztracer: a trace of a million entries, from bytes to costs.
+
+    python benchmarks/trace_file.py [--entries N] [--repeats N]
+
+The file is as viztracer dumps it, with the paths of an installed dask. Each time a fresh process
+reads it, so that nothing is cached. Memory is the peak of that whole process, the file's own
+bytes included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import count, islice, pairwise
+from pathlib import Path
+from statistics import median
+
+from figures import closing_line
+from reading import peak_megabytes
+from speedscope_file import MODULES
+
+from pytest_schedprof.analysis.costs import Costs, unit_of
+from pytest_schedprof.formats.chrometrace import read_trace
+from pytest_schedprof.model.profile import CostProfile
+
+ASKED_S = 5.0
+ASKED_MB = 1500
+STEPS = ("load", "read", "analyse")
+SITE = "/home/user/projects/scheduler/.venv/lib/python3.11/site-packages"
+FUNCTIONS, DEEPEST = 600, 40
+OF_C = ("builtins.isinstance", "builtins.len", "dict.get", "_thread.lock.acquire", "list.append")
+THREAD = 4711
+
+
+def names() -> list[str]:
+    """Functions as viztracer names them: in modules of dask, and some of C."""
+    places = []
+    for number in range(FUNCTIONS):
+        module = MODULES[number % len(MODULES)]
+        owner = module.rpartition("/")[2].title()
+        places.append(f"{owner}State.method_{number} ({SITE}/{module}.py:{20 * number + 1})")
+    return [*places, *OF_C]
+
+
+def calls(generator: random.Random) -> Iterator[tuple[int, int, int]]:
+    """Function, begin and end of each call in nanoseconds, in the order in which they end.
+
+    The stack grows and shrinks at random, so calls nest, recur and have siblings.
+    """
+    hot = generator.choices(range(FUNCTIONS + len(OF_C)), k=100_000)
+    stack: list[tuple[int, int]] = []
+    for number in count():
+        now = 4_000_000_000_000 + 300 * number
+        if len(stack) > 4 and (len(stack) > DEEPEST or hot[number % len(hot)] % 2):
+            function, since = stack.pop()
+            yield function, since, now
+        else:
+            stack.append((hot[number * 7 % len(hot)], now))
+
+
+def event(name: str, since: int, until: int) -> str:
+    """Byte for byte as viztracer dumps it."""
+    lasted = until - since
+    return (
+        f'{{"pid":{THREAD},"tid":{THREAD},"ts":{since // 1000}.{since % 1000:03d},"ph":"X",'
+        f'"cat":"fee","dur":{lasted // 1000}.{lasted % 1000:03d},"name":"{name}"}}'
+    )
+
+
+def write_file(path: Path, entries: int) -> None:
+    """A trace of so many calls; the same one each time."""
+    known = names()
+    head = f'{{"ph":"M","pid":{THREAD},"tid":{THREAD},"name":"thread_name","args":{{"name":"M"}}}}'
+    mark = f'{{"pid":{THREAD},"tid":{THREAD},"ts":1.0,"ph":"i","cat":"instant","name":"e","s":"g"}}'
+    with path.open("w") as file:
+        file.write(f'{{"traceEvents":[{head},')
+        for function, since, until in islice(calls(random.Random(20)), entries):
+            file.write(event(known[function], since, until) + ",")
+        file.write(f'{mark}], "viztracer_metadata": {{"overflow":false}}}}')
+
+
+def name_places(places: list[tuple[str, str, int]]) -> list[str]:
+    """What the scheduler would answer, from the file's path alone."""
+    start, end = len(SITE) + 1, -len(".py")
+    return [f"{file[start:end].replace('/', '.')}:{name}" for file, name, _ in places]
+
+
+def read(path: Path) -> None:
+    """In the fresh process: seconds of each step, peak megabytes, and what was found."""
+    times = [time.perf_counter()]
+    content = path.read_bytes()
+    times.append(time.perf_counter())
+    trace = read_trace(content, name_places)
+    times.append(time.perf_counter())
+    profile = CostProfile("viztracer", "", trace.functions)
+    costs = Costs([unit_of(1000, {}, [profile])])
+    owners = [costs.of("seconds", f"@{owner}").value for owner in ("transitions", "comm")]
+    measured = costs.measured()
+    times.append(time.perf_counter())
+    steps = [after - before for before, after in pairwise(times)]
+    found = f"{len(measured.functions)} functions; {owners[0]:.6f} s per task in transitions"
+    print(json.dumps([steps, peak_megabytes(), found]))
+
+
+def read_afresh(path: Path) -> tuple[list[float], float, str]:
+    """The steps' seconds, megabytes and findings of a fresh process."""
+    output = subprocess.check_output([sys.executable, __file__, "--read", str(path)])
+    steps, megabytes, found = json.loads(output)
+    return steps, megabytes, found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.read:
+        read(given.read)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "viztracer.json")
+        write_file(path, given.entries)
+        print(f"{given.entries} entries, {path.stat().st_size / 1e6:.1f} MB")
+        report([read_afresh(path) for _ in range(given.repeats)])
+
+
+def report(runs: list[tuple[list[float], float, str]]) -> None:
+    """Each step's median, the whole, and the two asked figures."""
+    print(runs[0][2])
+    for number, step in enumerate(STEPS):
+        print(f"{step:7s} {median(run[0][number] for run in runs):6.3f} s (median)")
+    totals = [sum(run[0]) for run in runs]
+    print(closing_line("seconds, median", median(totals), ASKED_S, " s"))
+    print(closing_line("peak memory", max(run[1] for run in runs), ASKED_MB, " MB"))
+
+
+if __name__ == "__main__":
+    main()

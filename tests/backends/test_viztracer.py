@@ -1,0 +1,563 @@
+"""viztracer's own matters: sparse tracing, options, formats, full buffers, and what it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support import Project, settle
+
+from pytest_schedprof.agent.viztracer import in_steps
+from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.backends.cprofile import CProfileBackend
+from pytest_schedprof.backends.viztracer import VizTracerBackend
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
+from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.model.verdict import Verdict
+
+RUN = "distributed.Scheduler.run_function"
+"""The handler that every call of the control line goes through: it returns a coroutine."""
+
+
+def make(**options: object) -> VizTracerBackend:
+    return VizTracerBackend(rate_hz=100, options=options)
+
+
+def record(control: Control, work: Callable[..., Any], **options: object) -> RawProfile:
+    """What came back of a piece of work in the scheduler."""
+    recording = make(**options).start(control, timeout_s=10)
+    control.call(work)
+    return recording.stop(timeout_s=10)
+
+
+def costs(control: Control, work: Callable[..., Any], **options: object) -> dict[str, Any]:
+    profile = make(**options).read(record(control, work, **options).content, control.name_places)
+    return dict(profile.functions)
+
+
+def mine(name: str, found: Iterable[str]) -> str:
+    """A function of this module; those that came by value have bare names before Python 3.11."""
+    ends = (f"test_viztracer:{name}", f"<locals>.{name}")
+    (function,) = [each for each in found if "test_viztracer:" in each and each.endswith(ends)]
+    return function
+
+
+def events(raw: RawProfile) -> list[dict[str, Any]]:
+    return list(json.loads(raw.content)["traceEvents"])
+
+
+def burn(dask_scheduler: Any = None) -> None:
+    import time
+
+    def inner(end: float) -> None:
+        while time.perf_counter() < end:
+            pass
+
+    inner(time.perf_counter() + 0.05)
+
+
+async def rest(dask_scheduler: Any = None) -> None:
+    """Works, and rests while others work."""
+    import asyncio
+    import time
+
+    def work(seconds: float) -> None:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+
+    def work_of_others() -> None:
+        work(0.2)
+
+    asyncio.get_running_loop().call_later(0.05, work_of_others)
+    work(0.02)
+    await asyncio.sleep(0.4)
+    work(0.02)
+
+
+def state(dask_scheduler: Any = None) -> dict[str, Any]:
+    """All that a recording could leave in the interpreter or on the scheduler."""
+    import gc
+    import sys
+    import threading
+
+    from distributed import Scheduler
+    from distributed.scheduler import SchedulerState
+
+    tables: list[Any] = [vars(Scheduler), vars(SchedulerState), SchedulerState._TRANSITIONS_TABLE]
+    tables += [dask_scheduler.handlers, dask_scheduler.stream_handlers]
+    tables += [vars(each) for each in dask_scheduler.periodic_callbacks.values()]
+    monitoring = getattr(sys, "monitoring", None)
+    return {
+        "functions": [
+            (str(key), id(getattr(value, "__func__", value)))
+            for table in tables
+            for key, value in table.items()
+            if callable(getattr(value, "__func__", value))
+        ],
+        "hooks": (sys.getprofile() is None, threading.getprofile() is None),
+        "tools": [monitoring.get_tool(number) for number in range(6)] if monitoring else [],
+        "collector": len(gc.callbacks),
+        "threads": threading.active_count(),
+    }
+
+
+def has_state(control: Control, before: dict[str, Any]) -> bool:
+    return bool(control.call(state) == before)
+
+
+@contextmanager
+def nothing_left(control: Control) -> Iterator[None]:
+    control.call(burn)
+    before = control.call(state)
+    yield
+    assert control.call(state) == before
+
+
+def hide_viztracer(dask_scheduler: Any = None) -> None:
+    import sys
+
+    sys.modules["viztracer"] = None  # type: ignore[assignment]
+
+
+def test_not_installed_says_how_to_install_it_there() -> None:
+    cluster = LocalCluster(0, timeout_s=30)
+    try:
+        with Control(cluster.address) as control:
+            control.call(hide_viztracer)
+            with pytest.raises(
+                BackendNotInstalledError, match=r"python\S* -m pip install viztracer"
+            ):
+                make().start(control, timeout_s=10)
+    finally:
+        cluster.close()
+
+
+def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Control) -> None:
+    found = costs(control, burn)
+    assert "asyncio.base_events:BaseEventLoop._run_once" in found
+    assert "time:perf_counter" in found
+    inner = mine("inner", found)
+    assert 0.04 < found[inner]["seconds"] < 0.5
+    assert found[inner]["self_seconds"] < found[inner]["seconds"]
+    assert [name for name in found if "/" in name or name.startswith(":")] == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"trace_sparse": [RUN]}, {"log_sparse": [RUN]}, {"log_gc": True, "log_async": True}],
+    ids=lambda options: ",".join(options) or "all",
+)
+def test_nothing_is_left(
+    control: Control, cluster: LocalCluster, options: dict[str, object]
+) -> None:
+    with nothing_left(control):
+        record(control, burn, **options)
+        make(**options).start(control, timeout_s=10).abandon(timeout_s=10)
+        before = control.call(state)
+        with Control(cluster.address) as gone:
+            make(**options).start(gone, timeout_s=10)
+        settle(lambda: has_state(control, before), timeout_s=5)
+
+
+def test_tracers_are_used_again_for_a_process_has_room_for_about_a_thousand(
+    control: Control,
+) -> None:
+    def tracers(dask_scheduler: Any = None) -> int:
+        import viztracer
+
+        return len(viztracer._schedprof_tracers)
+
+    for _ in range(3):
+        record(control, burn, tracer_entries=1234)
+    before = control.call(tracers)
+    record(control, burn, tracer_entries=1234)
+    assert control.call(tracers) == before
+
+
+def test_traces_only_while_a_named_coroutine_runs_and_not_while_it_waits(control: Control) -> None:
+    found = costs(control, rest, trace_sparse=[RUN])
+    seen = {name.rpartition(".")[2] for name in found}
+    assert {"run_function", "rest", "work"} <= {name.rpartition(":")[2] for name in seen}
+    assert "work_of_others" not in seen
+    assert "asyncio.base_events:BaseEventLoop._run_once" not in found
+    (named,) = [costs for name, costs in found.items() if name.endswith(":rest")]
+    assert 0.04 < named["seconds"] < 0.2  # it lasted 0.44 s, of which others worked 0.2
+
+
+def test_without_sparse_tracing_others_are_seen(control: Control) -> None:
+    assert any(name.endswith("work_of_others") for name in costs(control, rest))
+
+
+def identity(control: Control) -> None:
+    """Two calls of a handler that is a plain function."""
+    for _ in range(2):
+        control._client.sync(control._scheduler.identity)
+
+
+def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
+    backend = make(trace_sparse="distributed.Scheduler.identity")
+    recording = backend.start(control, timeout_s=10)
+    identity(control)
+    control.call(burn)
+    raw = recording.stop(timeout_s=10)
+    found = backend.read(raw.content, control.name_places).functions
+    calls = [each["name"].partition(" ")[0] for each in events(raw) if each["ph"] == "X"]
+    assert len([name for name in calls if name.endswith("identity")]) == 2
+    assert "distributed.scheduler:Scheduler.identity" in found
+    assert len(found) > 2
+    assert [name for name in found if "burn" in name] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["distributed.Scheduler.identity", "distributed.scheduler:Scheduler.identity"]
+)
+def test_logs_the_named_function_alone_once_for_each_call(control: Control, name: str) -> None:
+    backend = make(log_sparse=[name])
+    recording = backend.start(control, timeout_s=10)
+    identity(control)
+    raw = recording.stop(timeout_s=10)
+    assert len([each for each in events(raw) if each["ph"] == "X"]) == 2
+    found = backend.read(raw.content, control.name_places).functions
+    assert list(found) == ["distributed.scheduler:Scheduler.identity"]
+    assert raw.warnings == ()
+
+
+def test_a_logged_coroutine_has_an_event_for_each_time_it_goes_on(control: Control) -> None:
+    raw = record(control, rest, log_sparse=[RUN])
+    mine = [each["dur"] for each in events(raw) if each["ph"] == "X"]
+    assert all("run_function" in each["name"] for each in events(raw) if each["ph"] == "X")
+    assert 2 <= len([duration for duration in mine if duration > 15_000]) <= 3
+    assert sum(mine) < 200_000
+
+
+def define_kinds(dask_scheduler: Any = None) -> None:
+    """A module on the scheduler with a function of each kind."""
+    import sys
+    import types
+
+    class Base:
+        def inherited(self) -> None:
+            pass
+
+    class Kinds(Base):
+        @staticmethod
+        def static() -> None:
+            pass
+
+        @classmethod
+        def of_class(cls) -> str:
+            return cls.__name__
+
+    sys.modules["kinds"] = types.ModuleType("kinds")
+    sys.modules["kinds"].__dict__["Kinds"] = Kinds
+
+
+def call_each_kind(dask_scheduler: Any = None) -> None:
+    import sys
+
+    import distributed.utils
+
+    kinds = sys.modules["kinds"].__dict__["Kinds"]
+    kinds().inherited()
+    kinds.static()
+    assert kinds().of_class() == kinds.of_class() == "Kinds"
+    assert distributed.utils.parse_ports("1") == [1]
+    dask_scheduler.periodic_callbacks["idle-timeout"].callback()
+    transition = dask_scheduler._TRANSITIONS_TABLE["released", "waiting"]
+    try:
+        transition(dask_scheduler, "no such key", "no stimulus")
+    except KeyError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("kinds.Kinds.inherited", 1),
+        ("kinds.Kinds.static", 1),
+        ("kinds.Kinds.of_class", 2),
+        ("distributed.utils.parse_ports", 1),
+        ("distributed.Scheduler.check_idle", 1),
+        ("distributed.scheduler.SchedulerState._transition_released_waiting", 1),
+    ],
+)
+def test_functions_are_found_wherever_they_are_looked_up(
+    control: Control, name: str, calls: int
+) -> None:
+    control.call(define_kinds)
+    with nothing_left(control):
+        raw = record(control, call_each_kind, log_sparse=[name])
+    logged = [each["name"] for each in events(raw) if each["ph"] == "X"]
+    assert len(logged) == calls or ("idle" in name and len(logged) > calls)  # that has a clock
+    assert all(name.rpartition(".")[2] in each for each in logged)
+
+
+def test_a_function_that_was_not_called_is_told(control: Control) -> None:
+    (warning,) = record(control, burn, trace_sparse=["distributed.Scheduler.add_plugin"]).warnings
+    assert "distributed.Scheduler.add_plugin was not called" in warning
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("distributed.Scheduler.no_such_function", "AttributeError"),
+        ("no_such_module.function", "ModuleNotFoundError"),
+        ("function", "ValueError"),
+        ("distributed.Scheduler", "TypeError"),
+        ("distributed.Scheduler.default_port", "TypeError"),
+        ("builtins.str.upper", "TypeError"),
+    ],
+)
+@pytest.mark.parametrize("option", ["trace_sparse", "log_sparse"])
+def test_a_name_that_cannot_be_patched_is_told_and_nothing_is(
+    control: Control, option: str, name: str, reason: str
+) -> None:
+    with nothing_left(control), pytest.raises(RecordingError) as caught:
+        make(**{option: [RUN, name]}).start(control, timeout_s=10)
+    assert f"cannot patch {name!r}" in str(caught.value)
+    assert reason in str(caught.value)
+    assert "as for unittest.mock.patch" in str(caught.value)
+
+
+def take_hook(dask_scheduler: Any = None) -> None:
+    """As an impolite profiler does."""
+    import sys
+
+    if hasattr(sys, "monitoring"):
+        if sys.monitoring.get_tool(2) is not None:
+            sys.monitoring.free_tool_id(2)
+        sys.monitoring.use_tool_id(2, "other")
+    else:
+        sys.setprofile(lambda *arguments: None)
+
+
+def give_hook_back(dask_scheduler: Any = None) -> bool:
+    """Whether it was still there."""
+    import sys
+
+    if hasattr(sys, "monitoring"):
+        was_there = bool(sys.monitoring.get_tool(2) == "other")
+        sys.monitoring.free_tool_id(2)
+    else:
+        was_there = sys.getprofile() is not None
+        sys.setprofile(None)
+    return was_there
+
+
+def test_another_profiler_at_work_is_refused(control: Control) -> None:
+    control.call(take_hook)
+    with pytest.raises(RecordingError, match="is under way on the scheduler"):
+        make().start(control, timeout_s=10)
+    assert control.call(give_hook_back)
+
+
+def test_a_cprofile_at_work_is_refused_and_goes_on(control: Control) -> None:
+    other = CProfileBackend(rate_hz=100, options={})
+    recording = other.start(control, timeout_s=10)
+    with pytest.raises(RecordingError, match="is under way on the scheduler"):
+        make().start(control, timeout_s=10)
+    control.call(burn)
+    profile = other.read(recording.stop(timeout_s=10).content, control.name_places)
+    assert any(name.endswith("burn") for name in profile.functions)
+
+
+@pytest.mark.parametrize("options", [{}, {"trace_sparse": [RUN]}], ids=["all", "sparse"])
+def test_a_profiler_that_takes_its_place_makes_the_trace_void_and_is_left_alone(
+    control: Control, options: dict[str, object]
+) -> None:
+    recording = make(**options).start(control, timeout_s=10)
+    control._client.sync(control._scheduler.identity)
+    control.call(take_hook)
+    control.call(burn)
+    with pytest.raises(RecordingError, match="took viztracer's place"):
+        recording.stop(timeout_s=10)
+    assert control.call(give_hook_back)
+    assert costs(control, burn)
+
+
+def test_an_overflow_is_told_and_no_limit_can_be_judged(control: Control) -> None:
+    raw = record(control, burn, tracer_entries=1000)
+    (warning,) = raw.warnings
+    assert "overflowed: the trace holds the last 1000 entries" in warning
+    assert "raise viztracer.tracer_entries" in warning
+    profile = make(tracer_entries=1000).read(raw.content, control.name_places)
+    assert profile.doubt == warning
+    assert len([each for each in events(raw) if each["ph"] != "M"]) == 1000
+    assert record(control, burn).warnings == ()
+
+
+def test_a_limit_on_an_overflowed_trace_is_inconclusive(project: Project) -> None:
+    project.run_test(
+        """
+@pytest.mark.schedprof(
+    "seconds(@transitions) <= 1s", backend="viztracer", options={"tracer_entries": 1000}
+)
+def test_overflows(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(50)))
+
+@pytest.mark.schedprof("seconds(@transitions) <= 1s", backend="viztracer")
+def test_does_not(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(50)))
+"""
+    ).assert_outcomes(passed=2)
+    results = project.results()
+    verdicts = {name: each.backends[0].limits[0] for name, each in results.items()}
+    assert verdicts["test_overflows"].verdict is Verdict.INCONCLUSIVE
+    assert "overflowed" in verdicts["test_overflows"].note
+    assert verdicts["test_does_not"].verdict is Verdict.PASS
+    assert results["test_overflows"].backends[0].warnings
+    assert results["test_does_not"].backends[0].artifacts == ("scheduler.viztracer.json",)
+
+
+def test_formats(control: Control) -> None:
+    raws = {name: record(control, burn, format=name) for name in ("json", "json.gz", "html")}
+    assert json.loads(raws["json"].content)["viztracer_metadata"] == {"overflow": False}
+    assert json.loads(gzip.decompress(raws["json.gz"].content))["traceEvents"]
+    for name, raw in raws.items():
+        backend = make(format=name)
+        assert backend.suffix == ("viztracer.json.gz" if name == "json.gz" else "viztracer.json")
+        profile = backend.read(raw.content, control.name_places)
+        assert isinstance(profile, CostProfile)
+        assert any(function.endswith("burn") for function in profile.functions)
+        extras = backend.extras(raw.content)
+        assert list(extras) == (["viztracer.html"] if name == "html" else [])
+    assert b"<html" in extras["viztracer.html"]
+    assert b"Scheduler.run_function" in extras["viztracer.html"]
+
+
+def python_files(raw: RawProfile) -> set[str]:
+    names = [each["name"] for each in events(raw) if each["ph"] == "X"]
+    return {name.partition(" (")[2].rpartition(":")[0] for name in names if " (" in name}
+
+
+def test_options_reach_viztracer(control: Control) -> None:
+    assert costs(control, burn, ignore_c_function=True).keys() & {"time:perf_counter"} == set()
+    files = python_files(record(control, burn))
+    frozen = {file for file in files if file.startswith("<frozen")}
+    run = next(file for file in files if file.endswith("distributed/worker.py"))
+    included = record(control, burn, include_files=[run], trace_sparse=[RUN])
+    assert python_files(included) == {run}
+    assert run not in python_files(record(control, burn, exclude_files=[run]))
+    assert python_files(record(control, burn, ignore_frozen=True)) & frozen == set()
+    slow = events(record(control, burn, min_duration="10000"))
+    slow = slow[: [each["name"] for each in slow].index("schedprof: end")]
+    assert all(each["dur"] >= 10_000 for each in slow if each["ph"] == "X")
+    shallow = record(control, burn, max_stack_depth=2, trace_sparse=[RUN])
+    assert "inner" not in shallow.content.decode()
+
+
+def collect(dask_scheduler: Any = None) -> None:
+    import gc
+
+    gc.collect()
+
+
+def test_what_can_be_logged_beside_calls(control: Control) -> None:
+    assert b"garbage collection" in record(control, collect, log_gc=True).content
+    assert b"func_args" in record(control, burn, log_func_args=True).content
+    assert b"return_value" in record(control, burn, log_func_retval=True).content
+    plain = record(control, burn).content  # options of one recording are not the next one's
+    assert not any(word in plain for word in (b"func_args", b"return_value", b"garbage"))
+
+
+def test_tasks_on_lines_of_their_own_cost_the_same(control: Control) -> None:
+    found = costs(control, rest, log_async=True, ignore_c_function=True)
+    named = mine("work", found)
+    assert 0.23 < found[named]["seconds"] < 0.6
+    loop = found["asyncio.base_events:BaseEventLoop._run_once"]
+    assert loop["self_seconds"] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "xml"}, "viztracer.format must be one of json, json.gz, html, got 'xml'"),
+        ({"tracer_entries": "0"}, "viztracer.tracer_entries must be at least 1, got 0"),
+        ({"tracer_entries": "many"}, "viztracer.tracer_entries must be a whole number"),
+        ({"min_duration": "short"}, "viztracer.min_duration must be a number"),
+        ({"trace_sparse": "a.b", "log_sparse": "a.c"}, "trace_sparse and viztracer.log_sparse ex"),
+        ({"include_files": ["/a"], "exclude_files": ["/b"]}, "include_files and viztracer.exclude"),
+        ({"entries": 1}, "has no option 'entries'"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        make(**options)
+    assert message in str(caught.value)
+
+
+def test_the_mode_tells_what_changes_the_meaning_of_seconds() -> None:
+    assert make(format="html", tracer_entries=5).mode == ""
+    given = make(trace_sparse="a.b c.d", log_gc="true", min_duration=3)
+    assert given.mode == "trace_sparse=a.b c.d,min_duration=3.0,log_gc=true"
+    assert given.settings["trace_sparse"] == ["a.b", "c.d"]
+
+
+def stepping(function: Callable[[], Any], taken: list[str]) -> Awaitable[Any]:
+    """The function's coroutine in steps that are counted."""
+
+    def step(call: Callable[[], Any]) -> Any:
+        taken.append("step")
+        return call()
+
+    return in_steps(function(), step)
+
+
+def test_a_coroutine_in_steps_returns_raises_and_is_cancelled_as_it_would_be() -> None:
+    taken: list[str] = []
+
+    async def returns() -> int:
+        await asyncio.sleep(0)
+        return 3
+
+    async def raises() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("its own")
+
+    async def is_cancelled() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "cleaned up"
+        return "was not"
+
+    async def main() -> None:
+        assert await stepping(returns, taken) == 3
+        assert len(taken) == 2
+        with pytest.raises(KeyError, match="its own"):
+            await stepping(raises, taken)
+        task = asyncio.ensure_future(stepping(is_cancelled, taken))
+        await asyncio.sleep(0)
+        task.cancel()
+        assert await task == "cleaned up"
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_in_steps_that_is_thrown_away_is_closed() -> None:
+    ends: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ends.append("closed")
+
+    async def main() -> None:
+        async def wrapper() -> None:
+            await stepping(waits, [])
+
+        coroutine = wrapper()
+        coroutine.send(None)
+        coroutine.close()
+
+    asyncio.run(main())
+    assert ends == ["closed"]

@@ -1,0 +1,234 @@
+"""Chrome traces as viztracer dumps them, and as accidents leave them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_schedprof.errors import FormatError
+from pytest_schedprof.formats.chrometrace import Trace, read_trace
+
+PROPERTY = settings(derandomize=True, deadline=None)
+
+LOOP, OTHER, TASK = 11, 12, 7_654_321
+
+
+def thread(tid: int) -> dict[str, Any]:
+    return {"ph": "M", "pid": 11, "tid": tid, "name": "thread_name", "args": {"name": str(tid)}}
+
+
+def call(name: str, since: float, until: float, tid: int = LOOP) -> dict[str, Any]:
+    """In microseconds."""
+    event = {"pid": 11, "tid": tid, "ts": since, "ph": "X", "cat": "fee"}
+    return {**event, "dur": until - since, "name": name}
+
+
+MARK = {"pid": 11, "tid": LOOP, "ts": 0.0, "ph": "i", "cat": "instant", "name": "end", "s": "g"}
+
+
+def document(*events: dict[str, Any], overflow: bool = False) -> dict[str, Any]:
+    """A file as viztracer 1.1 dumps it."""
+    named = [{**thread(LOOP), "name": "process_name"}, thread(OTHER), thread(LOOP)]
+    return {
+        "traceEvents": [*named, *events, MARK],
+        "viztracer_metadata": {"overflow": overflow},
+    }
+
+
+def namer(places: list[tuple[str, str, int]]) -> list[str]:
+    return [f"{file.rpartition('/')[2].removesuffix('.py')}:{name}" for file, name, _ in places]
+
+
+def read(*events: dict[str, Any], overflow: bool = False) -> Trace:
+    return read_trace(json.dumps(document(*events, overflow=overflow)).encode(), namer)
+
+
+def microseconds(trace: Trace) -> dict[str, tuple[int, int]]:
+    """With callees and without."""
+    return {
+        name: (round(costs["seconds"] * 1e6), round(costs["self_seconds"] * 1e6))
+        for name, costs in trace.functions.items()
+    }
+
+
+def test_callees_are_in_the_seconds_and_not_in_the_own_ones() -> None:
+    trace = read(
+        call("inner (/src/a.py:3)", 12, 15),
+        call("inner (/src/a.py:3)", 16, 18),
+        call("outer (/src/a.py:1)", 10, 20),
+        call("next (/src/b.py:1)", 20, 21),
+    )
+    assert microseconds(trace) == {"a:inner": (5, 5), "a:outer": (10, 5), "b:next": (1, 1)}
+    assert not trace.overflowed
+
+
+def test_a_recursion_is_counted_once() -> None:
+    trace = read(
+        call("f (/src/a.py:1)", 3, 4),
+        call("g (/src/a.py:9)", 2, 6),
+        call("f (/src/a.py:1)", 1, 8),
+        call("f (/src/a.py:1)", 0, 10),
+    )
+    assert microseconds(trace) == {"a:f": (10, 7), "a:g": (4, 3)}
+
+
+def test_two_places_of_one_name_are_one_function_also_in_a_recursion() -> None:
+    trace = read(call("<lambda> (/src/a.py:1)", 1, 8), call("<lambda> (/src/a.py:5)", 0, 10))
+    assert microseconds(trace) == {"a:<lambda>": (10, 10)}
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("builtins.len", "builtins:len"),
+        ("str.rpartition", "builtins:str.rpartition"),
+        ("select.epoll.poll", "select:epoll.poll"),
+        ("_thread.lock.acquire", "_thread:lock.acquire"),
+        ("maketrans", "builtins:maketrans"),
+    ],
+)
+def test_functions_of_c_have_no_file_and_yet_a_name(name: str, function: str) -> None:
+    assert microseconds(read(call(name, 0, 1))) == {function: (1, 1)}
+
+
+def test_places_are_asked_for_once_each_and_all_at_once() -> None:
+    asked: list[list[tuple[str, str, int]]] = []
+
+    def asking(places: list[tuple[str, str, int]]) -> list[str]:
+        asked.append(places)
+        return namer(places)
+
+    names = ["A.f.<locals>.<lambda> (/a (old)/x:y.py:12)", "g (<frozen os>:674)", "builtins.len"]
+    events = [call(name, 10 * n, 10 * n + 1) for n, name in enumerate(names * 3)]
+    read_trace(json.dumps(document(*events)).encode(), asking)
+    assert [sorted(each) for each in asked] == [
+        [("/a (old)/x:y.py", "A.f.<locals>.<lambda>", 12), ("<frozen os>", "g", 674)]
+    ]
+
+
+def test_other_threads_are_left_out_and_tasks_are_of_the_loop() -> None:
+    trace = read(
+        call("coroutine (/src/a.py:1)", 2, 5, TASK),
+        call("waits (/src/b.py:1)", 0, 90, OTHER),
+        call("run (/src/loop.py:1)", 1, 10),
+        thread(TASK),
+    )
+    assert microseconds(trace) == {"a:coroutine": (3, 3), "loop:run": (9, 6)}
+
+
+def test_calls_that_did_not_return_and_other_kinds_of_events_cost_nothing() -> None:
+    begun = {**call("f (/src/a.py:1)", 1, 1), "ph": "B"}
+    counter = {"ph": "C", "tid": LOOP, "ts": 1.5, "name": "gc", "args": {"collected": 3}}
+    trace = read(call("g (/src/a.py:5)", 0, 2), counter, begun)
+    assert microseconds(trace) == {"a:g": (2, 2)}
+
+
+def test_overflow_is_told() -> None:
+    assert read(overflow=True) == Trace({}, overflowed=True)
+
+
+def test_a_trace_without_a_mark_is_refused() -> None:
+    content = json.dumps(document(call("f (/a.py:1)", 0, 1))).replace('"ph": "i"', '"ph": "C"')
+    with pytest.raises(FormatError, match="not a trace of this package"):
+        read_trace(content.encode(), namer)
+
+
+def test_a_file_cut_off_anywhere_is_recognised() -> None:
+    content = json.dumps(document(call("é (/src/a.py:1)", 0, 1))).encode()
+    read_trace(content, namer)
+    for length in range(len(content)):
+        with pytest.raises(FormatError, match="not a trace of viztracer"):
+            read_trace(content[:length], namer)
+
+
+@dataclass
+class Node:
+    """A call, with what it called."""
+
+    name: str
+    gap: int
+    """Microseconds before it began and after it ended."""
+    callees: list[Node] = field(default_factory=list)
+
+    def events(self, since: int) -> Iterator[dict[str, Any]]:
+        """In the order in which they end; the last is its own."""
+        now = since + self.gap
+        for callee in self.callees:
+            for event in callee.events(now):
+                yield event
+            now = int(event["ts"] + event["dur"]) + callee.gap
+        yield call(f"{self.name} (/src/m.py:1)", since + self.gap, now + 1)
+
+
+def expected(root: Node, now: int) -> dict[str, tuple[int, int]]:
+    """By walking down the tree with the callers in hand."""
+    inclusive: defaultdict[str, int] = defaultdict(int)
+    own: defaultdict[str, int] = defaultdict(int)
+
+    def walk(node: Node, since: int, callers: tuple[str, ...]) -> int:
+        start = now = since + node.gap
+        for callee in node.callees:
+            before, now = now, walk(callee, now, (*callers, node.name))
+            own[node.name] -= now - before - 2 * callee.gap
+        own[node.name] += now + 1 - start
+        inclusive[node.name] += (now + 1 - start) * (node.name not in callers)
+        return now + 1 + node.gap
+
+    walk(root, now, ())
+    return {f"m:{name}": (inclusive[name], own[name]) for name in own}
+
+
+TREES = st.recursive(
+    st.builds(Node, st.sampled_from("abc"), st.integers(1, 5)),
+    lambda nodes: st.builds(
+        Node, st.sampled_from("abc"), st.integers(1, 5), st.lists(nodes, max_size=4)
+    ),
+    max_leaves=30,
+)
+
+
+@PROPERTY
+@given(TREES, st.integers(0, 10**10))
+def test_costs_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
+    trace = read(*root.events(since))
+    assert microseconds(trace) == expected(root, since)
+    (outermost,) = list(root.events(since))[-1:]
+    own = sum(costs["self_seconds"] for costs in trace.functions.values())
+    assert own == pytest.approx(outermost["dur"] * 1e-6)
+
+
+def _check_outcome(content: bytes) -> None:
+    try:
+        read_trace(content, namer)
+    except FormatError:
+        pass
+
+
+@PROPERTY
+@given(st.binary())
+def test_any_bytes_give_a_trace_or_a_format_error(content: bytes) -> None:
+    _check_outcome(content)
+
+
+@settings(PROPERTY, max_examples=500)
+@given(st.data())
+def test_a_damaged_file_gives_a_trace_or_a_format_error(data: st.DataObject) -> None:
+    events = [call("é (/src/a.py:1)", 1, 2), call("builtins.len", 0, 3)]
+    content = bytearray(json.dumps(document(*events), ensure_ascii=False).encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    _check_outcome(bytes(content))
+
+
+@PROPERTY
+@given(st.lists(st.text(), max_size=5))
+def test_any_name_is_read(names: list[str]) -> None:
+    events = [call(name, n, n + 0.5) for n, name in enumerate(names)]
+    assert sum(own for own, _ in microseconds(read(*events)).values()) <= len(names)
