@@ -49,3 +49,11 @@ def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
 def test_same_work_in_rounds(schedprof_scheduler: SchedulerUnderTest) -> None:
     """With three rounds or more the scatter between them gives the bounds."""
     wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))
+
+
+@pytest.mark.schedprof(
+    "calls(distributed.scheduler:SchedulerState._transition) <= 6.1", backend="counts"
+)
+def test_transitions_of_a_task(schedprof_scheduler: SchedulerUnderTest) -> None:
+    """Counts are the same every run: one transition more per task fails this."""
+    wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))

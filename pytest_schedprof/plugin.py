@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import hookspecs
-from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.errors import SchedprofError, told
 from pytest_schedprof.fixtures import (
     CLUSTERS,
     SCHEDULER,
@@ -20,6 +20,7 @@ from pytest_schedprof.fixtures import (
     schedprof_scheduler,
 )
 from pytest_schedprof.settings import (
+    DEFAULT_BACKEND,
     MARKER_HELP,
     Settings,
     add_options,
@@ -53,12 +54,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
     try:
         settings = config.stash[SETTINGS] = read_session(config)
-        if settings.is_forced and not settings.is_off:
-            _registry(config).check(settings.backend)
+        _check_names(config, settings)
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(config), "schedprof-collector")
+
+
+def _check_names(config: pytest.Config, settings: Settings) -> None:
+    """Of backends, where any are given: a mistake in them must not wait for the first test."""
+    owners = [owner for owner, _, _ in settings.option]
+    if not settings.is_off and (owners or settings.backend != DEFAULT_BACKEND):
+        _registry(config).check([*settings.backend, *owners])
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -97,7 +104,7 @@ def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool
     if not has_scheduler:
         pytest.fail(
             f"schedprof: {item.nodeid!r} is marked but has no scheduler to profile; "
-            "give it the fixture schedprof_scheduler",
+            "give it the fixture schedprof_scheduler, as an argument",
             pytrace=False,
         )
     return True
@@ -119,11 +126,28 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         for backends in others:
             with profiled.recorder.round(backends):
                 item.runtest()
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        profiled.assess()
+        _keep_interrupted(item, profiled)
+        raise
     finally:
         profiled.assess()
     if complaint := profiled.complaint():  # only of a test that passed: see the finally above
         pytest.fail(complaint, pytrace=False)
     return outcome
+
+
+def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:
+    """pytest makes no report of a test that is interrupted: its record is written here."""
+    from pytest_schedprof.reports.summary import pack
+
+    collector = item.config.pluginmanager.get_plugin("schedprof-collector")
+    try:
+        result = profiled.conclude("interrupted")
+    except SchedprofError:
+        return  # the interrupt is what matters
+    if collector is not None:
+        collector.packed.append(pack(result, profiled.directory))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -142,12 +166,16 @@ def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest
     """Give the report its result; a record that cannot be kept fails a test that passed."""
     from pytest_schedprof.reports.summary import pack
 
-    wasxfail = {"skipped": "xfailed", "passed": "xpassed"} if hasattr(report, "wasxfail") else {}
     complaint = profiled.complaint()
+    if profiled.assessment.troubles and hasattr(report, "wasxfail"):
+        # Who expects a failure does not expect a mistake of the profiling.
+        del report.wasxfail
+        report.outcome, report.longrepr = "failed", "\n".join(profiled.assessment.troubles)
+    wasxfail = {"skipped": "xfailed", "passed": "xpassed"} if hasattr(report, "wasxfail") else {}
     try:
         result = profiled.conclude(wasxfail.get(report.outcome, report.outcome))
-    except SchedprofError as error:
-        complaint = "\n".join(filter(None, [complaint, str(error)]))
+    except Exception as error:  # monkeypatches of the test are still in place
+        complaint = "\n".join(filter(None, [complaint, told(error)]))
         if report.passed:
             report.outcome, report.longrepr = "failed", complaint
     else:
@@ -186,8 +214,8 @@ class Collector:
 
             try:
                 write_run(_run(self.config), self.started_at, int(exitstatus), self.results)
-            except SchedprofError as error:
-                self.trouble = str(error)
+            except Exception as error:
+                self.trouble = told(error)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:

@@ -18,12 +18,12 @@ from pytest_schedprof.assessment import Assessment, assess
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.errors import LimitError, told
+from pytest_schedprof.errors import LimitError, SettingsError, told
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.recorder import Recorder
-from pytest_schedprof.settings import Settings
+from pytest_schedprof.settings import ANY_BACKEND, Settings
 from pytest_schedprof.storage.records import encode
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 
@@ -34,6 +34,8 @@ class Plan:
 
     settings: Settings
     backends: tuple[Backend, ...]
+    unjudged: tuple[str, ...] = ()
+    """Limits of the test that none of the backends which the run chose can judge."""
 
     @property
     def takes(self) -> list[tuple[Backend, ...]]:
@@ -54,27 +56,36 @@ def make_plan(settings: Settings, registry: BackendRegistry, run: RunDirectory) 
         SettingsError: for a backend, option or limit that cannot be.
         ArtifactError: if artifacts cannot be kept.
     """
-    registry.check(settings.backend)
-    backends = tuple(
-        registry.make(
-            name,
-            rate_hz=settings.rate,
-            options=settings.options_of(name),
-            patterns=[limit.pattern for limit in settings.limit if ":" in limit.pattern],
+    owners = {owner for owner, _, _ in settings.option} - {ANY_BACKEND}
+    registry.check([*settings.backend, *sorted(owners)])
+    _check_shared_options(settings, registry)
+    backends = tuple(_make(name, settings, registry) for name in settings.backend)
+    measured = {metric for backend in backends for metric in backend.metrics}
+    unjudged = [limit for limit in settings.limit if limit.metric not in measured]
+    if unjudged and not settings.is_forced:
+        raise LimitError(
+            f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures "
+            f"{unjudged[0].metric!r}; {', '.join(settings.backend)} cannot"
         )
-        for name in settings.backend
-    )
-    _check_metrics(settings, backends)
     run.prepare()
-    return Plan(settings, backends)
+    return Plan(settings, backends, tuple(map(str, unjudged)))
 
 
-def _check_metrics(settings: Settings, backends: Sequence[Backend]) -> None:
-    for limit in settings.limit:
-        if not any(limit.metric in backend.metrics for backend in backends):
-            raise LimitError(
-                f"schedprof: limit {str(limit)!r} needs a backend that measures "
-                f"{limit.metric!r}; {', '.join(settings.backend)} cannot"
+def _make(name: str, settings: Settings, registry: BackendRegistry) -> Backend:
+    patterns = [limit.pattern for limit in settings.limit if ":" in limit.pattern]
+    options = settings.options_of(name, registry.options_of(name))
+    return registry.make(name, rate_hz=settings.rate, options=options, patterns=patterns)
+
+
+def _check_shared_options(settings: Settings, registry: BackendRegistry) -> None:
+    """One that no backend of the test knows is a mistake, unless the run chose other backends."""
+    known = {option for name in settings.backend for option in registry.options_of(name)}
+    shared = [option for owner, option, _ in settings.option if owner == ANY_BACKEND]
+    for option in shared:
+        if option not in known and not settings.is_forced:
+            raise SettingsError(
+                f"schedprof: backend {' or '.join(map(repr, settings.backend))} has no option "
+                f"{option!r}; known: {', '.join(sorted(known)) or 'none'}"
             )
 
 
@@ -92,9 +103,13 @@ class ProfiledTest:
     recorder: Recorder = field(init=False)
     directory: Path | None = None
     assessment: Assessment = NOTHING
+    _environment: Environment = field(init=False)
+    _is_assessed: bool = False
     _started_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
+        # Now, for a test may leave the modules patched that tell it.
+        self._environment = _environment(self.scheduler.description)
         self.recorder = Recorder(
             self.scheduler.control,
             self.plan.backends,
@@ -104,7 +119,10 @@ class ProfiledTest:
         self.scheduler.window = self.recorder.measure
 
     def assess(self) -> None:
-        """Store and judge what was recorded; never raises."""
+        """Store and judge what was recorded, once; never raises."""
+        if self._is_assessed:
+            return
+        self._is_assessed = True
         self.scheduler.window = nullcontext  # a `measure` in a teardown is no part of the test
         try:
             self.directory = self.run.new_test(self.test_id)
@@ -126,7 +144,10 @@ class ProfiledTest:
         return "\n".join([*self.assessment.troubles, *broken]) or None
 
     def _place(self, artifacts: Sequence[str]) -> str:
-        return str(self.directory / artifacts[0]) if self.directory and artifacts else "no artifact"
+        if not (self.directory and artifacts):
+            return "no artifact"
+        path = str(self.directory / artifacts[0])
+        return min(path, os.path.relpath(path), key=len)
 
     def conclude(self, outcome: str) -> Result:
         """Write the record, now that the test's outcome is known."""
@@ -135,10 +156,11 @@ class ProfiledTest:
             outcome=outcome,
             started_at=datetime.fromtimestamp(self._started_at, timezone.utc).isoformat(),
             cluster=_cluster(self.scheduler),
-            environment=_environment(self.scheduler.description),
+            environment=self._environment,
             confidence=CONFIDENCE,
             schedprof_version=__version__,
             backends=self.assessment.backends,
+            unjudged=self.plan.unjudged,
             troubles=self.assessment.troubles,
         )
         if self.directory is not None:

@@ -6,6 +6,7 @@ itself has to say.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,6 +59,7 @@ class Recorder:
     _depth: int = 0
     _is_narrowed: bool = False
     _taking_part: Sequence[Backend] = ()
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def round(self, backends: Sequence[Backend] | None = None) -> Iterator[None]:
@@ -73,18 +75,23 @@ class Recorder:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Narrow the round to what happens inside; inside another one it changes nothing."""
-        if self._depth == 0:
-            self._stop(keep=False)
-            self._is_narrowed = True
-            self._start()
-        self._depth += 1
+        """Narrow the round to what happens inside; inside another one it changes nothing.
+
+        Those of several threads or coroutines count from the first one's begin to the last's end.
+        """
+        with self._lock:
+            if self._depth == 0:
+                self._stop(keep=False)
+                self._is_narrowed = True
+                self._start()
+            self._depth += 1
         try:
             yield
         finally:
-            self._depth -= 1
-            if self._depth == 0:
-                self._stop(keep=True)
+            with self._lock:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._stop(keep=True)
 
     def _start(self) -> None:
         """Start all backends, or none."""

@@ -6,7 +6,7 @@ frozen dataclasses, and what reads limits is imported when there is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pytest_schedprof.gates.limits import Limit
 
 OFF = "off"
+DEFAULT_BACKEND = ("pyspy",)
+ANY_BACKEND = "*"
+"""Owner of an option that whichever backend knows it takes."""
 
 
 class Option(NamedTuple):
@@ -130,7 +133,7 @@ OPTIONS: tuple[Option, ...] = (
         "As ini: for marked tests whose marker names none",
         _backends,
         "names of backends, or 'off'",
-        ("pyspy",),
+        DEFAULT_BACKEND,
         metavar="NAMES",
         flag="--schedprof",
     ),
@@ -254,9 +257,13 @@ class Settings(NamedTuple):
         """Whether nothing is to be profiled."""
         return self.backend == (OFF,)
 
-    def options_of(self, backend: str) -> dict[str, Any]:
-        """Options given for one backend, the closest last."""
-        return {name: value for owner, name, value in self.option if owner in (backend, "*")}
+    def options_of(self, backend: str, known: Collection[str]) -> dict[str, Any]:
+        """Options given for one backend, or to whichever knows them; of each the closest."""
+        return {
+            name: value
+            for owner, name, value in self.option
+            if owner == backend or (owner == ANY_BACKEND and name in known)
+        }
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -320,7 +327,7 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
         layers.append(tuple(_option("limit").value(text, "a marker") for text in marker.args))
         for name, raw in marker.kwargs.items():
             if name == "options":
-                assigned.extend(("*", *item) for item in _mapping(raw).items())
+                assigned.extend(_marker_options(marker, _mapping(raw)))
             else:
                 values[name] = _option(name).value(raw, "a marker")
     if session.is_forced:
@@ -331,6 +338,19 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
         chosen=frozenset(values),
         **values,
     )
+
+
+def _marker_options(
+    marker: pytest.Mark, options: Mapping[str, Any]
+) -> Iterator[tuple[str, str, Any]]:
+    """A marker's options belong to the backend that it names, or that they name themselves."""
+    named = marker.kwargs.get("backend")
+    owner = named if isinstance(named, str) and "," not in named else ANY_BACKEND
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from ((name, *item) for item in value.items())
+        else:
+            yield owner, name, value
 
 
 def _merged(layers: list[tuple[Limit, ...]]) -> tuple[Limit, ...]:

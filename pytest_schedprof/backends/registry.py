@@ -39,6 +39,10 @@ class BackendRegistry:
                     f"schedprof: backend {name!r} is unknown; known: {', '.join(self.names)}"
                 )
 
+    def options_of(self, name: str) -> frozenset[str]:
+        """The options that a backend of that name knows: its settings name them all."""
+        return frozenset(self.make(name, rate_hz=100, options={}).settings) - {"rate_hz"}
+
     def make(
         self,
         name: str,

@@ -21,22 +21,25 @@ CLEANING_S = 5.0
 class Measure:
     """A narrowed window, for `with` and for `async with`."""
 
-    def __init__(self, window: AbstractContextManager[None]) -> None:
+    def __init__(self, window: Callable[[], AbstractContextManager[None]]) -> None:
         self._window = window
+        self._entered: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> None:
-        self._window.__enter__()
+        window = self._window()
+        window.__enter__()
+        self._entered.append(window)
 
     def __exit__(self, *error: Any) -> None:
-        self._window.__exit__(*error)
+        self._entered.pop().__exit__(*error)
 
     # In a thread, so that the test's own event loop, and a client on it, stay alive.
 
     async def __aenter__(self) -> None:
-        await asyncio.to_thread(self._window.__enter__)
+        await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(self, *error: Any) -> None:
-        await asyncio.to_thread(self._window.__exit__, *error)
+        await asyncio.to_thread(self.__exit__, *error)
 
 
 class SchedulerUnderTest:
@@ -65,7 +68,7 @@ class SchedulerUnderTest:
 
         Without profiling, and inside another `measure`, it changes nothing.
         """
-        return Measure(self.window())
+        return Measure(self.window)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[Client]:

@@ -158,6 +158,8 @@ class Result:
     backends: tuple[BackendResult, ...]
     troubles: tuple[str, ...] = ()
     """What went wrong with the profiling itself."""
+    unjudged: tuple[str, ...] = ()
+    """Limits that none of the backends which the run chose could judge."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -167,8 +169,9 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """All limits taken together."""
-        return Verdict.worst([limit.verdict for limit in self.limits])
+        """All limits taken together; of a test whose profiling failed none can be sure."""
+        unsure = [Verdict.INCONCLUSIVE] if self.troubles else []
+        return Verdict.worst([*unsure, *(limit.verdict for limit in self.limits)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def summary_lines(results: Sequence[Result], directory: str, *, verbosity: int) 
     if verbosity >= 0:
         for result in results:
             yield from _test_lines(result, verbosity)
-    yield from _limit_lines(results)
+    yield from _limit_lines(results, verbosity)
     yield Line(f"artifacts of {len(results)} profiled tests: {directory}")
 
 
@@ -139,16 +139,26 @@ def _whole(name: str, amount: float, tasks: int) -> str:
     return f"{name} {readable(amount / tasks, metric)}/task" if tasks and name != "cpu" else ""
 
 
-def _limit_lines(results: Sequence[Result]) -> Iterator[Line]:
+_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
+
+
+def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+    """How many limits came to which verdict, and each that is worth a line."""
     counts: Counter[Verdict] = Counter(limit.verdict for r in results for limit in r.limits)
-    if not counts:
-        return
-    worst = Verdict.worst(list(counts))
-    words = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
-    text = ", ".join(f"{counts[each]} {word}" for each, word in words.items() if counts[each])
-    yield Line(f"limits: {text}", _MARKUP[worst])
+    parts = [f"{counts[each]} {word}" for each, word in _WORDS.items() if counts[each]]
+    if unjudged := sum(len(result.unjudged) for result in results):
+        parts.append(f"{unjudged} not judged, for no chosen backend measures what they bound")
+    if parts:
+        yield Line(f"limits: {', '.join(parts)}", _MARKUP[Verdict.worst(list(counts))])
+    shown = [Verdict.FAIL, *([Verdict.INCONCLUSIVE] if verbosity >= 0 else [])]
     for result in results:
-        for limit in result.limits:
-            if limit.verdict is not Verdict.PASS:
-                text = f"  {words[limit.verdict]}: {describe(limit)} [{result.test_id}]"
-                yield Line(text, _MARKUP[limit.verdict])
+        yield from _verdict_lines(result, [*shown, *([Verdict.PASS] if verbosity > 0 else [])])
+        if result.outcome != "failed":  # of others, pytest shows it
+            yield from (Line(f"  {t} [{result.test_id}]", {"red": True}) for t in result.troubles)
+
+
+def _verdict_lines(result: Result, shown: Sequence[Verdict]) -> Iterator[Line]:
+    for limit in result.limits:
+        if limit.verdict in shown:
+            text = f"  {_WORDS[limit.verdict]}: {describe(limit)} [{result.test_id}]"
+            yield Line(text, _MARKUP[limit.verdict])

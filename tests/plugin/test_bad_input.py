@@ -9,7 +9,7 @@ from support import Project, shares_in
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("--schedprof=pyspi", "schedprof: backend 'pyspi' is unknown; known: pyspy"),
+        ("--schedprof=pyspi", "schedprof: backend 'pyspi' is unknown; known: *pyspy*"),
         ("--schedprof=,", "schedprof: backend must be names of backends, or 'off', got ','*"),
         ("--schedprof=off,pyspy", "*'off,pyspy' is contradictory: 'off' stands alone"),
         (
@@ -59,7 +59,7 @@ def test_wrong_ini_is_a_usage_error(project: Project, line: str, message: str) -
 
 
 WRONG_MARKERS = [
-    ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown; known: pyspy"),
+    ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown; known: *pyspy*"),
     ("backend=7", "schedprof: backend must be names of backends*, got 7 (from a marker)"),
     ("rates=7", "schedprof: marker keyword 'rates' is unknown; known: backend, *"),
     ("dir='x'", "schedprof: marker keyword 'dir' is unknown; known: *"),

@@ -113,8 +113,10 @@ def test_options_of_a_backend_from_every_form(pytester: pytest.Pytester) -> None
         "--schedprof-option=other.depth=7",
     )
     merged = marked(session, options={"native": False})
-    assert session.options_of("pyspy") == {"native": "true", "gil": "false"}
-    assert merged.options_of("pyspy") == {"native": False, "gil": "false"}
+    known = ("native", "gil")
+    assert session.options_of("pyspy", known) == {"native": "true", "gil": "false"}
+    assert merged.options_of("pyspy", known) == {"native": False, "gil": "false"}
+    assert merged.options_of("other", ()) == {"depth": "7"}
 
 
 def test_closer_markers_win_over_farther_ones(pytester: pytest.Pytester) -> None:

@@ -240,3 +240,79 @@ def test_it(schedprof_scheduler, value):
         directory = project.run_directory / entry.directory
         assert directory.resolve().parent == (project.run_directory / "tests").resolve()
         assert (directory / "result.json").exists()
+
+
+def test_what_a_test_left_patched_hides_neither_its_failure_nor_the_session(
+    project: Project,
+) -> None:
+    result = project.run_test(
+        """
+import platform
+
+@pytest.mark.schedprof
+def test_own_failure(schedprof_scheduler, monkeypatch):
+    monkeypatch.setattr(os, "replace", lambda *arguments: 1 / 0)
+    assert False, "OWN FAILURE"
+
+@pytest.mark.schedprof
+def test_patched(schedprof_scheduler, monkeypatch):
+    monkeypatch.setattr(platform, "platform", lambda: 1 / 0)
+"""
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*OWN FAILURE*", "*ZeroDivisionError*"])
+
+
+def test_expected_failure_is_no_cover_for_a_mistake_of_the_profiling(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.xfail(strict=True, reason="known to be slow")
+@pytest.mark.schedprof("share(no.such:thing) <= 9%")
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.8)
+"""
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*names nothing in the scheduler's code*"])
+
+
+def test_interrupted_test_leaves_its_record(project: Project) -> None:
+    project.write(
+        """
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.3)
+    print("interrupt me", flush=True)
+    time.sleep(30)
+"""
+    )
+    with project.running("interrupt me") as process:
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        output = process.stdout.read()
+    assert "artifacts of 1 profiled tests" in output
+    (entry,) = project.run_record().tests
+    assert entry.outcome == "interrupted"
+    assert project.result().backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
+
+
+def test_windows_of_several_threads_are_one(project: Project) -> None:
+    project.run_test(
+        """
+from concurrent.futures import ThreadPoolExecutor
+import threading
+
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    window, together = schedprof_scheduler.measure(), threading.Barrier(3)
+
+    def measured(number):
+        with window:
+            together.wait()
+            burn(schedprof_scheduler, 0.1)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(measured, range(3)))
+"""
+    ).assert_outcomes(passed=1)
+    assert len(project.result().backends[0].window.segments) == 1

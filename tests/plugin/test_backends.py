@@ -1,0 +1,79 @@
+"""Several backends, and what a run's own choice of backends does to a test's limits and options."""
+
+from __future__ import annotations
+
+import pytest
+from support import Project
+
+BODY = """
+@pytest.mark.schedprof("share(@comm) <= 99%", options={"native": False}, backend="pyspy")
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(300), pure=False))
+    print("the body ran")
+"""
+
+
+def test_those_that_disturb_have_a_run_of_the_body_for_themselves(project: Project) -> None:
+    result = project.run_test(BODY, "--schedprof=counts,cputime,pyspy,cprofile", "-rP")
+    result.assert_outcomes(passed=1)
+    assert result.stdout.str().count("the body ran") == 3
+    backends = {each.backend: each for each in project.result().backends}
+    assert set(backends) == {"counts", "cputime", "pyspy", "cprofile"}
+    assert {each.window.tasks for each in backends.values()} == {300}
+    assert backends["pyspy"].window == backends["cputime"].window
+    assert backends["counts"].costs is not None
+    assert backends["counts"].shares is None
+
+
+def test_the_runs_choice_leaves_limits_that_it_cannot_judge(project: Project) -> None:
+    result = project.run_test(BODY, "--schedprof=counts", "--schedprof-strict")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["limits: 1 not judged, for no chosen backend measures*"])
+    assert project.result().unjudged == ("share(@comm) <= 99%",)
+
+
+def test_limit_that_the_markers_own_backend_cannot_judge_is_a_mistake(project: Project) -> None:
+    result = project.run_test(BODY.replace('backend="pyspy"', 'backend="counts"'))
+    result.assert_outcomes(errors=1)
+
+
+def test_options_reach_the_backends_that_know_them(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="counts,cprofile", options={"bytecodes": False,
+                                                           "cprofile": {"callgraph": False}})
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(30), pure=False))
+"""
+    )
+    result.assert_outcomes(passed=1)
+    settings = {each.backend: each.settings for each in project.result().backends}
+    assert settings["counts"]["bytecodes"] is False
+    assert settings["cprofile"] == {"callgraph": False}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("{'nativ': True}", "backend 'pyspy' has no option 'nativ'"),
+        ("{'pyspi': {'native': True}}", "backend 'pyspi' is unknown"),
+    ],
+)
+def test_option_that_no_backend_knows_is_a_mistake(
+    project: Project, options: str, message: str
+) -> None:
+    result = project.run_test(
+        BODY.replace("{'native': False}", options).replace('{"native": False}', options)
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{message}*"])
+
+
+def test_unknown_backend_of_an_option_or_the_ini_ends_the_session_at_once(
+    project: Project,
+) -> None:
+    project.write("def test_it(): pass")
+    for arguments in (("--schedprof-option=pyspi.native=1",), ("-o", "schedprof_backend=pyspi")):
+        result = project.run_here(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["*backend 'pyspi' is unknown*"])
