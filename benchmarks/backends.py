@@ -1,0 +1,183 @@
+"""What each backend costs, how far shares scatter, and which counts are exact.
+
+    python benchmarks/backends.py cost [--repeats N] [--tasks N]
+    python benchmarks/backends.py scatter [--windows N] [--tasks N] [--rate HZ]
+    python benchmarks/backends.py exact [--runs N] [--tasks N]
+
+`cost`: all backends take turns on one scheduler with hollow workers. `scatter`: pyspy and cputime
+over identical windows, in turns. `exact`: calls and bytecodes per task of the state machine over
+runs with a new cluster of real workers each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import defaultdict
+from statistics import median
+from typing import NamedTuple
+
+from coverage import common_functions, scatter
+from distributed import Client, wait
+from figures import closing_line, interleaved
+from overhead import collect_between_rounds, inc, load
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.analysis.shares import shares_of
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.counts import CountsBackend
+from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.model.profile import CostProfile, SampleProfile
+from pytest_schedprof.recorder import Recorder
+
+ARMS: dict[str, tuple[str, dict[str, object]]] = {
+    "pyspy": ("pyspy", {}),
+    "cputime": ("cputime", {}),
+    "counts": ("counts", {}),
+    "counts, calls alone": ("counts", {"bytecodes": False}),
+    "cprofile": ("cprofile", {"callgraph": False}),
+    "viztracer": ("viztracer", {}),
+    "memray": ("memray", {}),
+}
+NOTHING = "none"
+ASKED = {"counts": 10.0, "counts, calls alone": 3.0}
+STATE_MACHINE = "distributed.scheduler:SchedulerState."
+TOLERANCE = 0.001
+
+
+class Round(NamedTuple):
+    """One window of a backend."""
+
+    cpu_us: float
+    """Of the scheduler, for each task."""
+    around_s: float
+    """Entering and leaving the window, beside what was done in it."""
+    content: bytes
+
+
+def backend_of(arm: str, rate_hz: float) -> list[Backend]:
+    if arm == NOTHING:
+        return []
+    name, options = ARMS[arm]
+    return [BackendRegistry().make(name, rate_hz=rate_hz, options=options)]
+
+
+def measure(control: Control, client: Client, backends: list[Backend], tasks: int) -> Round:
+    """A window of so many tasks; full collections are kept out of it."""
+    control.call(collect_between_rounds)
+    recorder = Recorder(control, backends, 60.0)
+    begun = time.perf_counter()
+    with recorder.round():
+        entered = time.perf_counter()
+        wait(client.map(inc, range(tasks), pure=False), timeout=120)
+        done = time.perf_counter()
+    left = time.perf_counter()
+    if recorder.troubles or control.call(facts.wait_until_idle, 30.0):
+        sys.exit("\n".join(recorder.troubles) or "the scheduler still knows tasks")
+    (segment,) = recorder.rounds[0]
+    contents = [raw.content for raw in segment.raw.values()]
+    cpu_us = segment.facts.cpu_seconds / segment.facts.tasks * 1e6
+    return Round(cpu_us, (entered - begun) + (left - done), b"".join(contents))
+
+
+def cost(repeats: int, tasks: int) -> None:
+    rounds: dict[str, list[Round]] = defaultdict(list)
+    with load() as (control, client):
+        for arm in interleaved([NOTHING, *ARMS], repeats + 1):
+            rounds[arm].append(measure(control, client, backend_of(arm, 100), tasks))
+    base = median(each.cpu_us for each in rounds[NOTHING][1:])  # the first warms up
+    print(f"{repeats} rounds of {tasks} tasks each, without a backend {base:.0f} us per task")
+    print(f"{'backend':20s} {'CPU per task':>13s} {'enter + leave':>14s} {'artifact':>10s}")
+    ratios = {}
+    for arm in ARMS:
+        kept = rounds[arm][1:]
+        ratios[arm] = median(each.cpu_us for each in kept) / base
+        around, size = median(r.around_s for r in kept), median(len(r.content) for r in kept)
+        print(f"{arm:20s} {ratios[arm]:12.2f}x {around:12.3f} s {size / 1e6:7.2f} MB")
+    for arm, asked in ASKED.items():
+        print(closing_line(f"{arm}, times the CPU per task without", ratios[arm], asked))
+
+
+def compare_scatter(windows: int, tasks: int, rate_hz: float) -> None:
+    profiles: dict[str, list[SampleProfile]] = defaultdict(list)
+    with load() as (control, client):
+        for arm in interleaved(["pyspy", "cputime"], windows + 1):
+            (backend,) = backend_of(arm, rate_hz)
+            content = measure(control, client, [backend], tasks).content
+            profile = backend.read(content, control.name_places)
+            assert isinstance(profile, SampleProfile)
+            profiles[arm].append(profile)
+    medians = {arm: print_scatter(arm, each[1:]) for arm, each in profiles.items()}
+    print(
+        closing_line(
+            "scatter of cputime as part of pyspy's", medians["cputime"] / medians["pyspy"], 1.0
+        )
+    )
+
+
+def print_scatter(arm: str, profiles: list[SampleProfile]) -> float:
+    functions = common_functions(profiles)
+    shares = [shares_of([[profile]], drift=0.0) for profile in profiles]
+    ratios = sorted(scatter(shares, functions))
+    samples = median(each.total.busy for each in shares)
+    drift = max(0.0, sum(r * r for r in ratios) / len(ratios) - 1) ** 0.5 / samples**0.5
+    print(
+        f"{arm:8s} {len(profiles)} windows of {samples:.0f} busy samples, {len(functions)} "
+        f"functions: scatter / binomial from {ratios[0]:.2f} to {ratios[-1]:.2f}, median "
+        f"{median(ratios):.2f}; drift {drift:.3f}"
+    )
+    return median(ratios)
+
+
+def exact(runs: int, tasks: int) -> None:
+    figures: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for _ in range(runs):
+        for function, costs in counts_of_a_new_cluster(tasks).functions.items():
+            for metric, amount in costs.items():
+                figures[function, metric].append(amount / tasks)
+    mine = {key: values for key, values in figures.items() if STATE_MACHINE in key[0]}
+    moved = {
+        key: values
+        for key, values in mine.items()
+        if len(values) < runs or max(values) - min(values) > TOLERANCE * max(values)
+    }
+    for (function, metric), values in sorted(moved.items()):
+        print(f"{metric} of {function}: {', '.join(f'{value:.4f}' for value in values)}")
+    print(f"{runs} runs of {tasks} independent tasks, {len(mine)} figures of the state machine")
+    print(closing_line("figures that moved by more than 0.1 %", len(moved), 0))
+
+
+def counts_of_a_new_cluster(tasks: int) -> CostProfile:
+    """The second round of a cluster: the first makes the task prefix known."""
+    backend = CountsBackend(rate_hz=100, options={})
+    cluster = LocalCluster(4, timeout_s=30)
+    try:
+        with Control(cluster.address) as control, Client(cluster.address) as client:
+            rounds = [measure(control, client, [backend], tasks) for _ in range(2)]
+            return backend.read(rounds[1].content, control.name_places)
+    finally:
+        cluster.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=("cost", "scatter", "exact"))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--windows", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--tasks", type=int)
+    parser.add_argument("--rate", type=float, default=250)
+    given = parser.parse_args()
+    if given.what == "cost":
+        cost(given.repeats, given.tasks or 1000)
+    elif given.what == "scatter":
+        compare_scatter(given.windows, given.tasks or 3000, given.rate)
+    else:
+        exact(given.runs, given.tasks or 1000)
+
+
+if __name__ == "__main__":
+    main()
