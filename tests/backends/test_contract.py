@@ -17,7 +17,7 @@ from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
-from pytest_schedprof.errors import RecordingError, SchedprofError
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SchedprofError
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 from pytest_schedprof.recorder import Recorder
 
@@ -147,7 +147,12 @@ def nothing_is_left(
 ) -> Iterator[None]:
     """Each test ends as it began: processes, threads, descriptors, hooks, files."""
     work()  # what a first call opens is no leak,
-    backend.start(control, timeout_s=10).abandon(timeout_s=10)  # nor memray's one pipe
+    try:
+        backend.start(control, timeout_s=10).abandon(timeout_s=10)  # nor memray's one pipe
+    except BackendNotInstalledError as absent:
+        if "CI" in os.environ:
+            raise
+        pytest.skip(str(absent))
     before, hooked, files = remains(cluster.pid), control.call(hooks), directories()
     yield
     if cluster.death() is None:
