@@ -28,6 +28,8 @@ main()
 EXCEPTION = re.compile(r"^Traceback .*\n(?:[ \t].*\n|\n)*(\S.*)$", re.MULTILINE)
 """A traceback in a log, with the line that names the exception."""
 
+LAST_WORDS_S = 3.0
+
 
 class Child:
     """One process of `clusters.process`, with its log."""
@@ -73,6 +75,7 @@ class Child:
                 raise self._failure("was not ready in time; raise --schedprof-timeout")
             piece = os.read(self.process.stdout.fileno(), 65536)
             if not piece:
+                self.death(LAST_WORDS_S)  # what it says of the reason comes after this
                 raise self._failure("ended while starting")
             answer += piece
         return answer

@@ -38,7 +38,7 @@ class Line(Client):
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if self.broken.is_set():
-                raise ConnectionError("the connection broke")
+                raise ConnectionError("the control line broke")
             return asked[0].result()
         finally:
             for task in tasks:
@@ -101,10 +101,14 @@ class Control:
             if name not in kept:
                 self._guarded(None, self._client.unpublish_dataset, name)
 
+    @property
+    def _scheduler(self) -> Any:
+        return self._client.scheduler
+
     async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """As `Client.run_on_scheduler` does, but an error there is no broken line here."""
         _send_by_value(function)
-        response = await self._client.scheduler.run_function(
+        response = await self._scheduler.run_function(
             function=cloudpickle.dumps(function),
             args=pickle.dumps(args),
             kwargs=pickle.dumps({}),
@@ -146,15 +150,18 @@ class Control:
         self.close()
 
     def _guarded(self, timeout_s: float | None, ask: Callable[..., Any], *args: Any) -> Any:
+        # Also of a line that holds: a process that hangs hangs up on nobody.
         deadline = (timeout_s or self._timeout_s) + MARGIN_S
         try:
             return self._client.sync(
                 self._client.unless_broken, ask, *args, callback_timeout=deadline
             )
         except (OSError, TimeoutError, asyncio.TimeoutError) as error:
+            is_late = isinstance(error, (TimeoutError, asyncio.TimeoutError))
+            what = f"gave no answer within {deadline:g} s" if is_late else "hung up"
             raise SchedulerLostError(
-                f"schedprof: the scheduler at {self.address!r} gave no answer within "
-                f"{deadline:g} s ({type(error).__name__}: {_first_line(error)}); "
+                f"schedprof: the scheduler at {self.address!r} {what} "
+                f"({type(error).__name__}: {_first_line(error)}); "
                 "it died, hangs, or was closed by the test"
             ) from error
 

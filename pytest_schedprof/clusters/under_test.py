@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
@@ -95,7 +96,23 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
             )
         yield scheduler
     finally:
-        client.close()
+        with _muted("distributed.client"):
+            client.close()
+
+
+@contextmanager
+def _muted(name: str) -> Iterator[None]:
+    """Without a logger's tracebacks: that a scheduler is gone the control line tells in words."""
+
+    def nothing(record: logging.LogRecord) -> bool:
+        return False
+
+    logger = logging.getLogger(name)
+    logger.addFilter(nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(nothing)
 
 
 @dataclass(frozen=True, slots=True)
