@@ -16,7 +16,7 @@ from typing import Any
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.errors import SchedulerLostError, told
+from pytest_schedprof.errors import RecordingError, SchedulerLostError, told
 from pytest_schedprof.model.result import Segment
 
 DEATH_PATIENCE_S = 2.0
@@ -125,17 +125,11 @@ class Recorder:
         if any(backend.disturbs for backend in self._taking_part):
             self.control.call(facts.settle, STEADY_S, SETTLING_S)
         after = self.control.call(facts.window_facts)
-        segment = Segment(
-            seconds=after["time"] - opened.before["time"],
-            cpu_seconds=after["cpu"] - opened.before["cpu"],
-            tasks=after["tasks"] - opened.before["tasks"],
-            transitions=after["transitions"] - opened.before["transitions"],
-        )
         raw = {}
         for name, recording in reversed(opened.recordings):
             with self._keeping_trouble():
                 raw[name] = recording.stop(timeout_s=self.timeout_s)
-        return SegmentRecord(segment, raw)
+        return SegmentRecord(_segment(opened.before, after), raw)
 
     def _abandon(self, opened: _Open) -> None:
         for _, recording in reversed(opened.recordings):
@@ -152,3 +146,17 @@ class Recorder:
         except Exception as error:
             # A backend of a third party may raise anything; it is still no fault of the test.
             self.troubles.append(told(error))
+
+
+def _segment(before: dict[str, Any], after: dict[str, Any]) -> Segment:
+    if any(after[name] < before[name] for name in ("tasks", "transitions")):
+        raise RecordingError(
+            "schedprof: the scheduler's counters ran backwards, so nothing can be said per task; "
+            "do not reset them during the test"
+        )
+    return Segment(
+        seconds=after["time"] - before["time"],
+        cpu_seconds=after["cpu"] - before["cpu"],
+        tasks=after["tasks"] - before["tasks"],
+        transitions=after["transitions"] - before["transitions"],
+    )

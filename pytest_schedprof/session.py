@@ -10,7 +10,13 @@ from pytest_schedprof.clusters.attached import as_cluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.pool import ClusterPool
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean, open_scheduler
+from pytest_schedprof.clusters.under_test import (
+    SchedulerUnderTest,
+    Surroundings,
+    clean,
+    look_around,
+    open_scheduler,
+)
 from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.settings import Settings
 
@@ -35,11 +41,12 @@ class ClusterSession:
         cluster = as_cluster(value)
         _check_choice(cluster, settings)
         control = self._connect(cluster, settings.timeout)
+        before = look_around(cluster, control)
         try:
             with open_scheduler(cluster, control) as scheduler:
                 yield scheduler
         finally:
-            self._clean(cluster, control)
+            self._clean(cluster, control, before)
 
     def close(self) -> None:
         """Hang up and end what was started."""
@@ -47,20 +54,22 @@ class ClusterSession:
         self._pool.close()
 
     def _connect(self, cluster: Cluster, timeout_s: float) -> Control:
-        if self._control is None or self._control.address != cluster.address:
+        control = self._control
+        if control is None or control.address != cluster.address or not control.is_up:
             self._hang_up()
-            self._control = Control(cluster.address, security=cluster.security, timeout_s=timeout_s)
-        return self._control
+            control = Control(cluster.address, security=cluster.security, timeout_s=timeout_s)
+            self._control = control
+        return control
 
     def _hang_up(self) -> None:
         if self._control is not None:
             control, self._control = self._control, None
             control.close()
 
-    def _clean(self, cluster: Cluster, control: Control) -> None:
+    def _clean(self, cluster: Cluster, control: Control, before: Surroundings) -> None:
         """A cluster that cannot be cleaned is ended, so that the next test gets a new one."""
         try:
-            left = cluster.death() or clean(control)
+            left = cluster.death() or clean(control, before)
         except SchedprofError as error:
             left = str(error)
         if left:

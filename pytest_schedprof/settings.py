@@ -68,12 +68,12 @@ class Option(NamedTuple):
             ) from None
 
 
-def _positive(number: type[int] | type[float]) -> Callable[[Any], Any]:
+def _positive(number: type[int] | type[float], most: float = float("inf")) -> Callable[[Any], Any]:
     def read(raw: Any) -> Any:
         if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
             raise TypeError(raw)
         value = number(raw)
-        if not 0 < value < float("inf") or value != float(raw):
+        if not 0 < value < float("inf") or value > most or value != float(raw):
             raise ValueError(raw)
         return value
 
@@ -204,8 +204,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "timeout",
         "seconds that starting or stopping a backend or a cluster may take, default 30",
-        _positive(float),
-        "a positive number of seconds",
+        _positive(float, most=86400),  # longer waits are too long for some systems' calls
+        "a positive number of seconds, a day (86400) at most",
         30.0,
         metavar="SECONDS",
     ),

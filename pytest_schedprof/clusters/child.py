@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -15,8 +16,19 @@ import dask.config
 
 from pytest_schedprof.errors import ClusterError
 
-PROGRAM = "from pytest_schedprof.clusters.process import main; main()"
+PROGRAM = """
+import sys
+# What Python has comes first, else a file beside the tests could stand for a module of it.
+sys.path[:] = [*filter(None, sys.path), *sys.argv[2:]]
+from pytest_schedprof.clusters.process import main
+main()
+"""
 """Not `-m`, so that the functions there have the module they are written in."""
+
+EXCEPTION = re.compile(r"^Traceback .*\n(?:[ \t].*\n|\n)*(\S.*)$", re.MULTILINE)
+"""A traceback in a log, with the line that names the exception."""
+
+LAST_WORDS_S = 3.0
 
 
 class Child:
@@ -29,17 +41,11 @@ class Child:
         environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(
             dask.config.global_config
         )
-        # The parent's path, so that functions of test modules can be found by name.
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         # Sets of strings are then gone through in the same order every run.
         environment.setdefault("PYTHONHASHSEED", "0")
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    "from pytest_schedprof.clusters.process import main; main()",
-                ],
+                [sys.executable, "-c", PROGRAM, str(log.parent), *filter(None, sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
@@ -50,6 +56,7 @@ class Child:
     def order(self, spec: dict[str, Any], deadline: float) -> list[str]:
         """Say what to run; returns the addresses when all of it is ready."""
         assert self.process.stdin is not None
+        # The parent's path, so that functions of test modules can be found by name.
         line = json.dumps({**spec, "sys_path": sys.path}).encode() + b"\n"
         try:
             self.process.stdin.write(line)
@@ -68,6 +75,7 @@ class Child:
                 raise self._failure("was not ready in time; raise --schedprof-timeout")
             piece = os.read(self.process.stdout.fileno(), 65536)
             if not piece:
+                self.death(LAST_WORDS_S)  # what it says of the reason comes after this
                 raise self._failure("ended while starting")
             answer += piece
         return answer
@@ -83,8 +91,16 @@ class Child:
 
     def last_words(self) -> str:
         """The last line of the log."""
-        lines = self.log.read_text(errors="replace").strip().splitlines()
+        lines = self._logged().splitlines()
         return lines[-1] if lines else "its log is empty"
+
+    def last_error(self) -> str:
+        """The last exception in the log; what follows it may be the interpreter's good-bye."""
+        errors = EXCEPTION.findall(self._logged())
+        return errors[-1] if errors else self.last_words()
+
+    def _logged(self) -> str:
+        return self.log.read_text(errors="replace").strip() if self.log.exists() else ""
 
     def hang_up(self) -> None:
         """Ask the process to end."""
@@ -111,4 +127,4 @@ class Child:
         self.process.stdout.close()
 
     def _failure(self, what: str) -> ClusterError:
-        return ClusterError(f"schedprof: the {self.name}'s process {what}: {self.last_words()}")
+        return ClusterError(f"schedprof: the {self.name}'s process {what}: {self.last_error()}")

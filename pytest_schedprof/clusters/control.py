@@ -20,6 +20,33 @@ MARGIN_S = 15.0
 """Added to the agent's own deadlines, so that its answer can still arrive."""
 
 
+class Line(Client):
+    """A client that knows when its scheduler is gone, instead of calling it for half a minute."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.broken = asyncio.Event()
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    async def _reconnect(self) -> None:
+        self.broken.set()
+        self.scheduler_comm = None  # so nobody listens any longer
+
+    async def unless_broken(self, ask: Callable[..., Any], *args: Any) -> Any:
+        """The answer, or an error as soon as it is clear that none will come."""
+        asked = [] if self.broken.is_set() else [asyncio.ensure_future(ask(*args))]
+        tasks = [*asked, asyncio.ensure_future(self.broken.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if self.broken.is_set():
+                raise ConnectionError("the control line broke")
+            return asked[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            # What fails while it is cancelled is of no interest, and must not be logged.
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class Control:
     """A client of its own, so that what a test does to its client cannot cut the line."""
 
@@ -28,7 +55,7 @@ class Control:
         self._timeout_s = timeout_s
         self._names: dict[tuple[str, str, int], str] = {}
         try:
-            self._client = Client(
+            self._client: Any = Line(
                 address,
                 security=security,
                 set_as_default=False,
@@ -63,10 +90,16 @@ class Control:
         answers = self._guarded(timeout_s, self._client._run, function, *args)
         return list(answers.values())
 
-    def unpublish_all(self) -> None:
+    @property
+    def is_up(self) -> bool:
+        """Whether the connection holds; once broken it stays so."""
+        return not self._client.broken.is_set()
+
+    def unpublish_all_but(self, kept: frozenset[Any]) -> None:
         """Published datasets outlive the client that published them."""
-        for name in self._guarded(None, self._scheduler.publish_list):
-            self._guarded(None, self._client.unpublish_dataset, name)
+        for name in self._guarded(None, self._client.list_datasets):
+            if name not in kept:
+                self._guarded(None, self._client.unpublish_dataset, name)
 
     @property
     def _scheduler(self) -> Any:
@@ -117,13 +150,18 @@ class Control:
         self.close()
 
     def _guarded(self, timeout_s: float | None, ask: Callable[..., Any], *args: Any) -> Any:
+        # Also of a line that holds: a process that hangs hangs up on nobody.
         deadline = (timeout_s or self._timeout_s) + MARGIN_S
         try:
-            return self._client.sync(ask, *args, callback_timeout=deadline)
+            return self._client.sync(
+                self._client.unless_broken, ask, *args, callback_timeout=deadline
+            )
         except (OSError, TimeoutError, asyncio.TimeoutError) as error:
+            is_late = isinstance(error, (TimeoutError, asyncio.TimeoutError))
+            what = f"gave no answer within {deadline:g} s" if is_late else "hung up"
             raise SchedulerLostError(
-                f"schedprof: the scheduler at {self.address!r} gave no answer within "
-                f"{deadline:g} s ({type(error).__name__}: {_first_line(error)}); "
+                f"schedprof: the scheduler at {self.address!r} {what} "
+                f"({type(error).__name__}: {_first_line(error)}); "
                 "it died, hangs, or was closed by the test"
             ) from error
 

@@ -36,6 +36,8 @@ class LocalCluster:
             "host": HOST,
             "port": 0,
             "dashboard": False,
+            # The scheduler serves HTTP all the same, at a port of its own choice or a usual one.
+            "dashboard_address": f"{HOST}:0",
             "local_directory": str(self._directory),
         }
         (self.address,) = scheduler.order(

@@ -1,7 +1,8 @@
 """Main program of a scheduler's or workers' process.
 
 Reads one JSON line that says what to run, answers with one that says what runs, and ends
-when its standard input closes. So it outlives neither the test session nor a SIGKILL of it.
+when its standard input closes. So it outlives neither the test session nor a SIGKILL of it,
+and removes the cluster's directory when nobody else is left to do it.
 """
 
 from __future__ import annotations
@@ -9,44 +10,43 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 import threading
-from typing import Any
 
 GRACE_S = 5.0
 
 
 def main() -> None:
     """Serve as told until the parent is gone."""
+    directory = sys.argv[1]
     os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what user code prints goes to the log, not into the answer
-    import distributed  # noqa: F401  (while the parent gets the scheduler ready)
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)  # what user code prints goes to the log, not into the answer
+        from pytest_schedprof.clusters import nodes  # while the parent gets the scheduler ready
 
-    with os.fdopen(0, "rb", buffering=0, closefd=False) as order:
-        spec = json.loads(order.readline() or "null")
-    if spec is None:
-        return
-    sys.path[:] = spec["sys_path"]
-    asyncio.run(_serve(spec, answer))
+        with os.fdopen(0, "rb", buffering=0, closefd=False) as order:
+            spec = json.loads(order.readline() or "null")
+        if spec is None:
+            return _remove(directory)
+        # Only now: a file beside the tests may have the name of a module that distributed needs.
+        sys.path[:] = spec["sys_path"]
 
+        async def serve() -> bool:
+            parent_gone = _watch_parent(directory)
+            await nodes.serve(spec, answer, parent_gone)
+            return parent_gone.done()
 
-async def _serve(spec: dict[str, Any], answer: Any) -> None:
-    from distributed import Scheduler, Worker
-
-    if spec["role"] == "scheduler":
-        nodes: list[Any] = [Scheduler(**spec["options"])]
-    else:
-        nodes = [Worker(**spec["options"], name=f"{i}") for i in range(spec["count"])]
-    parent_gone = _watch_parent()
-    await asyncio.gather(*nodes)
-    print(json.dumps([node.address for node in nodes]), file=answer, flush=True)
-    finished = [asyncio.ensure_future(node.finished()) for node in nodes]
-    await asyncio.wait([parent_gone, *finished], return_when=asyncio.FIRST_COMPLETED)
-    await asyncio.gather(*(node.close() for node in nodes), return_exceptions=True)
+        if asyncio.run(serve()):
+            _remove(directory)
 
 
-def _watch_parent() -> asyncio.Future[None]:
+def _remove(directory: str) -> None:
+    """Each process of the cluster does so: the last one leaves nothing behind."""
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _watch_parent(directory: str) -> asyncio.Future[None]:
     """A future that is cancelled when the parent closed its end, also by dying.
 
     A thread, because a loop that hangs would never see it: after a grace period the
@@ -60,6 +60,7 @@ def _watch_parent() -> asyncio.Future[None]:
             pass
         loop.call_soon_threadsafe(gone.cancel)
         threading.Event().wait(GRACE_S)
+        _remove(directory)
         os._exit(1)
 
     threading.Thread(target=wait, name="schedprof-parent", daemon=True).start()

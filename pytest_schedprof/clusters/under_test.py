@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from distributed import Client
@@ -97,13 +99,63 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
             )
         yield scheduler
     finally:
-        client.close()
+        with _muted("distributed.client"):
+            client.close()
 
 
-def clean(control: Control) -> str | None:
+@contextmanager
+def _muted(name: str) -> Iterator[None]:
+    """Without a logger's tracebacks: that a scheduler is gone the control line tells in words."""
+
+    def nothing(record: logging.LogRecord) -> bool:
+        return False
+
+    logger = logging.getLogger(name)
+    logger.addFilter(nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What was on the scheduler before a test and must be there after it."""
+
+    tasks: frozenset[Any] = frozenset()
+    clients: frozenset[str] = frozenset()
+    """Other people's: also what they do meanwhile is theirs."""
+    datasets: frozenset[Any] = frozenset()
+    workers: int | None = None
+    """None where they come and go as somebody else likes."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether tasks of others may be running."""
+        return bool(self.tasks or self.clients)
+
+
+def look_around(cluster: Cluster, control: Control) -> Surroundings:
+    """What a test must not touch: on a cluster of our own nothing but the number of workers."""
+    found = control.call(facts.surroundings)
+    if cluster.kind == "local":
+        return Surroundings(workers=found["workers"])
+    others = found["clients"] - {control.client_id}
+    return Surroundings(found["tasks"], others, found["datasets"])
+
+
+NOTHING = Surroundings()
+
+
+def clean(control: Control, before: Surroundings = NOTHING) -> str | None:
     """Wait until nothing of the last test is left; what is, after a deadline."""
-    control.unpublish_all()
-    if tasks := control.call(facts.wait_until_idle, CLEANING_S):
+    control.unpublish_all_but(before.datasets)
+    if tasks := control.call(facts.wait_until_idle, CLEANING_S, before.tasks, before.clients):
         return f"the scheduler still knows {tasks} tasks"
-    running = sum(control.call_workers(facts.wait_until_worker_idle, CLEANING_S))
-    return f"workers still run {running} tasks" if running else None
+    others = control.call(facts.processing) if before.is_shared else frozenset()
+    if running := sum(control.call_workers(facts.wait_until_worker_idle, CLEANING_S, others)):
+        return f"workers still run {running} tasks"
+    workers = control.call(facts.surroundings)["workers"]
+    if before.workers not in (workers, None):
+        return f"it has {workers} workers instead of {before.workers}"
+    return None

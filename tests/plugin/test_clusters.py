@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from distributed import Client, Event
 from support import Project, shares_in, wait_for
+
+from pytest_schedprof.clusters.local import LocalCluster
 
 
 @pytest.fixture
@@ -145,3 +148,171 @@ def test_it(schedprof_scheduler):
     assert backend.artifacts == ("scheduler.fixed.txt",)
     assert backend.warnings == ("a warning",)
     result.stdout.fnmatch_lines(["*a warning*", "limits: 1 broken"])
+
+
+@pytest.fixture
+def others() -> Iterator[Client]:
+    """Somebody who uses the same cluster meanwhile, started outside of the project."""
+    cluster = LocalCluster(2, timeout_s=30)
+    try:
+        with Client(cluster.address, set_as_default=False) as client:
+            yield client
+    finally:
+        cluster.close()
+
+
+def test_what_others_have_on_the_scheduler_is_left_alone(others: Client, project: Project) -> None:
+    event = Event("done", client=others)
+    published, kept = others.map(lambda x: x, range(2), pure=False)
+    running = others.submit(lambda: Event("done").wait(60))
+    others.publish_dataset(published, name="theirs")
+    result = project.run_test(
+        """
+from dask import delayed
+
+@pytest.mark.parametrize("number", range(2))
+def test_it(schedprof_scheduler, number):
+    client = schedprof_scheduler.client
+    assert client.list_datasets() == ("theirs",)
+    client.publish_dataset(client.persist(delayed(lambda: number)()), name="mine")
+    assert client.gather(client.map(lambda x: x, range(10))) == list(range(10))
+""",
+        f"--schedprof-cluster={others.scheduler_info()['address']}",
+        "--log-cli-level=INFO",
+    )
+    result.assert_outcomes(passed=2)
+    result.stdout.no_fnmatch_line("*the next test gets a new cluster*")
+    assert others.list_datasets() == ("theirs",)
+    event.set()
+    assert others.gather([published, kept, running]) == [0, 1, True]
+
+
+def test_what_a_test_leaves_on_somebody_elses_cluster_is_told(
+    others: Client, project: Project
+) -> None:
+    result = project.run_test(
+        """
+from distributed import fire_and_forget
+
+def test_it(schedprof_scheduler):
+    fire_and_forget(schedprof_scheduler.client.submit(time.sleep, 10))
+""",
+        f"--schedprof-cluster={others.scheduler_info()['address']}",
+        "--log-cli-level=INFO",
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*the next test gets a new cluster: *still knows 1 tasks"])
+
+
+def test_worker_less_is_one_worker_less_and_the_next_test_has_all(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.parametrize("how", ["retire", "close", None])
+def test_it(schedprof_scheduler, how):
+    client, workers = schedprof_scheduler.client, schedprof_scheduler.workers
+    assert len(workers) == 4
+    if how == "retire":
+        client.retire_workers([workers[0]])
+    elif how == "close":
+        close = lambda dask_worker: dask_worker.loop.add_callback(dask_worker.close)
+        client.run(close, workers=[workers[0]])
+    while how and workers[0] in schedprof_scheduler.workers:
+        time.sleep(0.01)
+    # The other workers are asked, not only the scheduler: it may have yet to hear of an end.
+    assert set(client.run(os.getpid)) == set(workers[how is not None:])
+    assert client.gather(client.map(inc, range(10))) == list(range(1, 11))
+"""
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_restart_brings_new_workers_and_tasks_are_counted_through_it(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof("calls(distributed.scheduler:Scheduler.restart) <= 1",
+                       backend="counts")
+def test_it(schedprof_scheduler):
+    client, workers = schedprof_scheduler.client, schedprof_scheduler.workers
+    assert len(client.gather(client.map(inc, range(100)))) == 100
+    client.restart(timeout=20)
+    assert len(schedprof_scheduler.workers) == 4
+    assert not {*workers} & {*schedprof_scheduler.workers}
+    assert len(client.gather(client.map(inc, range(10)))) == 10
+
+def test_next(schedprof_scheduler):
+    assert len(schedprof_scheduler.workers) == 4
+"""
+    )
+    result.assert_outcomes(passed=2)
+    (backend,) = project.result().backends
+    assert backend.window.tasks == 110
+
+
+def test_counters_that_run_backwards_are_trouble_and_no_verdict(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof("calls(distributed.scheduler:Scheduler.update_graph) <= 1",
+                       backend="counts")
+def test_it(schedprof_scheduler):
+    def forget(dask_scheduler):
+        dask_scheduler.task_prefixes.clear()
+    schedprof_scheduler.client.run_on_scheduler(forget)
+
+@pytest.fixture(autouse=True)
+def before(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    client.gather(client.map(inc, range(10)))
+"""
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["schedprof: the scheduler's counters ran backwards, *"])
+    assert not project.result().backends
+
+
+def test_modules_beside_the_tests_do_not_stand_for_pythons_own(project: Project) -> None:
+    directory = project.path / "below"
+    directory.mkdir()
+    for name in ("queue", "calendar", "logging"):
+        (directory / f"{name}.py").write_text("raise ImportError('not the one you want')")
+    project.write(
+        """
+def test_it(schedprof_scheduler):
+    assert inc.__module__ == "test_it"
+    assert schedprof_scheduler.client.submit(inc, 1).result() == 2
+""",
+        "below/test_it.py",
+    )
+    project.run().assert_outcomes(passed=1)
+
+
+def test_usual_port_is_not_needed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONWARNINGS", "error")  # distributed warns when it takes another port
+    result = project.run_test(
+        """
+import psutil, socket
+
+@pytest.fixture
+def taken():
+    with socket.socket() as taken:
+        try:
+            taken.bind(("127.0.0.1", 8787))
+        except OSError:
+            pass  # by somebody else, which is as good
+        yield
+
+def test_it(taken, schedprof_scheduler):
+    assert len(schedprof_scheduler.workers) == 4
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_start_up_that_fails_names_the_exception(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL", "nonsense")
+    result = project.run_test("def test_it(schedprof_scheduler):\n    pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["schedprof: the scheduler's process ended while starting: *Error: *nonsense*"]
+    )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support import BURNED, Project, wait_for
+
+from pytest_schedprof.clusters.local import LocalCluster
 
 
 def test_scheduler_killed_in_a_test_that_passes(project: Project) -> None:
@@ -212,12 +216,121 @@ def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -
     assert list(project.run_directory.rglob("scheduler.pyspy.speedscope.json"))
 
 
-def test_killed_session_leaves_no_process(project: Project) -> None:
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of temporary files of sessions that are started."""
+    path = tmp_path / "temporary"
+    path.mkdir()
+    monkeypatch.setenv("TMPDIR", str(path))
+    return path
+
+
+def clusters_in(temporary: Path) -> list[Path]:
+    """Directories of clusters."""
+    return list(temporary.glob("schedprof-cluster-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_session_leaves_no_process_and_no_files(
+    project: Project, temporary: Path, number: signal.Signals
+) -> None:
     project.write(SLEEPING)
     with project.running("READY") as process:
         assert project.processes()
-        process.kill()
+        assert clusters_in(temporary)
+        process.send_signal(number)
     wait_for(lambda: not project.processes(), "processes to end")
+    assert not clusters_in(temporary)
+
+
+def test_xdist_worker_that_exits_leaves_no_files(project: Project, temporary: Path) -> None:
+    project.run_test(
+        """
+def test_it(schedprof_scheduler):
+    os._exit(1)
+""",
+        "-n1",
+    )
+    assert not clusters_in(temporary)
+
+
+def test_two_interrupts_during_start_up_leave_no_files(project: Project, temporary: Path) -> None:
+    project.write(
+        """
+@pytest.fixture
+def early():
+    print("READY", flush=True)
+
+def test_it(early, schedprof_scheduler):
+    pass
+"""
+    )
+    with project.running("READY") as process:
+        wait_for(lambda: bool(clusters_in(temporary)), "the cluster's directory")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+    wait_for(lambda: not project.processes(), "processes to end")
+    assert not clusters_in(temporary)
+
+
+SHUTTING_DOWN = """
+import logging
+
+@pytest.fixture(autouse=True, scope="session")
+def log():
+    # distributed's own loggers do not reach pytest's.
+    logging.getLogger("distributed").addHandler(logging.FileHandler("log.txt"))
+
+@pytest.mark.schedprof
+def test_profiled(schedprof_scheduler):
+    schedprof_scheduler.client.shutdown()
+
+def test_plain(schedprof_scheduler):
+    assert schedprof_scheduler.client.submit(inc, 1).result() == 2
+    schedprof_scheduler.client.shutdown()
+
+def test_next(schedprof_scheduler):
+    assert schedprof_scheduler.client.submit(inc, 1).result() == 2
+"""
+
+
+def test_scheduler_that_the_test_shuts_down(project: Project) -> None:
+    result = project.run_test(SHUTTING_DOWN, "--durations=0", "-vv")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["schedprof: the scheduler's process * exited with 0; *"])
+    result.stdout.no_fnmatch_line("[1-9][0-9].??s teardown*")  # distributed's patience is 30 s
+    assert "Traceback" not in (project.path / "log.txt").read_text() + result.stderr.str()
+
+
+@pytest.fixture
+def somebodys() -> Iterator[LocalCluster]:
+    """A cluster for a session that does not own it."""
+    cluster = LocalCluster(1, timeout_s=30)
+    yield cluster
+    cluster.close()
+
+
+@pytest.mark.parametrize("how", ["os.kill({0}.pid, 9)", "{0}.client.shutdown()"])
+def test_attached_scheduler_that_ends(somebodys: LocalCluster, project: Project, how: str) -> None:
+    result = project.run_test(
+        f"""
+import logging
+logging.getLogger("distributed").addHandler(logging.FileHandler("log.txt"))
+
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    {how.format("schedprof_scheduler")}
+
+def test_next(schedprof_scheduler):
+    pass
+""",
+        f"--schedprof-cluster={somebodys.address}",
+        "--schedprof-timeout=1",
+    )
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines(["schedprof: the scheduler at * hung up *"])
+    result.stdout.fnmatch_lines(["schedprof: no scheduler answers at * within 1 s *"])
+    assert "Traceback" not in (project.path / "log.txt").read_text() + result.stderr.str()
 
 
 HOSTILE_IDS = ["a/b", "a|b", "..", "Case", "case", "é" * 300, "a b\\tc", "<script>", "nul"]

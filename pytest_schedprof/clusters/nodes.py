@@ -1,0 +1,59 @@
+"""Scheduler or workers as they live in a process of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TextIO
+
+from distributed import Scheduler, Worker
+from distributed.core import Status
+
+
+class LocalWorker(Worker):
+    """One that notices when the scheduler drops it, as `Client.restart` does without nannies."""
+
+    is_wanted_back = False
+
+    async def close(self, *args: Any, **kwargs: Any) -> Any:
+        """As any worker does; who is retired has left these states before it is dropped."""
+        if self.status in (Status.running, Status.paused):
+            self.is_wanted_back = kwargs.get("reason") == "scheduler-remove-worker"
+        return await super().close(*args, **kwargs)
+
+
+class Place:
+    """Where a node lives, and after it the one that takes its place."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self.node = make()
+
+    async def until_left(self) -> None:
+        """Until the node is gone for good: what is closed stays closed, what is restarted not."""
+        await self.node.finished()
+        while getattr(self.node, "is_wanted_back", False):
+            self.node = self._make()
+            await self.node
+            await self.node.finished()
+
+
+async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Future[None]) -> None:
+    """Start nodes, tell their addresses, and stay until the last of them or the parent is gone."""
+    places = [Place(make) for make in _makers(spec)]
+    await asyncio.gather(*(place.node for place in places))
+    with answer:
+        print(json.dumps([place.node.address for place in places]), file=answer)
+    all_left = asyncio.gather(*(place.until_left() for place in places))
+    ends: list[asyncio.Future[Any]] = [parent_gone, all_left]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.gather(*(place.node.close() for place in places), return_exceptions=True)
+
+
+def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:
+    options = spec["options"]
+    if spec["role"] == "scheduler":
+        return [partial(Scheduler, **options)]
+    return [partial(LocalWorker, name=f"{i}", **options) for i in range(spec["count"])]
