@@ -47,9 +47,9 @@ class RemoteRecording:
             warnings = self.check(answer)
             content = self._fetch(answer["size"])
         finally:
-            self._control.call(recordings.discard, self._token)
+            told = self._control.call(recordings.discard, self._token)
         self.verify(content)
-        return RawProfile(content, warnings)
+        return RawProfile(content, (*warnings, *told))
 
     def abandon(self, *, timeout_s: float) -> None:
         """End the recording and delete its file unread."""

@@ -160,6 +160,65 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
 
 
+def watchdog_of(cluster: LocalCluster) -> psutil.Process:
+    (watchdog,) = [
+        child for child in psutil.Process(cluster.pid).children() if "-S" in child.cmdline()
+    ]
+    return watchdog
+
+
+def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
+    cluster: LocalCluster, control: Control
+) -> None:
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    watchdog = watchdog_of(cluster)
+    watchdog.suspend()
+    raw = recording.stop(timeout_s=5)
+    assert raw.warnings == ("py-spy's watchdog did not answer and was killed",)
+    assert not watchdog.is_running()
+    control.call(burn)
+
+
+def test_watchdog_holds_nothing_open_that_is_the_schedulers(
+    cluster: LocalCluster, control: Control
+) -> None:
+    """Else whoever reads a session's output to its end would wait for the watchdog."""
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    places = Path(f"/proc/{watchdog_of(cluster).pid}/fd")
+    assert [os.readlink(places / number) for number in "12"] == ["/dev/null"] * 2
+    recording.abandon(timeout_s=10)
+
+
+async def end_recording(dask_scheduler: Any = None) -> dict[str, Any]:
+    """As `stop` does for a session that is interrupted before it fetches the file."""
+    from pytest_schedprof.agent import recordings
+
+    (token,) = getattr(dask_scheduler, recordings.RECORDINGS)
+    return await recordings.stop(token, 10.0, dask_scheduler)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files of schedulers that are started from here on."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("lost", ["scheduler", "client"])
+def test_file_that_is_never_fetched_is_deleted(temporary: Path, lost: str) -> None:
+    cluster = LocalCluster(0, timeout_s=30)
+    try:
+        with Control(cluster.address) as control:
+            PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+            assert control.call(end_recording)["size"]
+            (file,) = temporary.glob("schedprof-*/profile")
+            if lost == "scheduler":
+                psutil.Process(cluster.pid).kill()
+        wait_for(lambda: not file.parent.exists(), "the file and its directory to be deleted")
+    finally:
+        cluster.close()
+
+
 def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
     """py-spy tells of failed and late samples on its standard error alone."""
     told = pyspy._quality("1.52s behind in sampling, results may be inaccurate\n")
