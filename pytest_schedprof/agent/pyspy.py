@@ -90,6 +90,7 @@ class PySpyRecording(FileRecording):
     def __init__(self, client: str) -> None:
         super().__init__(client)
         self.log = b""
+        self.proven_at = 0.0
         self.forced = ""
 
     def launch(self, pyspy: str, guard: str, arguments: list[str]) -> None:
@@ -132,6 +133,7 @@ class PySpyRecording(FileRecording):
             held += beacon(0.002)
             passed = (time.monotonic() - since) / interval
             if (held if holds and COUNTS_HOLDS else passed) >= ticks:
+                self.proven_at = time.monotonic()
                 return True
             await asyncio.sleep(0)
         return False
@@ -146,6 +148,7 @@ class PySpyRecording(FileRecording):
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Interrupt, then terminate, then kill; the watchdog wakes a scheduler left stopped."""
+        seconds = time.monotonic() - self.proven_at
         self.listen()
         is_early = self.profiler.poll() is not None or STOPPED in self.log
         ladder = ((signal.SIGINT, timeout), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
@@ -156,7 +159,7 @@ class PySpyRecording(FileRecording):
             if await self.ended(self.profiler, patience):
                 break
             self.forced = f"py-spy did not end within {patience:g} s of {number.name}"
-        return await self.outcome(is_early)
+        return {"early": is_early, "seconds": seconds, **await self.outcome()}
 
     async def ended(self, process: subprocess.Popen[bytes], patience: float) -> bool:
         """Wait for a process's end without blocking the loop that py-spy profiles."""
@@ -168,7 +171,7 @@ class PySpyRecording(FileRecording):
             await asyncio.sleep(0.002)
         return True
 
-    async def outcome(self, is_early: bool) -> dict[str, Any]:
+    async def outcome(self) -> dict[str, Any]:
         """What py-spy had to say, now that it is gone."""
         self.tell(ENDED)
         if self.profiler.returncode == -signal.SIGKILL:
@@ -178,8 +181,7 @@ class PySpyRecording(FileRecording):
         self.listen()
         allow_tracing(by_descendants=False)
         log = self.log[-20000:].decode(errors="replace")
-        status = self.profiler.returncode
-        return {"status": status, "forced": self.forced, "early": is_early, "log": log}
+        return {"status": self.profiler.returncode, "forced": self.forced, "log": log}
 
     def tell(self, word: bytes) -> None:
         """Say a word to the watchdog."""

@@ -15,7 +15,7 @@ from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.json import UNREADABLE
-from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope
 from pytest_schedprof.model.profile import SampleProfile
 
 NOTED_MERGED = 0.2
@@ -95,7 +95,7 @@ class CpuTimeRecording(RemoteRecording):
 
     def verify(self, content: bytes) -> None:
         """The sample that proved it was at work must be among the others."""
-        if b'"beacon"' not in content:
+        if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
             raise RecordingError(
                 "schedprof: the cputime file does not hold the sample that proved it was at "
                 "work; its profile is not to be trusted"

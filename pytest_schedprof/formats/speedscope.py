@@ -75,6 +75,22 @@ def read_speedscope(content: bytes) -> SpeedscopeFile:
     return _Reader(file).read()
 
 
+class _Frames(msgspec.Struct):
+    shared: _Shared
+
+
+def holds_frame(content: bytes, name: str, path: str) -> bool:
+    """Whether a function was sampled, by its own file: others may bear its name.
+
+    Skips the samples, so that 100 MB take a tenth of a second.
+    """
+    try:
+        frames = msgspec.json.decode(content, type=_Frames).shared.frames
+    except UNREADABLE:
+        return False
+    return any(frame.name == name and frame.file == path for frame in frames)
+
+
 class _Reader:
     def __init__(self, file: _File) -> None:
         self._file = file
