@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import msgspec
 
 from pytest_schedprof.agent import cputime as agent
 from pytest_schedprof.backends.contract import Namer, Setting
-from pytest_schedprof.backends.options import NoOptions, read_options
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.pictures import SPEEDSCOPE, check_formats, pictures
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
@@ -30,6 +32,14 @@ THREAD_BIAS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CpuTimeOptions:
+    """Options of the backend."""
+
+    formats: tuple[str, ...] = (SPEEDSCOPE,)
+    """Artifacts that are made of the recording."""
+
+
 class CpuTimeBackend:
     """Samples the thread of the event loop, and weighs each by the CPU time it stands for."""
 
@@ -45,12 +55,13 @@ class CpuTimeBackend:
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
     ) -> None:
         self.rate_hz = rate_hz
-        read_options(NoOptions, self.name, options)
+        self.options = read_options(CpuTimeOptions, self.name, options)
+        check_formats(self.name, self.options.formats)
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """The rate."""
-        return {"rate_hz": self.rate_hz}
+        """The rate and all options."""
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
 
     def start(self, control: Control, *, timeout_s: float) -> CpuTimeRecording:
         """Start the sampler and wait for its first sample."""
@@ -66,8 +77,8 @@ class CpuTimeBackend:
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """None."""
-        return {}
+        """Pictures of the samples, where they are asked for."""
+        return pictures(self.name, self.options.formats, content)
 
 
 class CpuTimeRecording(RemoteRecording):

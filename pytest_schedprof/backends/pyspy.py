@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends.contract import Namer, Setting
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.pictures import SPEEDSCOPE, check_formats, pictures
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import (
@@ -39,6 +40,9 @@ _NOISE = re.compile(r"Visit https:|Press Control-C")
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
 _BEHIND = re.compile(r"([\d.]+)s behind in sampling")
 
+MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
+"""Flags that change what a sample means."""
+
 PERMISSION_REMEDY = (
     "let py-spy trace the scheduler: in a container --cap-add SYS_PTRACE or a seccomp profile "
     "that allows ptrace and process_vm_readv, on macOS run as root; see docs/privileges.md"
@@ -53,6 +57,8 @@ class PySpyOptions:
     """Collect the stacks of C extensions too."""
     gil: bool = False
     """Only samples of threads that hold the GIL."""
+    idle: bool = False
+    """Sample threads that are asleep too."""
     nonblocking: bool = False
     """Do not pause the scheduler while it is sampled: cheaper, with torn stacks."""
     subprocesses: bool = False
@@ -61,11 +67,12 @@ class PySpyOptions:
     """Report a function by its first line instead of the line that ran."""
     extra: tuple[str, ...] = ()
     """Further arguments, as they stand."""
+    formats: tuple[str, ...] = (SPEEDSCOPE,)
+    """Artifacts that are made of the recording."""
 
     def arguments(self) -> list[str]:
         """The flags that are set."""
-        names = ("native", "gil", "nonblocking", "subprocesses")
-        flags = [f"--{name}" for name in names if getattr(self, name)]
+        flags = [f"--{name}" for name in MODES if getattr(self, name)]
         return [*flags, *(["--function"] if self.functions else []), *self.extra]
 
 
@@ -89,18 +96,17 @@ class PySpyBackend:
             )
         self.rate_hz = float(round(rate_hz))  # of other rates py-spy knows nothing
         self.options = read_options(PySpyOptions, self.name, options)
+        check_formats(self.name, self.options.formats)
 
     @property
     def mode(self) -> str:
         """The flags that change what a sample means."""
-        names = ("native", "gil", "nonblocking", "subprocesses")
-        return ",".join([*(n for n in names if getattr(self.options, n)), *self.options.extra])
+        return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
 
     @property
     def settings(self) -> Mapping[str, Setting]:
         """The rate and all flags."""
-        options = asdict(self.options)
-        return {"rate_hz": self.rate_hz, **options, "extra": list(self.options.extra)}
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
 
     def start(self, control: Control, *, timeout_s: float) -> PySpyRecording:
         """Start py-spy on the scheduler and wait until it has sampled it."""
@@ -125,8 +131,8 @@ class PySpyBackend:
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """None."""
-        return {}
+        """Pictures of the samples, where they are asked for."""
+        return pictures(self.name, self.options.formats, content)
 
 
 class PySpyRecording(RemoteRecording):

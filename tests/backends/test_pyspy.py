@@ -21,6 +21,7 @@ from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.backends import pyspy, remote
 from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.errors import (
@@ -114,7 +115,9 @@ def test_not_installed_says_how_to_install_it_there(scheduler_without_pyspy: str
         PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
 
 
-@pytest.mark.parametrize("option", ["native", "gil", "nonblocking", "subprocesses", "functions"])
+@pytest.mark.parametrize(
+    "option", ["native", "gil", "idle", "nonblocking", "subprocesses", "functions"]
+)
 def test_each_mode_records(control: Control, option: str) -> None:
     backend = PySpyBackend(rate_hz=200, options={option: "true"})
     recording = backend.start(control, timeout_s=10)
@@ -158,6 +161,38 @@ def test_pyspy_that_is_ended_halfway_is_no_profile_of_the_window(
     control.call(burn)
     with pytest.raises(RecordingError, match="ended before the window did"):
         recording.stop(timeout_s=5)
+
+
+@pytest.mark.parametrize("name", ["pyspy", "cputime"])
+def test_pictures_are_made_of_the_same_samples(control: Control, name: str) -> None:
+    formats = "speedscope chrometrace flamegraph"
+    backend = BackendRegistry().make(name, rate_hz=200, options={"formats": formats})
+    assert backend.settings["formats"] == formats.split()
+    recording = backend.start(control, timeout_s=10)
+    control.call(burn)
+    extras = backend.extras(recording.stop(timeout_s=10).content)
+    assert list(extras) == [f"{name}.chrometrace.json", f"{name}.svg"]
+    calls = json.loads(extras[f"{name}.chrometrace.json"])["traceEvents"]
+    burned = sum(call["dur"] for call in calls if call["name"].startswith("burn ("))
+    assert 100_000 < burned < 400_000
+    assert b"<title>burn (" in extras[f"{name}.svg"]
+
+
+def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> None:
+    counts = []
+    for options in ({}, {"idle": True}):
+        backend = PySpyBackend(rate_hz=100, options=options)
+        recording = backend.start(control, timeout_s=10)
+        control.call(rest)
+        profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+        counts.append(shares_of([[profile]], drift=backend.drift).total.idle)
+    assert counts[0] < counts[1] > 40
+
+
+async def rest(dask_scheduler: Any = None) -> None:
+    import asyncio
+
+    await asyncio.sleep(0.5)
 
 
 def test_rate_below_pyspys_range_is_refused() -> None:
