@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_schedprof.agent import names
@@ -102,7 +102,9 @@ class _Case:
         return unit_of(tasks, _told_by_scheduler(segments), costs)
 
     def _read(self, segment: SegmentRecord) -> Profile:
-        return self.backend.read(segment.raw[self.backend.name].content, self.control.name_places)
+        raw = segment.raw[self.backend.name]
+        profile = self.backend.read(raw.content, self.control.name_places)
+        return replace(profile, doubt=profile.doubt or raw.doubt)
 
     def _judged(self, limits: Sequence[Limit], evidence: Shares | Costs) -> list[LimitResult]:
         mine = [limit for limit in limits if limit.metric in self.backend.metrics]

@@ -1,9 +1,10 @@
 """The watchdog of a py-spy at work: a process beside the scheduler, started by it.
 
 A profiler that hangs while it holds the scheduler stopped stops the agent too, so whoever
-ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID FILE`. It ends on
-the agent's word on its standard input, or when that closes because the scheduler died; then
-it leaves nothing of the recording. Imports little, for it starts while py-spy does.
+ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID FILE`. The agent
+tells it on its standard input when py-spy has ended and when the file was fetched. When that
+closes without a word, the scheduler died; then it leaves nothing of the recording. Imports
+little, for it starts while py-spy does.
 """
 
 import os
@@ -16,6 +17,9 @@ POLL_S = 0.5
 FROZEN_S = 5.0
 FORCED = 3
 """Exit status after the profiler was killed to free the scheduler."""
+
+ENDED = b"e"
+"""The agent's word that the profiler is gone; any other is its leave."""
 
 
 def state(pid: int) -> str:
@@ -35,19 +39,22 @@ def kill(pid: int) -> None:
 
 
 def remove(path: str) -> None:
-    """Delete the file and its directory, again where a dying profiler still wrote to it."""
+    """Delete the file's directory, again where a dying profiler still wrote to it."""
+    directory = os.path.dirname(path)
     for _ in range(20):
-        for delete, place in ((os.unlink, path), (os.rmdir, os.path.dirname(path))):
-            try:
-                delete(place)
-            except OSError:
-                pass
-        if not os.path.exists(os.path.dirname(path)):
+        try:
+            for name in os.listdir(directory):
+                os.unlink(os.path.join(directory, name))
+            os.rmdir(directory)
+        except OSError:
+            pass
+        if not os.path.exists(directory):
             return
         time.sleep(0.1)
 
 
-def guard(scheduler: int, profiler: int, path: str) -> int:
+def had_to_free(scheduler: int, profiler: int) -> bool:
+    """Watch over both until there is something to read, or the scheduler lies stopped."""
     frozen_since = None
     while not select.select([0], [], [], POLL_S)[0]:
         now = state(scheduler)
@@ -62,9 +69,20 @@ def guard(scheduler: int, profiler: int, path: str) -> int:
         elif time.monotonic() - frozen_since > FROZEN_S:
             kill(profiler)
             os.kill(scheduler, signal.SIGCONT)
-            return FORCED
-    if not os.read(0, 1):  # no word, just the end: nobody is left to stop the profiler
+            return True
+    return False
+
+
+def guard(scheduler: int, profiler: int, path: str) -> int:
+    if had_to_free(scheduler, profiler):
+        remove(path)  # nobody will fetch it, and from here on nobody watches over it
+        return FORCED
+    word = os.read(0, 1)
+    if word == ENDED:  # from now on the profiler's number may be another's
+        word = os.read(0, 1)
+    elif not word:  # just the end: nobody is left to stop the profiler
         kill(profiler)
+    if not word:
         remove(path)
     return 0
 

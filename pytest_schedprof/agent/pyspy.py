@@ -32,8 +32,16 @@ COUNTS_HOLDS = hasattr(resource, "RUSAGE_THREAD")
 
 PR_SET_PTRACER = 0x59616D61
 READY = b"Sampling process"
+STOPPED = b"Stopped sampling"
+"""py-spy's word that it samples no longer, though it may still be writing its file."""
+
 FORCED = 3
 """The watchdog's exit status after it had to free the scheduler."""
+
+ENDED, LEAVE = b"e", b"q"
+"""What the watchdog is told when py-spy is gone, and when its file is."""
+
+GUARD_PATIENCE_S = 2.0
 
 
 def find_pyspy() -> str | None:
@@ -82,6 +90,7 @@ class PySpyRecording(FileRecording):
     def __init__(self, client: str) -> None:
         super().__init__(client)
         self.log = b""
+        self.proven_at = 0.0
         self.forced = ""
 
     def launch(self, pyspy: str, guard: str, arguments: list[str]) -> None:
@@ -99,6 +108,10 @@ class PySpyRecording(FileRecording):
         self.guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", guard, *watched],
             stdin=subprocess.PIPE,
+            # Else it would hold the session's own open, were it to outlast that.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
             start_new_session=True,
         )
         assert self.profiler.stdout is not None
@@ -120,6 +133,7 @@ class PySpyRecording(FileRecording):
             held += beacon(0.002)
             passed = (time.monotonic() - since) / interval
             if (held if holds and COUNTS_HOLDS else passed) >= ticks:
+                self.proven_at = time.monotonic()
                 return True
             await asyncio.sleep(0)
         return False
@@ -134,41 +148,61 @@ class PySpyRecording(FileRecording):
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Interrupt, then terminate, then kill; the watchdog wakes a scheduler left stopped."""
+        seconds = time.monotonic() - self.proven_at
+        self.listen()
+        is_early = self.profiler.poll() is not None or STOPPED in self.log
         ladder = ((signal.SIGINT, timeout), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
         for number, patience in ladder:
             if self.profiler.poll() is not None:
                 break
             self.profiler.send_signal(number)
-            if await self.ended(time.monotonic() + patience):
+            if await self.ended(self.profiler, patience):
                 break
             self.forced = f"py-spy did not end within {patience:g} s of {number.name}"
-        return self.leave()
+        return {"early": is_early, "seconds": seconds, **await self.outcome()}
 
-    async def ended(self, deadline: float) -> bool:
-        """Wait for py-spy's end without blocking the loop that it profiles."""
-        while self.profiler.poll() is None:
+    async def ended(self, process: subprocess.Popen[bytes], patience: float) -> bool:
+        """Wait for a process's end without blocking the loop that py-spy profiles."""
+        deadline = time.monotonic() + patience
+        while process.poll() is None:
             if time.monotonic() > deadline:
                 return False
             self.listen()
             await asyncio.sleep(0.002)
         return True
 
-    def leave(self) -> dict[str, Any]:
-        """Take leave of both processes; what py-spy had to say."""
-        assert self.guard.stdin is not None
-        assert self.profiler.stdout is not None
-        try:
-            self.guard.stdin.write(b"q")
-            self.guard.stdin.close()
-        except BrokenPipeError:
-            pass  # it had to act already
-        if self.guard.wait() == FORCED:
+    async def outcome(self) -> dict[str, Any]:
+        """What py-spy had to say, now that it is gone."""
+        self.tell(ENDED)
+        if self.profiler.returncode == -signal.SIGKILL:
+            await self.ended(self.guard, 1.0)  # was it the watchdog, that ends next
+        if self.guard.poll() == FORCED:
             self.forced = "the scheduler lay stopped for seconds; py-spy was killed to free it"
         self.listen()
-        self.profiler.stdout.close()
         allow_tracing(by_descendants=False)
         log = self.log[-20000:].decode(errors="replace")
-        return {"status": self.profiler.wait(), "forced": self.forced, "log": log}
+        return {"status": self.profiler.returncode, "forced": self.forced, "log": log}
+
+    def tell(self, word: bytes) -> None:
+        """Say a word to the watchdog."""
+        assert self.guard.stdin is not None
+        try:
+            self.guard.stdin.write(word)
+        except BrokenPipeError:
+            pass  # it had to act already
+
+    async def dismiss(self) -> list[str]:
+        """Part with the watchdog, which may hang as any other process."""
+        assert self.guard.stdin is not None
+        assert self.profiler.stdout is not None
+        self.tell(LEAVE)
+        self.guard.stdin.close()
+        is_deaf = not await self.ended(self.guard, GUARD_PATIENCE_S)
+        if is_deaf:
+            self.guard.kill()
+            await self.ended(self.guard, GUARD_PATIENCE_S)
+        self.profiler.stdout.close()
+        return ["py-spy's watchdog did not answer and was killed"] if is_deaf else []
 
 
 async def start(
@@ -199,5 +233,5 @@ async def start(
     if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
         return begin(dask_scheduler, recording)
     answer = await recording.end(1.0)
-    forget(dask_scheduler, recording.token)
+    await forget(dask_scheduler, recording.token)
     return {"problem": "failed", **answer}

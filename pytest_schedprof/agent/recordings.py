@@ -26,6 +26,7 @@ class Recording:
         self.token = uuid.uuid4().hex
         self.content = b""
         self.watch: asyncio.Task[None] | None = None
+        self.was_ended = False
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Observe no longer; what there is to say of the content, which is there from now on."""
@@ -43,6 +44,10 @@ class Recording:
         """Leave nothing behind."""
         if self.watch is not None:
             self.watch.cancel()
+
+    async def dismiss(self) -> list[str]:
+        """Part with helpers once nothing is left that they watch; what was wrong with them."""
+        return []
 
 
 class FileRecording(Recording):
@@ -82,18 +87,26 @@ def keep(scheduler: Any, recording: Recording) -> None:
 def begin(scheduler: Any, recording: Recording) -> dict[str, Any]:
     """The answer for a recording that is proven to be at work."""
     keep(scheduler, recording)
-    recording.watch = asyncio.ensure_future(_end_without_client(scheduler, recording))
+    watch(scheduler, recording)
     return {"token": recording.token}
 
 
-def forget(scheduler: Any, token: str) -> None:
-    """Leave nothing of the recording behind."""
+def watch(scheduler: Any, recording: Recording) -> None:
+    """See to it that the recording lasts no longer than its client."""
+    recording.watch = asyncio.ensure_future(_end_without_client(scheduler, recording))
+
+
+async def forget(scheduler: Any, token: str) -> list[str]:
+    """Leave nothing of the recording behind; what was wrong with its helpers."""
     recordings = getattr(scheduler, RECORDINGS, {})
     recording = recordings.pop(token, None)
-    if recording is not None:
-        recording.remove()
     if not recordings and hasattr(scheduler, RECORDINGS):
         delattr(scheduler, RECORDINGS)
+    if recording is None:
+        return []
+    recording.remove()
+    told: list[str] = await recording.dismiss()
+    return told
 
 
 async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[str, Any]:
@@ -104,6 +117,8 @@ async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[s
     if recording.watch is not None:
         recording.watch.cancel()
     answer = await recording.end(timeout)
+    recording.was_ended = True
+    watch(dask_scheduler, recording)  # a client that is interrupted now may never fetch it
     return {**answer, "size": recording.size()}
 
 
@@ -113,15 +128,16 @@ def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> b
     return recording.piece(offset, length)
 
 
-def discard(token: str, dask_scheduler: Any = None) -> None:
+async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
     """Forget a recording that came back, or that nobody wants."""
-    forget(dask_scheduler, token)
+    return await forget(dask_scheduler, token)
 
 
 async def _end_without_client(scheduler: Any, recording: Recording) -> None:
-    """A client that vanished will never say stop: end what it started."""
+    """A client that vanished will never say stop, nor discard: do it for it."""
     while recording.client in scheduler.clients:
         await asyncio.sleep(CLIENT_CHECK_S)
     recording.watch = None
-    await recording.end(5.0)
-    forget(scheduler, recording.token)
+    if not recording.was_ended:
+        await recording.end(5.0)
+    await forget(scheduler, recording.token)

@@ -10,7 +10,7 @@ from math import sqrt
 from typing import TypeAlias
 
 from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
-from pytest_schedprof.analysis.owners import owner_alone
+from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import CostProfile, Function
 from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
@@ -98,6 +98,8 @@ class Costs:
         for unit in self.units:
             if unit.doubt:
                 return unit.doubt
+        if metric == "seconds" and (doubt := doubt_of_collector(subject, self.functions)):
+            return doubt
         if METRICS[metric].is_peak or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"

@@ -8,6 +8,7 @@ transition is `comm`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from pytest_schedprof.analysis.patterns import compile_pattern
@@ -31,6 +32,19 @@ SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("import", ("importlib._bootstrap*:*",)),
 )
 
+COLLECTOR = tuple(
+    f"{binary}:{function}*"
+    for binary in ("libpython*", "python*", "Python")
+    for function in ("gc_collect", "deduce_unreachable", "PyGC_Collect", "_PyGC_", "_Py_RunGC")
+)
+"""Functions of C of the interpreter's collector, where a profiler sees such."""
+
+COLLECTOR_UNSEEN = (
+    "nothing that was recorded shows the garbage collector, which is C code and else counts for "
+    "the function that it interrupted: use pyspy with its option native, and a Python that is not "
+    "stripped of its symbols"
+)
+
 OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "idle",
@@ -48,7 +62,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "pytest_schedprof.clusters.process:_watch_parent*",
         ),
     ),
-    ("gc", ("distributed.gc:*", "distributed.utils_perf:*")),
+    ("gc", (*COLLECTOR, "distributed.gc:*", "distributed.utils_perf:*")),
     (
         "graph-intake",
         (
@@ -149,6 +163,13 @@ NOT_SCHEDULER = frozenset({"idle", FOREIGN, *(name for name, _ in SIDES)})
 """Owners whose samples are in no denominator."""
 
 OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
+
+
+def doubt_of_collector(subject: str, functions: Iterable[Function]) -> str:
+    """Why nothing can be said of the owner gc: its own functions alone tell of its callbacks."""
+    if subject != "@gc" or any(_first_match(each, (("gc", COLLECTOR),)) for each in functions):
+        return ""
+    return COLLECTOR_UNSEEN
 
 
 @cache

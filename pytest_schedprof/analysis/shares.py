@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, estimate
-from pytest_schedprof.analysis.owners import owner_of
+from pytest_schedprof.analysis.owners import doubt_of_collector, owner_of
 from pytest_schedprof.analysis.tally import Tally, tally_blocks, total
 from pytest_schedprof.model.profile import Function, SampleProfile
 from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares
@@ -29,6 +29,8 @@ class Shares:
     total: Tally
     cpu: Estimate = UNKNOWN
     """CPU time of the scheduler per task, of which a function's share is its cost."""
+    untrusted: str = ""
+    """Why nothing can be judged by the profiles; empty if it can."""
 
     @property
     def inference(self) -> str:
@@ -48,7 +50,9 @@ class Shares:
         return self.of_function_itself(subject) if metric == "self" else self.of_function(subject)
 
     def doubt(self, metric: str, subject: str) -> str:
-        """Too few samples, or no task to share the CPU time among."""
+        """Samples that cannot tell, or too few, or no task to share the CPU time among."""
+        if doubt := self.untrusted or doubt_of_collector(subject, self.total.inclusive):
+            return doubt
         if metric == "cpu" and not self.cpu.samples:
             return "the scheduler processed no task, and costs are per task"
         if not subject or self.total.busy >= MIN_SAMPLES:
@@ -133,8 +137,9 @@ def shares_of(
     units = [
         total(block for profile in each for block in tally_blocks(profile, 1)) for each in rounds
     ]
-    if sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS:
-        return Shares(tuple(units), True, drift, total(units), cpu)
     profiles = [profile for each in rounds for profile in each]
+    doubt = next((profile.doubt for profile in profiles if profile.doubt), "")
+    if sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS:
+        return Shares(tuple(units), True, drift, total(units), cpu, doubt)
     units = [block for profile in profiles for block in tally_blocks(profile)]
-    return Shares(tuple(units), False, drift, total(units), cpu)
+    return Shares(tuple(units), False, drift, total(units), cpu, doubt)

@@ -23,6 +23,8 @@ class RawProfile:
 
     content: bytes
     warnings: tuple[str, ...] = ()
+    doubt: str = ""
+    """Why no limit can be judged by it, where only the recording knows; else empty."""
 
 
 class Recording(Protocol):

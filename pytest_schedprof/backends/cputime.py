@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import msgspec
 
 from pytest_schedprof.agent import cputime as agent
 from pytest_schedprof.backends.contract import Namer, Setting
-from pytest_schedprof.backends.options import NoOptions, read_options
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.pictures import SPEEDSCOPE, check_formats, pictures
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.json import UNREADABLE
-from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope
 from pytest_schedprof.model.profile import SampleProfile
 
 NOTED_MERGED = 0.2
@@ -28,6 +30,14 @@ THREAD_BIAS = (
     "the event loop is not in the main thread, so a thread beside it took the samples: it sees "
     "too often the places where the interpreter's lock is given up; do not compare with others"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimeOptions:
+    """Options of the backend."""
+
+    formats: tuple[str, ...] = (SPEEDSCOPE,)
+    """Artifacts that are made of the recording."""
 
 
 class CpuTimeBackend:
@@ -45,12 +55,13 @@ class CpuTimeBackend:
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
     ) -> None:
         self.rate_hz = rate_hz
-        read_options(NoOptions, self.name, options)
+        self.options = read_options(CpuTimeOptions, self.name, options)
+        check_formats(self.name, self.options.formats)
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """The rate."""
-        return {"rate_hz": self.rate_hz}
+        """The rate and all options."""
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
 
     def start(self, control: Control, *, timeout_s: float) -> CpuTimeRecording:
         """Start the sampler and wait for its first sample."""
@@ -66,8 +77,8 @@ class CpuTimeBackend:
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """None."""
-        return {}
+        """Pictures of the samples, where they are asked for."""
+        return pictures(self.name, self.options.formats, content)
 
 
 class CpuTimeRecording(RemoteRecording):
@@ -95,7 +106,7 @@ class CpuTimeRecording(RemoteRecording):
 
     def verify(self, content: bytes) -> None:
         """The sample that proved it was at work must be among the others."""
-        if b'"beacon"' not in content:
+        if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
             raise RecordingError(
                 "schedprof: the cputime file does not hold the sample that proved it was at "
                 "work; its profile is not to be trusted"

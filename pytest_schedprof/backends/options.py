@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from pytest_schedprof.errors import SettingsError
@@ -13,11 +13,6 @@ T = TypeVar("T")
 
 TRUE = frozenset({"true", "yes", "on", "1"})
 FALSE = frozenset({"false", "no", "off", "0"})
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """Of a backend that has none."""
 
 
 def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
@@ -36,6 +31,12 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
     return kind(
         **{name: _convert(backend, name, known[name], value) for name, value in given.items()}
     )
+
+
+def plain(options: Any) -> dict[str, Any]:
+    """All options for the record, where there are lists and no tuples."""
+    items = asdict(options).items()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
 
 def _type_name(annotation: Any) -> str:

@@ -5,34 +5,43 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends.contract import Namer, Setting
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.pictures import SPEEDSCOPE, check_formats, pictures
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
     RecordingError,
+    SettingsError,
 )
 from pytest_schedprof.formats.frames import name_frames
-from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope
 from pytest_schedprof.model.profile import SampleProfile
 
 MAX_ERROR_SHARE = 0.5
 NOTED_ERROR_SHARE = 0.05
+
+MAX_BEHIND = 0.1
+"""Part of the window by which samples may come late; py-spy tells of a second and more."""
 
 _FORBIDDEN = re.compile(
     r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root",
     re.IGNORECASE,
 )
 _ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
+_NOISE = re.compile(r"Visit https:|Press Control-C")
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
-_BEHIND = re.compile(r"[\d.]+s behind in sampling")
+_BEHIND = re.compile(r"([\d.]+)s behind in sampling")
+
+MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
+"""Flags that change what a sample means."""
 
 PERMISSION_REMEDY = (
     "let py-spy trace the scheduler: in a container --cap-add SYS_PTRACE or a seccomp profile "
@@ -48,6 +57,8 @@ class PySpyOptions:
     """Collect the stacks of C extensions too."""
     gil: bool = False
     """Only samples of threads that hold the GIL."""
+    idle: bool = False
+    """Sample threads that are asleep too."""
     nonblocking: bool = False
     """Do not pause the scheduler while it is sampled: cheaper, with torn stacks."""
     subprocesses: bool = False
@@ -56,11 +67,12 @@ class PySpyOptions:
     """Report a function by its first line instead of the line that ran."""
     extra: tuple[str, ...] = ()
     """Further arguments, as they stand."""
+    formats: tuple[str, ...] = (SPEEDSCOPE,)
+    """Artifacts that are made of the recording."""
 
     def arguments(self) -> list[str]:
         """The flags that are set."""
-        names = ("native", "gil", "nonblocking", "subprocesses")
-        flags = [f"--{name}" for name in names if getattr(self, name)]
+        flags = [f"--{name}" for name in MODES if getattr(self, name)]
         return [*flags, *(["--function"] if self.functions else []), *self.extra]
 
 
@@ -78,24 +90,27 @@ class PySpyBackend:
     def __init__(
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
     ) -> None:
-        self.rate_hz = rate_hz
+        if rate_hz < 1:
+            raise SettingsError(
+                f"schedprof: pyspy takes at least one sample per second, got rate {rate_hz:g}"
+            )
+        self.rate_hz = float(round(rate_hz))  # of other rates py-spy knows nothing
         self.options = read_options(PySpyOptions, self.name, options)
+        check_formats(self.name, self.options.formats)
 
     @property
     def mode(self) -> str:
         """The flags that change what a sample means."""
-        names = ("native", "gil", "nonblocking", "subprocesses")
-        return ",".join([*(n for n in names if getattr(self.options, n)), *self.options.extra])
+        return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
 
     @property
     def settings(self) -> Mapping[str, Setting]:
         """The rate and all flags."""
-        options = asdict(self.options)
-        return {"rate_hz": self.rate_hz, **options, "extra": list(self.options.extra)}
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
 
     def start(self, control: Control, *, timeout_s: float) -> PySpyRecording:
         """Start py-spy on the scheduler and wait until it has sampled it."""
-        arguments = ["--format", "speedscope", "--rate", str(max(1, round(self.rate_hz)))]
+        arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
         answer = control.call(
             agent.start,
             inspect.getsource(guard_program),
@@ -116,8 +131,8 @@ class PySpyBackend:
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """None."""
-        return {}
+        """Pictures of the samples, where they are asked for."""
+        return pictures(self.name, self.options.formats, content)
 
 
 class PySpyRecording(RemoteRecording):
@@ -127,6 +142,12 @@ class PySpyRecording(RemoteRecording):
         """By py-spy's exit status and its own words."""
         if answer["forced"]:
             raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
+        if answer["early"]:
+            raise RecordingError(
+                "schedprof: py-spy ended before the window did, with exit status "
+                f"{answer['status']}, so its profile is not of the whole: "
+                f"{_reason(answer['log'])!r}"
+            )
         if answer["status"] != 0 or not answer["size"]:
             raise RecordingError(
                 f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} "
@@ -134,9 +155,19 @@ class PySpyRecording(RemoteRecording):
             )
         return tuple(_quality(answer["log"]))
 
+    def doubt(self, answer: Mapping[str, Any]) -> str:
+        """Samples that came late are of another moment than they were meant to be of."""
+        late = _behind(answer["log"])
+        if late <= MAX_BEHIND * answer["seconds"]:
+            return ""
+        return (
+            f"py-spy fell {late:g} s behind in a window of {answer['seconds']:.1f} s: "
+            "lower the rate"
+        )
+
     def verify(self, content: bytes) -> None:
         """The sample that proved it was at work must be among the others."""
-        if b'"beacon"' not in content:
+        if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
             raise RecordingError(
                 "schedprof: py-spy's file does not hold the sample that proved it was at work; "
                 "its profile is not to be trusted: try a higher --schedprof-rate"
@@ -155,9 +186,14 @@ def _quality(log: str) -> list[str]:
             )
         if errors > NOTED_ERROR_SHARE * (samples + errors):
             warnings.append(f"py-spy failed at {errors} of {samples + errors} samples")
-    if behind := _BEHIND.findall(log):
-        warnings.append(f"py-spy fell behind ({behind[-1]}); lower the rate")
+    if late := _behind(log):
+        warnings.append(f"py-spy fell {late:g} s behind; lower the rate")
     return warnings
+
+
+def _behind(log: str) -> float:
+    """By how many seconds the latest of samples came late; 0 if py-spy told of none."""
+    return max(map(float, _BEHIND.findall(log)), default=0.0)
 
 
 def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoReturn:
@@ -176,14 +212,17 @@ def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoRetu
             f"schedprof: py-spy may not trace the scheduler {address}: {_reason(log)!r}; "
             f"{PERMISSION_REMEDY}"
         )
+    if answer["early"]:
+        raise RecordingError(
+            f"schedprof: py-spy ended at once with exit status {answer['status']}: {_reason(log)!r}"
+        )
     raise RecordingError(
-        f"schedprof: py-spy took no sample within {timeout_s:g} s, exit status "
-        f"{answer['status']}: {_reason(log)!r}"
+        f"schedprof: py-spy took no sample within {timeout_s:g} s: {_reason(log)!r}"
     )
 
 
 def _reason(log: str) -> str:
     """The line of py-spy's log that tells what went wrong, and its cause."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not _NOISE.search(line)]
     errors = [line for line in lines if _ERROR.match(line)]
     return "; ".join(dict.fromkeys(errors)) or " ".join(lines[-1:])

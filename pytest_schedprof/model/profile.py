@@ -34,6 +34,8 @@ class SampleProfile:
     threads: tuple[Thread, ...]
     empty_samples: int = 0
     """Samples that held no frame at all; they belong to no share."""
+    doubt: str = ""
+    """Why no limit can be judged by it, as of samples that came too late; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,29 @@ def test_profiler_that_keeps_a_dead_scheduler_from_its_grave_is_killed(
     assert not file.parent.exists()
 
 
+@pytest.mark.parametrize("words", [b"q", b"eq"])
 def test_word_of_the_agent_ends_it_and_touches_nothing(
-    tmp_path: Path, profiler: subprocess.Popen[bytes]
+    tmp_path: Path, profiler: subprocess.Popen[bytes], words: bytes
 ) -> None:
-    with watch(psutil.Process().pid, profiler.pid, tmp_path / "x") as watchdog:
-        watchdog.communicate(b"q", timeout=5)
+    file = tmp_path / "schedprof-x" / "profile"
+    file.parent.mkdir()
+    file.touch()
+    with watch(psutil.Process().pid, profiler.pid, file) as watchdog:
+        watchdog.communicate(words, timeout=5)
     assert watchdog.returncode == 0
     assert profiler.poll() is None
+    assert file.exists()
+
+
+def test_file_that_nobody_fetched_is_removed_and_no_process_touched(
+    tmp_path: Path, profiler: subprocess.Popen[bytes]
+) -> None:
+    """Once the profiler has ended its number may be that of anybody."""
+    file = tmp_path / "schedprof-x" / "profile"
+    file.parent.mkdir()
+    file.touch()
+    with watch(psutil.Process().pid, profiler.pid, file) as watchdog:
+        watchdog.communicate(b"e", timeout=5)
+    assert watchdog.returncode == 0
+    assert profiler.poll() is None
+    assert not file.parent.exists()

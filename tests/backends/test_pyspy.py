@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 import sysconfig
 import venv
 from collections.abc import Iterator
@@ -15,15 +17,22 @@ import psutil
 import pytest
 from support import wait_for
 
+from pytest_schedprof.agent import pyspy as agent
+from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.backends import pyspy, remote
 from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
     RecordingError,
+    SettingsError,
 )
+from pytest_schedprof.gates.judge import judge
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.model.verdict import LimitResult, Verdict
 
 
 def burn(dask_scheduler: Any = None) -> None:
@@ -106,7 +115,9 @@ def test_not_installed_says_how_to_install_it_there(scheduler_without_pyspy: str
         PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
 
 
-@pytest.mark.parametrize("option", ["native", "gil", "nonblocking", "subprocesses", "functions"])
+@pytest.mark.parametrize(
+    "option", ["native", "gil", "idle", "nonblocking", "subprocesses", "functions"]
+)
 def test_each_mode_records(control: Control, option: str) -> None:
     backend = PySpyBackend(rate_hz=200, options={option: "true"})
     recording = backend.start(control, timeout_s=10)
@@ -120,8 +131,134 @@ def test_each_mode_records(control: Control, option: str) -> None:
 
 def test_extra_arguments_reach_pyspy(control: Control) -> None:
     backend = PySpyBackend(rate_hz=100, options={"extra": ["--no-such-option"]})
-    with pytest.raises(RecordingError, match="no-such-option"):
+    with pytest.raises(RecordingError, match=r"ended at once with exit status 2: .*no-such-option"):
         backend.start(control, timeout_s=5)
+
+
+def test_pyspy_that_stops_by_itself_is_no_profile_of_the_window(control: Control) -> None:
+    backend = PySpyBackend(rate_hz=100, options={"extra": "--duration 1"})
+    recording = backend.start(control, timeout_s=10)
+    for _ in range(4):
+        control.call(burn)
+    with pytest.raises(RecordingError, match=r"ended before the window did.*Samples: \d+ Errors"):
+        recording.stop(timeout_s=5)
+
+
+def profiler_of(cluster: LocalCluster) -> psutil.Process:
+    (profiler,) = [
+        child for child in psutil.Process(cluster.pid).children() if child.name() == "py-spy"
+    ]
+    return profiler
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_pyspy_that_is_ended_halfway_is_no_profile_of_the_window(
+    cluster: LocalCluster, control: Control, number: signal.Signals
+) -> None:
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    control.call(burn)
+    profiler_of(cluster).send_signal(number)
+    control.call(burn)
+    with pytest.raises(RecordingError, match="ended before the window did"):
+        recording.stop(timeout_s=5)
+
+
+@pytest.mark.parametrize("name", ["pyspy", "cputime"])
+def test_pictures_are_made_of_the_same_samples(control: Control, name: str) -> None:
+    formats = "speedscope chrometrace flamegraph"
+    backend = BackendRegistry().make(name, rate_hz=200, options={"formats": formats})
+    assert backend.settings["formats"] == formats.split()
+    recording = backend.start(control, timeout_s=10)
+    control.call(burn)
+    extras = backend.extras(recording.stop(timeout_s=10).content)
+    assert list(extras) == [f"{name}.chrometrace.json", f"{name}.svg"]
+    calls = json.loads(extras[f"{name}.chrometrace.json"])["traceEvents"]
+    burned = sum(call["dur"] for call in calls if call["name"].startswith("burn ("))
+    assert 100_000 < burned < 400_000
+    assert b"<title>burn (" in extras[f"{name}.svg"]
+
+
+def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> None:
+    counts = []
+    for options in ({}, {"idle": True}):
+        backend = PySpyBackend(rate_hz=100, options=options)
+        recording = backend.start(control, timeout_s=10)
+        control.call(rest)
+        profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+        counts.append(shares_of([[profile]], drift=backend.drift).total.idle)
+    assert counts[0] < counts[1] > 40
+
+
+async def rest(dask_scheduler: Any = None) -> None:
+    import asyncio
+
+    await asyncio.sleep(0.5)
+
+
+def test_rate_below_pyspys_range_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"at least one sample per second, got rate 0\.4"):
+        PySpyBackend(rate_hz=0.4, options={})
+    assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0  # what it takes
+
+
+def test_rate_that_pyspy_cannot_keep_is_told_and_judges_nothing(control: Control) -> None:
+    recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=10)
+    for _ in range(8):
+        control.call(burn)
+    raw = recording.stop(timeout_s=20)
+    assert [text for text in raw.warnings if "s behind; lower the rate" in text]
+    assert "s behind in a window of" in raw.doubt
+
+
+BEACON = '{"shared": {"frames": [{"name": "beacon", "file": "%s", "line": 3}]}, "profiles": []}'
+
+
+def test_function_that_bears_the_proofs_name_is_no_proof(control: Control) -> None:
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    recording.verify((BEACON % agent.__file__).encode())
+    with pytest.raises(RecordingError, match="does not hold the sample that proved"):
+        recording.verify((BEACON % "/home/lighthouse/pyspy.py").encode())
+    recording.abandon(timeout_s=10)
+
+
+def collect(dask_scheduler: Any = None) -> None:
+    import gc
+
+    held = [{number: [number]} for number in range(200_000)]
+    for _ in range(10):
+        gc.collect()
+    del held
+
+
+def verdict_on_collector(control: Control, options: dict[str, object]) -> LimitResult:
+    backend = PySpyBackend(rate_hz=200, options=options)
+    recording = backend.start(control, timeout_s=10)
+    control.call(collect)
+    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+    evidence = shares_of([[profile]], drift=backend.drift)
+    return judge(parse_limit("share(@gc) <= 10%"), evidence, [])
+
+
+def test_collector_is_judged_where_it_is_seen(control: Control) -> None:
+    result = verdict_on_collector(control, {"native": True})
+    if has_symbols():
+        assert result.verdict is Verdict.FAIL
+    else:
+        assert result.verdict is Verdict.INCONCLUSIVE
+
+
+def has_symbols() -> bool:
+    """Whether the interpreter's binary names its functions of no use to others."""
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
+    binary = library if library.is_file() else Path(sys.executable).resolve()
+    return b"gc_collect_main" in binary.read_bytes()
+
+
+def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
+    result = verdict_on_collector(control, {})
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "use pyspy with its option native" in result.note
 
 
 def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,9 +286,7 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
 ) -> None:
     """A stopped process heeds no interrupt and no termination."""
     recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-    (profiler,) = [
-        child for child in psutil.Process(cluster.pid).children() if child.name() == "py-spy"
-    ]
+    profiler = profiler_of(cluster)
     profiler.suspend()
     with pytest.raises(RecordingError, match=r"did not end within|lay stopped"):
         recording.stop(timeout_s=0.5)
@@ -160,10 +295,69 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
 
 
+def watchdog_of(cluster: LocalCluster) -> psutil.Process:
+    (watchdog,) = [
+        child for child in psutil.Process(cluster.pid).children() if "-S" in child.cmdline()
+    ]
+    return watchdog
+
+
+def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
+    cluster: LocalCluster, control: Control
+) -> None:
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    watchdog = watchdog_of(cluster)
+    watchdog.suspend()
+    raw = recording.stop(timeout_s=5)
+    assert raw.warnings == ("py-spy's watchdog did not answer and was killed",)
+    assert not watchdog.is_running()
+    control.call(burn)
+
+
+def test_watchdog_holds_nothing_open_that_is_the_schedulers(
+    cluster: LocalCluster, control: Control
+) -> None:
+    """Else whoever reads a session's output to its end would wait for the watchdog."""
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    places = Path(f"/proc/{watchdog_of(cluster).pid}/fd")
+    assert [os.readlink(places / number) for number in "12"] == ["/dev/null"] * 2
+    recording.abandon(timeout_s=10)
+
+
+async def end_recording(dask_scheduler: Any = None) -> dict[str, Any]:
+    """As `stop` does for a session that is interrupted before it fetches the file."""
+    from pytest_schedprof.agent import recordings
+
+    (token,) = getattr(dask_scheduler, recordings.RECORDINGS)
+    return await recordings.stop(token, 10.0, dask_scheduler)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files of schedulers that are started from here on."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("lost", ["scheduler", "client"])
+def test_file_that_is_never_fetched_is_deleted(temporary: Path, lost: str) -> None:
+    cluster = LocalCluster(0, timeout_s=30)
+    try:
+        with Control(cluster.address) as control:
+            PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+            assert control.call(end_recording)["size"]
+            (file,) = temporary.glob("schedprof-*/profile")
+            if lost == "scheduler":
+                psutil.Process(cluster.pid).kill()
+        wait_for(lambda: not file.parent.exists(), "the file and its directory to be deleted")
+    finally:
+        cluster.close()
+
+
 def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
     """py-spy tells of failed and late samples on its standard error alone."""
     told = pyspy._quality("1.52s behind in sampling, results may be inaccurate\n")
-    assert told == ["py-spy fell behind (1.52s behind in sampling); lower the rate"]
+    assert told == ["py-spy fell 1.52 s behind; lower the rate"]
     assert pyspy._quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
     assert pyspy._quality("Samples: 99 Errors: 1") == []
     with pytest.raises(RecordingError, match="failed at 60 of 100 samples"):

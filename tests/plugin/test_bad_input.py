@@ -72,7 +72,7 @@ WRONG_MARKERS = [
     ("3", "schedprof: limit must be a limit, as in 'share(@comm) <= 30%', got 3 *"),
     (
         "options={'nativ': True}",
-        "*backend 'pyspy' has no option 'nativ'; known: extra, functions, gil, *",
+        "*backend 'pyspy' has no option 'nativ'; known: extra, formats, functions, *",
     ),
     ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
     ("options=7", "*options must be a dictionary of the backend's options, got 7*"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def test_frozen_scheduler_does_not_hang_the_session(project: Project) -> None:
     result = project.run_test(
         """
 import signal
+import time
 
 @pytest.mark.schedprof(timeout=10)
 def test_stops(schedprof_scheduler):
@@ -214,6 +216,24 @@ def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     wait_for(lambda: not project.processes(), "processes to end")
     assert list(project.run_directory.rglob("scheduler.pyspy.speedscope.json"))
+
+
+@pytest.mark.parametrize("gap_s", [0.005, 0.02, 0.08])
+def test_impatient_interrupts_leave_no_process_and_no_file(
+    project: Project, monkeypatch: pytest.MonkeyPatch, gap_s: float
+) -> None:
+    """The second one may come while the profile is fetched, which then nobody discards."""
+    temporary = project.path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    project.write(SLEEPING)
+    with project.running("READY") as process:
+        process.send_signal(signal.SIGINT)
+        time.sleep(gap_s)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    wait_for(lambda: not project.processes(), "processes to end")
+    assert not list(temporary.glob("schedprof-*/profile"))
 
 
 @pytest.fixture

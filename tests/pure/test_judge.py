@@ -224,3 +224,12 @@ def test_the_line_without_a_verdict_says_why() -> None:
     few = measured({(ROOT, FIRST): 7})
     line = describe(verdict_on(f"share({FIRST}) <= 30%", few))
     assert line.startswith(f"share({FIRST}) <= 30%: 7 busy samples, at least {MIN_SAMPLES} are")
+
+
+def test_samples_that_are_in_doubt_judge_nothing() -> None:
+    late = SampleProfile(
+        "handmade", "", ((ROOT, FIRST),), (Thread("loop", array("q", [0] * 100)),), doubt="too late"
+    )
+    for rounds in ([[late]], [[late]] * 5):
+        result = verdict_on(f"share({FIRST}) <= 1%", shares_of(rounds, drift=0.0))
+        assert (result.verdict, result.note) == (Verdict.INCONCLUSIVE, "too late")

@@ -12,6 +12,7 @@ from pytest_schedprof.analysis.owners import (
     OWNER_NAMES,
     OWNERS,
     SIDES,
+    doubt_of_collector,
     owner_of,
     owner_of_stack,
     side_of,
@@ -214,3 +215,23 @@ def test_any_stack_belongs_to_one_owner_of_the_table_or_is_foreign(stack: Stack)
     assert owner in {*OWNER_NAMES, FOREIGN}
     sides = [side for function in stack if (side := side_of(function))]
     assert owner == sides[0] if sides else owner not in {"profiler", "worker", "client"}
+
+
+COLLECTING = "libpython3.13.so.1.0:gc_collect_main"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [COLLECTING, "python3.12:gc_collect_main.constprop.0", "Python:gc_collect", "python3:_PyGC_x"],
+)
+def test_collector_is_known_by_its_functions_of_c(function: str) -> None:
+    assert owner_of_stack((*FINISHED, function, "libpython3.13.so.1.0:dict_traverse")) == "gc"
+    assert owner_of_stack((*FINISHED, function, "distributed.comm.tcp:TCP.__del__")) == "comm"
+
+
+def test_owner_gc_is_in_doubt_until_the_collector_was_seen() -> None:
+    callback = "distributed.gc:GCDiagnosis._gc_callback"
+    assert "use pyspy with its option native" in doubt_of_collector("@gc", [callback])
+    assert doubt_of_collector("@gc", [callback, COLLECTING]) == ""
+    assert doubt_of_collector("@comm", [callback]) == ""
+    assert doubt_of_collector("", []) == ""

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.frames import name_frames
-from pytest_schedprof.formats.speedscope import Frame, SpeedscopeFile, read_speedscope
+from pytest_schedprof.formats.speedscope import (
+    Frame,
+    SpeedscopeFile,
+    holds_frame,
+    read_speedscope,
+)
 from pytest_schedprof.model.profile import SampleProfile
 
 PROPERTY = settings(derandomize=True, deadline=None)
@@ -272,3 +277,11 @@ def test_what_was_written_is_read(
         for _, samples in threads
     ]
     assert len(set(named.stacks)) == len(named.stacks)
+
+
+def test_frame_is_found_by_its_name_and_its_file() -> None:
+    content = json.dumps(document(("a", [[0, 1]]))).encode()
+    assert holds_frame(content, "run", "/venv/asyncio/runners.py")
+    assert not holds_frame(content, "run", "/home/runners.py")
+    assert not holds_frame(content, "asyncio", "/venv/asyncio/runners.py")
+    assert not holds_frame(content[:-20], "run", "/venv/asyncio/runners.py")

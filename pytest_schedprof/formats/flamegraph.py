@@ -1,0 +1,83 @@
+"""Writer of flame graphs: a picture that needs nothing but a viewer of SVG."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html import escape
+from zlib import crc32
+
+from pytest_schedprof.formats.spans import Span, label_of, spans
+from pytest_schedprof.formats.speedscope import SpeedscopeFile
+
+WIDTH = 1200
+ROW = 17
+LETTER = 7.2
+"""Width of a letter of 12 pixels in a font where all are as wide."""
+
+NARROWEST = 0.2
+"""What is narrower, in pixels, nobody can see, and there is much of it."""
+
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" \
+viewBox="0 0 {width} {height}" font-family="monospace" font-size="12">
+<style>rect {{ stroke: white; stroke-width: 0.3 }} g:hover rect {{ stroke: black }}</style>
+"""
+
+
+def write_flamegraph(file: SpeedscopeFile) -> bytes:
+    """Callers below callees, each as wide as it has samples, threads apart."""
+    found = sorted(spans(sorted(_stacks(file).items())), key=lambda span: (span.depth, span.start))
+    total = max((span.end for span in found), default=1)
+    height = ROW * (max((span.depth for span in found), default=0) + 1)
+    boxes = (_box(span, total, height) for span in found)
+    picture = HEAD.format(width=WIDTH, height=height) + "".join(boxes) + "</svg>\n"
+    return picture.encode()
+
+
+def _stacks(file: SpeedscopeFile) -> Counter[tuple[str, ...]]:
+    """How many samples there are of each, below a root for all and one for each thread."""
+    labels = [label_of(frame) for frame in file.frames]
+    counts: Counter[tuple[str, ...]] = Counter()
+    for thread in file.threads:
+        for index, count in Counter(thread.stacks).items():
+            stack = ["all", f"thread {thread.thread}"]
+            stack.extend(labels[frame] for frame in file.stacks[index])
+            counts[tuple(stack)] += count
+    return counts
+
+
+def _box(span: Span, total: int, height: int) -> str:
+    """One frame, with a title that a viewer shows where the pointer rests."""
+    samples = span.end - span.start
+    x, width = (WIDTH * part / total for part in (span.start, samples))
+    if width < NARROWEST:
+        return ""
+    y = height - ROW * (span.depth + 1)
+    title = f"{span.label}: {samples} samples, {samples / total:.1%}"
+    return (
+        f"<g><title>{_text(title)}</title>"
+        f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{ROW}" fill="{_colour(span)}"/>'
+        f'<text x="{x + 3:.2f}" y="{y + 13}">{_text(_cut(span.label, width))}</text></g>\n'
+    )
+
+
+def _text(text: str) -> str:
+    """As text, whatever it is: names may hold anything, as `<lambda>` does."""
+    return escape(_NOT_IN_XML.sub("\ufffd", text))
+
+
+def _cut(label: str, width: float) -> str:
+    """As much of it as has room."""
+    room = int((width - 6) / LETTER)
+    if len(label) <= room:
+        return label
+    return label[: room - 2] + ".." if room > 3 else ""
+
+
+def _colour(span: Span) -> str:
+    """A function has the same in every picture."""
+    number = crc32(span.label.encode(errors="replace"))
+    return f"hsl({number % 45 + 10},{70 + number % 20}%,{60 + number // 64 % 15}%)"

@@ -1,0 +1,40 @@
+"""Writer of Chrome traces, made of samples: what was on the stack, one sample after the other.
+
+The time in it is that of the samples: what a profiler left out, as idle threads, takes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from pytest_schedprof.formats.spans import label_of, spans
+from pytest_schedprof.formats.speedscope import Samples, SpeedscopeFile
+
+MICROSECONDS = 1e6
+
+
+def write_timeline(file: SpeedscopeFile) -> bytes:
+    """A trace with one line for each thread, for Perfetto or chrome://tracing."""
+    labels = [label_of(frame) for frame in file.frames]
+    stacks = [[labels[frame] for frame in stack] for stack in file.stacks]
+    events = [
+        event
+        for number, thread in enumerate(file.threads, start=1)
+        for event in _thread(number, thread, stacks)
+    ]
+    return msgspec.json.encode({"traceEvents": events, "displayTimeUnit": "ms"})
+
+
+def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[dict[str, Any]]:
+    """Its name, and its frames in the order in which they began, callers first."""
+    place = {"pid": 1, "tid": number}
+    yield {"ph": "M", "name": "thread_name", "args": {"name": thread.thread}, **place}
+    runs = ((stacks[index], sum(1 for _ in same)) for index, same in groupby(thread.stacks))
+    for span in sorted(spans(runs), key=lambda span: (span.start, span.depth)):
+        # Rounded where it begins and where it ends, so that a callee never outlasts its caller.
+        start, end = (round(at * thread.seconds * MICROSECONDS) for at in (span.start, span.end))
+        yield {"ph": "X", "name": span.label, "ts": start, "dur": end - start, **place}

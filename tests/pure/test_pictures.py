@@ -1,0 +1,136 @@
+"""Pictures of samples: whatever they hold, files that their viewers can read."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_schedprof.backends.pictures import WRITERS, check_formats, pictures
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.formats.flamegraph import WIDTH, write_flamegraph
+from pytest_schedprof.formats.spans import spans
+from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
+from pytest_schedprof.formats.timeline import write_timeline
+
+PROPERTY = settings(derandomize=True, deadline=None)
+SVG = "{http://www.w3.org/2000/svg}"
+
+STACKS = st.lists(st.lists(st.sampled_from("abc"), max_size=5), max_size=30)
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> SpeedscopeFile:
+    """Any file that the reader could have read, with names that no Python would give."""
+    frames = draw(st.lists(st.builds(Frame, TEXTS, st.none() | TEXTS), min_size=1, max_size=6))
+    frame = st.integers(0, len(frames) - 1)
+    stacks = draw(st.lists(st.lists(frame, min_size=1, max_size=6).map(tuple), min_size=1))
+    order = st.lists(st.integers(0, len(stacks) - 1), max_size=40)
+    threads = draw(st.lists(order, max_size=3))
+    samples = [Samples(f"t{n}", array("q", each), 0, 0.003) for n, each in enumerate(threads)]
+    return SpeedscopeFile(frames, stacks, samples)
+
+
+def file_of(*stacks: str, seconds: float = 0.01) -> SpeedscopeFile:
+    """One thread; each letter is a function."""
+    distinct = list(dict.fromkeys(stacks))
+    letters = sorted(set("".join(stacks)))
+    return SpeedscopeFile(
+        [Frame(letter, f"{letter}.py", 1) for letter in letters],
+        [tuple(letters.index(letter) for letter in stack) for stack in distinct],
+        [Samples("loop", array("q", map(distinct.index, stacks)), 0, seconds)],
+    )
+
+
+@PROPERTY
+@given(STACKS)
+def test_spans_tell_which_stack_there_was_at_any_moment(stacks: list[list[str]]) -> None:
+    found = list(spans((stack, 1) for stack in stacks))
+    for moment, stack in enumerate(stacks):
+        there = [span for span in found if span.start <= moment < span.end]
+        assert [s.label for s in sorted(there, key=lambda span: span.depth)] == stack
+
+
+def events_of(file: SpeedscopeFile) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(write_timeline(file))["traceEvents"]
+    return events
+
+
+def test_timeline_shows_equal_frames_that_follow_each_other_as_one() -> None:
+    name, *calls = events_of(file_of("ab", "ab", "ac", "b"))
+    assert (name["ph"], name["args"]) == ("M", {"name": "loop"})
+    assert [(call["name"], call["ts"], call["dur"]) for call in calls] == [
+        ("a (a.py)", 0, 30000),
+        ("b (b.py)", 0, 20000),
+        ("c (c.py)", 20000, 10000),
+        ("b (b.py)", 30000, 10000),
+    ]
+
+
+@PROPERTY
+@given(files())
+def test_callee_in_a_timeline_never_outlasts_its_caller(file: SpeedscopeFile) -> None:
+    opened: dict[int, list[int]] = {}
+    for event in events_of(file):
+        if event["ph"] == "X":
+            ends = opened.setdefault(event["tid"], [])
+            while ends and ends[-1] <= event["ts"]:
+                ends.pop()
+            end = event["ts"] + event["dur"]
+            assert not ends or end <= ends[-1]
+            ends.append(end)
+
+
+def boxes_of(file: SpeedscopeFile) -> dict[str, ElementTree.Element]:
+    """By the words in their titles, of a flame graph."""
+    groups = ElementTree.fromstring(write_flamegraph(file)).findall(f"{SVG}g")
+    return {str(group.findtext(f"{SVG}title")): group[1] for group in groups}
+
+
+def test_flame_graph_gives_each_frame_its_part_wherever_it_was_sampled() -> None:
+    boxes = boxes_of(file_of("ab", "d", "ab", "ac"))
+    assert list(boxes) == [
+        "all: 4 samples, 100.0%",
+        "thread loop: 4 samples, 100.0%",
+        "a (a.py): 3 samples, 75.0%",
+        "d (d.py): 1 samples, 25.0%",
+        "b (b.py): 2 samples, 50.0%",
+        "c (c.py): 1 samples, 25.0%",
+    ]
+    assert float(boxes["a (a.py): 3 samples, 75.0%"].get("width", 0)) == WIDTH * 0.75
+
+
+def test_function_named_like_markup_stays_text() -> None:
+    name = '<script>alert("x")</script>&amp;'
+    file = SpeedscopeFile([Frame(name, "x.py")], [(0,)], [Samples("t", array("q", [0]), 0)])
+    picture = write_flamegraph(file)
+    assert b"<script" not in picture
+    assert f"{name} (x.py): 1 samples, 100.0%" in boxes_of(file)
+
+
+@PROPERTY
+@given(files())
+def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
+    root = ElementTree.fromstring(write_flamegraph(file))
+    for box in root.iter(f"{SVG}rect"):
+        x, y, width, height = (float(box.get(name, -1)) for name in ("x", "y", "width", "height"))
+        assert x >= 0
+        assert x + width <= WIDTH + 0.02
+        assert y >= 0
+        assert y + height <= float(root.get("height", 0))
+    assert {each.tag for each in root.iter()} <= {
+        SVG + tag for tag in ("svg", "style", "g", "title", "rect", "text")
+    }
+
+
+def test_formats_are_checked_and_nothing_is_made_unasked() -> None:
+    check_formats("pyspy", ["speedscope", *WRITERS])
+    with pytest.raises(SettingsError, match=r"pyspy\.formats must be of chrometrace, flamegraph, "):
+        check_formats("pyspy", ["svg"])
+    assert pictures("pyspy", ["speedscope"], b"garbage") == {}
