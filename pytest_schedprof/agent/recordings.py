@@ -1,4 +1,4 @@
-"""Recordings under way in a process: kept by token, ended at the latest with their client."""
+"""Recordings under way: kept by token, ended at the latest with their client or scheduler."""
 
 from __future__ import annotations
 
@@ -39,10 +39,15 @@ class Recording:
         """A part of the content."""
         return self.content[offset : offset + length]
 
+    def unwatch(self) -> None:
+        """From here on somebody else ends it."""
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.cancel()
+
     def remove(self) -> None:
         """Leave nothing behind."""
-        if self.watch is not None:
-            self.watch.cancel()
+        self.unwatch()
 
 
 class FileRecording(Recording):
@@ -101,8 +106,7 @@ async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[s
     recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
     if recording is None:
         return {"problem": "unknown"}
-    if recording.watch is not None:
-        recording.watch.cancel()
+    recording.unwatch()
     answer = await recording.end(timeout)
     return {**answer, "size": recording.size()}
 
@@ -119,9 +123,17 @@ def discard(token: str, dask_scheduler: Any = None) -> None:
 
 
 async def _end_without_client(scheduler: Any, recording: Recording) -> None:
-    """A client that vanished will never say stop: end what it started."""
-    while recording.client in scheduler.clients:
-        await asyncio.sleep(CLIENT_CHECK_S)
+    """A client that vanished will never say stop: end what it started.
+
+    Nor can one say it to a scheduler that was closed, perhaps with its event loop, in a process
+    that lives on.
+    """
+    try:
+        while recording.client in scheduler.clients and scheduler.status.name == "running":
+            await asyncio.sleep(CLIENT_CHECK_S)
+    except asyncio.CancelledError:
+        if recording.watch is None:  # somebody else ends it; else the loop is being closed
+            raise
     recording.watch = None
     await recording.end(5.0)
     forget(scheduler, recording.token)
