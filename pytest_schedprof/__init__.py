@@ -5,12 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_schedprof.api.files import pyspy_on_scheduler, viztrace_scheduler
+    from pytest_schedprof.api.profile import SchedulerProfile, profile_scheduler
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 
 __version__ = "0.1.0"
-__all__ = ["SchedulerUnderTest", "__version__"]
+__all__ = [
+    "SchedulerProfile",
+    "SchedulerUnderTest",
+    "__version__",
+    "profile_scheduler",
+    "pyspy_on_scheduler",
+    "viztrace_scheduler",
+]
 
-_HOMES = {"SchedulerUnderTest": "pytest_schedprof.clusters.under_test"}
+_HOMES = {
+    "SchedulerProfile": "pytest_schedprof.api.profile",
+    "SchedulerUnderTest": "pytest_schedprof.clusters.under_test",
+    "profile_scheduler": "pytest_schedprof.api.profile",
+    "pyspy_on_scheduler": "pytest_schedprof.api.files",
+    "viztrace_scheduler": "pytest_schedprof.api.files",
+}
 """Public names come when they are asked for: pytest imports this package at every start."""
 
 

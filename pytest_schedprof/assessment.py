@@ -12,7 +12,7 @@ from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.errors import LimitError, told
+from pytest_schedprof.errors import LimitError, SchedprofError, as_own
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
@@ -27,12 +27,17 @@ class Assessment:
     """What became of one test's profiling; trouble is told here, never raised."""
 
     backends: tuple[BackendResult, ...]
-    troubles: tuple[str, ...]
+    errors: tuple[SchedprofError, ...]
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What to tell the user of each error."""
+        return tuple(str(error) for error in self.errors)
 
 
-def assess(recorder: Recorder, limits: Sequence[Limit], directory: Path) -> Assessment:
-    """Store and judge what a recorder holds."""
-    troubles = list(recorder.troubles)
+def assess(recorder: Recorder, limits: Sequence[Limit], directory: Path | None) -> Assessment:
+    """Store and judge what a recorder holds; without a directory nothing is stored."""
+    errors = list(recorder.errors)
     results = []
     for backend in recorder.backends:
         rounds = [
@@ -41,9 +46,9 @@ def assess(recorder: Recorder, limits: Sequence[Limit], directory: Path) -> Asse
             if (segments := [segment for segment in each if backend.name in segment.raw])
         ]
         if rounds:
-            case = _Case(recorder.control, backend, rounds, troubles)
+            case = _Case(recorder.control, backend, rounds, errors)
             results.extend(case.results(limits, directory))
-    return Assessment(tuple(results), tuple(troubles))
+    return Assessment(tuple(results), tuple(errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +58,22 @@ class _Case:
     control: Control
     backend: Backend
     rounds: list[list[SegmentRecord]]
-    troubles: list[str]
+    errors: list[SchedprofError]
 
     @property
     def raws(self) -> list[RawProfile]:
         """What came back, in order."""
         return [segment.raw[self.backend.name] for each in self.rounds for segment in each]
 
-    def results(self, limits: Sequence[Limit], directory: Path) -> list[BackendResult]:
-        artifacts = self._store(directory)
+    def results(self, limits: Sequence[Limit], directory: Path | None) -> list[BackendResult]:
+        artifacts = () if directory is None else self._store(directory)
         try:
             profiles = [[self._read(segment) for segment in each] for each in self.rounds]
             evidence = self._evidence(profiles)
             judged = self._judged(limits, evidence)
             return [self._result(evidence, profiles[0][0].mode, judged, artifacts)]
         except Exception as error:  # a third party's backend may raise anything
-            self.troubles.append(told(error))
+            self.errors.append(as_own(error))
             return []
 
     def _store(self, directory: Path) -> tuple[str, ...]:
@@ -81,7 +86,7 @@ class _Case:
                 for suffix, content in self.backend.extras(raw.content).items():
                     self._keep(directory, stem + suffix, content, kept)
             except Exception as error:  # full disk, or a tool that draws pictures
-                self.troubles.append(told(error))
+                self.errors.append(as_own(error))
                 break
         return tuple(kept)
 
@@ -119,7 +124,7 @@ class _Case:
             try:
                 judged.append(judge(limit, evidence, known.get(limit.pattern, [])))
             except LimitError as error:
-                self.troubles.append(str(error))
+                self.errors.append(error)
         return judged
 
     def _result(

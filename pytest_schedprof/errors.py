@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SchedprofError(Exception):
     """Root of all errors raised by this package; its text is written for the user."""
-
-
-def told(error: Exception) -> str:
-    """What to tell the user of an error that must not be raised, also one nobody expected."""
-    if isinstance(error, SchedprofError):
-        return str(error)
-    return f"schedprof: unexpected {type(error).__name__}: {error}; please report it"
 
 
 class SettingsError(SchedprofError):
@@ -56,3 +51,28 @@ class FormatError(SchedprofError):
 
 class ArtifactError(SchedprofError):
     """An artifact cannot be written or read."""
+
+
+class LimitBrokenError(SchedprofError):
+    """A limit of a profile does not hold, or under `strict` cannot be shown to hold."""
+
+
+def as_own(error: Exception) -> SchedprofError:
+    """Any error, also one nobody expected, as one whose text is written for the user."""
+    if isinstance(error, SchedprofError):
+        return error
+    own = RecordingError(f"schedprof: unexpected {type(error).__name__}: {error}; please report it")
+    own.__cause__ = error
+    return own
+
+
+def together(errors: Sequence[SchedprofError]) -> SchedprofError:
+    """One error that tells of all: the only one itself, or one of their common class."""
+    first, *others = errors
+    if not others:
+        return first
+    kinds = {type(error) for error in errors}
+    kind = kinds.pop() if len(kinds) == 1 else SchedprofError
+    every = kind("\n".join(str(error) for error in errors))
+    every.__cause__ = first
+    return every

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import hookspecs
-from pytest_schedprof.errors import SchedprofError, told
+from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
     SCHEDULER,
@@ -175,7 +175,7 @@ def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest
     try:
         result = profiled.conclude(wasxfail.get(report.outcome, report.outcome))
     except Exception as error:  # monkeypatches of the test are still in place
-        complaint = "\n".join(filter(None, [complaint, told(error)]))
+        complaint = "\n".join(filter(None, [complaint, str(as_own(error))]))
         if report.passed:
             report.outcome, report.longrepr = "failed", complaint
     else:
@@ -215,7 +215,7 @@ class Collector:
             try:
                 write_run(_run(self.config), self.started_at, int(exitstatus), self.results)
             except Exception as error:
-                self.trouble = told(error)
+                self.trouble = str(as_own(error))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_schedprof import __version__
 from pytest_schedprof.analysis.estimate import CONFIDENCE
@@ -18,14 +18,14 @@ from pytest_schedprof.assessment import Assessment, assess
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.errors import LimitError, SettingsError, told
+from pytest_schedprof.errors import LimitError, SettingsError, as_own
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.recorder import Recorder
 from pytest_schedprof.settings import ANY_BACKEND, Settings
 from pytest_schedprof.storage.records import encode
-from pytest_schedprof.storage.run_directory import RunDirectory, write
+from pytest_schedprof.storage.run_directory import write
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,17 @@ class Plan:
         return [take for _ in range(self.settings.rounds) for take in (calm, *alone) if take]
 
 
-def make_plan(settings: Settings, registry: BackendRegistry, run: RunDirectory) -> Plan:
+class Place(Protocol):
+    """Where artifacts are kept: a run's directory, or one that a caller gave."""
+
+    def prepare(self) -> None:
+        """Raises ArtifactError if nothing can be kept."""
+
+    def new_test(self, test_id: str) -> Path | None:
+        """The directory of a test's artifacts, None if nobody wants them."""
+
+
+def make_plan(settings: Settings, registry: BackendRegistry, run: Place) -> Plan:
     """Check everything that can be checked before the test runs.
 
     Raises:
@@ -98,7 +108,7 @@ class ProfiledTest:
 
     test_id: str
     plan: Plan
-    run: RunDirectory
+    run: Place
     scheduler: SchedulerUnderTest
     recorder: Recorder = field(init=False)
     directory: Path | None = None
@@ -128,20 +138,22 @@ class ProfiledTest:
             self.directory = self.run.new_test(self.test_id)
             self.assessment = assess(self.recorder, self.plan.settings.limit, self.directory)
         except Exception as error:
-            troubles = (*self.recorder.troubles, told(error))
-            self.assessment = Assessment((), troubles)
+            self.assessment = Assessment((), (*self.recorder.errors, as_own(error)))
 
     def complaint(self) -> str | None:
         """Why a test that passed must fail after all: trouble, or limits; None if it need not."""
+        return "\n".join([*self.assessment.troubles, *self.broken()]) or None
+
+    def broken(self) -> list[str]:
+        """A line for each limit that makes the test fail."""
         failing = {Verdict.FAIL, *([Verdict.INCONCLUSIVE] if self.plan.settings.strict else [])}
-        broken = [
+        return [
             f"schedprof: limit {'broken' if limit.verdict is Verdict.FAIL else 'inconclusive'}: "
             f"{describe(limit)}; see {self._place(result.artifacts)}"
             for result in self.assessment.backends
             for limit in result.limits
             if limit.verdict in failing
         ]
-        return "\n".join([*self.assessment.troubles, *broken]) or None
 
     def _place(self, artifacts: Sequence[str]) -> str:
         if not (self.directory and artifacts):
@@ -151,7 +163,13 @@ class ProfiledTest:
 
     def conclude(self, outcome: str) -> Result:
         """Write the record, now that the test's outcome is known."""
-        result = Result(
+        result = self.record(outcome)
+        self.keep(result)
+        return result
+
+    def record(self, outcome: str) -> Result:
+        """What became of the test and of its profiling."""
+        return Result(
             test_id=self.test_id,
             outcome=outcome,
             started_at=datetime.fromtimestamp(self._started_at, timezone.utc).isoformat(),
@@ -163,9 +181,15 @@ class ProfiledTest:
             unjudged=self.plan.unjudged,
             troubles=self.assessment.troubles,
         )
+
+    def keep(self, result: Result) -> None:
+        """Write the record beside the artifacts.
+
+        Raises:
+            ArtifactError: if it cannot be written.
+        """
         if self.directory is not None:
             write(self.directory / "result.json", encode(result))
-        return result
 
 
 def _cluster(scheduler: SchedulerUnderTest) -> ClusterFacts:

@@ -1,6 +1,6 @@
 """One window: backends are started and stopped around what is measured. Knows no pytest.
 
-Profiler trouble is kept in `troubles` and never raised: it must not hide what the test
+Profiler trouble is kept in `errors` and never raised: it must not hide what the test
 itself has to say.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.errors import RecordingError, SchedulerLostError, told
+from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError, as_own
 from pytest_schedprof.model.result import Segment
 
 DEATH_PATIENCE_S = 2.0
@@ -54,12 +54,18 @@ class Recorder:
     death: Callable[[float], str | None] = lambda patience_s: None
     """How the scheduler ended, if it is known to have ended within so many seconds."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
-    troubles: list[str] = field(default_factory=list)
+    errors: list[SchedprofError] = field(default_factory=list)
+    """What went wrong with the recording itself."""
     _open: _Open | None = None
     _depth: int = 0
     _is_narrowed: bool = False
     _taking_part: Sequence[Backend] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def troubles(self) -> list[str]:
+        """What to tell the user of each error."""
+        return [str(error) for error in self.errors]
 
     @contextmanager
     def round(self, backends: Sequence[Backend] | None = None) -> Iterator[None]:
@@ -95,7 +101,7 @@ class Recorder:
 
     def _start(self) -> None:
         """Start all backends, or none."""
-        if self.troubles:
+        if self.errors:
             return
         opened = _Open(time.time(), {}, [])
         with self._keeping_trouble():
@@ -114,7 +120,9 @@ class Recorder:
         if opened is None:
             return
         if death := self.death(0):
-            self.troubles.append(f"schedprof: {death}; its profile is lost with it")
+            self.errors.append(
+                SchedulerLostError(f"schedprof: {death}; its profile is lost with it")
+            )
         elif not keep:
             self._abandon(opened)
         else:
@@ -142,10 +150,10 @@ class Recorder:
             yield
         except SchedulerLostError as error:
             death = self.death(DEATH_PATIENCE_S)
-            self.troubles.append(f"schedprof: {death}" if death else str(error))
+            self.errors.append(SchedulerLostError(f"schedprof: {death}") if death else error)
         except Exception as error:
             # A backend of a third party may raise anything; it is still no fault of the test.
-            self.troubles.append(told(error))
+            self.errors.append(as_own(error))
 
 
 def _segment(before: dict[str, Any], after: dict[str, Any]) -> Segment:

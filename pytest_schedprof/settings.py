@@ -371,11 +371,37 @@ def _check_keywords(given: Mapping[str, Any]) -> None:
             )
 
 
-def _mapping(raw: Any) -> Mapping[str, Any]:
+def read_call(
+    source: str, limits: str | Iterable[str], options: Mapping[str, Any], **values: Any
+) -> Settings:
+    """Settings of a call from Python: what is given, over the defaults.
+
+    Args:
+        source: what was called, for messages.
+        limits: one limit or several.
+        options: those of each backend, by its name.
+        values: further settings by name.
+
+    Raises:
+        SettingsError: names the value and what it must be.
+    """
+    texts = [limits] if isinstance(limits, str) else limits
+    read = {option.name: option.default for option in OPTIONS}
+    read |= {name: _option(name).value(raw, source) for name, raw in values.items()}
+    read["limit"] = _merged([tuple(_option("limit").value(text, source) for text in texts)])
+    read["option"] = tuple(
+        (backend, *item)
+        for backend, given in _mapping(options, source).items()
+        for item in _mapping(given, source).items()
+    )
+    return Settings(**{**read, "dir": Path(read["dir"])}, is_forced=True)
+
+
+def _mapping(raw: Any, source: str = "a marker") -> Mapping[str, Any]:
     if not isinstance(raw, Mapping) or not all(isinstance(name, str) for name in raw):
         raise SettingsError(
             "schedprof: options must be a dictionary of the backend's options, "
-            f"got {raw!r} (from a marker)"
+            f"got {raw!r} (from {source})"
         )
     return raw
 

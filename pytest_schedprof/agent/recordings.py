@@ -1,4 +1,4 @@
-"""Recordings under way in a process: kept by token, ended at the latest with their client."""
+"""Recordings under way: kept by token, ended at the latest with their client or scheduler."""
 
 from __future__ import annotations
 
@@ -40,10 +40,15 @@ class Recording:
         """A part of the content."""
         return self.content[offset : offset + length]
 
+    def unwatch(self) -> None:
+        """From here on somebody else ends it."""
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.cancel()
+
     def remove(self) -> None:
         """Leave nothing behind."""
-        if self.watch is not None:
-            self.watch.cancel()
+        self.unwatch()
 
     async def dismiss(self) -> list[str]:
         """Part with helpers once nothing is left that they watch; what was wrong with them."""
@@ -114,8 +119,7 @@ async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[s
     recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
     if recording is None:
         return {"problem": "unknown"}
-    if recording.watch is not None:
-        recording.watch.cancel()
+    recording.unwatch()
     answer = await recording.end(timeout)
     recording.was_ended = True
     watch(dask_scheduler, recording)  # a client that is interrupted now may never fetch it
@@ -134,9 +138,17 @@ async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
 
 
 async def _end_without_client(scheduler: Any, recording: Recording) -> None:
-    """A client that vanished will never say stop, nor discard: do it for it."""
-    while recording.client in scheduler.clients:
-        await asyncio.sleep(CLIENT_CHECK_S)
+    """A client that vanished will never say stop, nor discard: do it for it.
+
+    Nor can one say it to a scheduler that was closed, perhaps with its event loop, in a process
+    that lives on.
+    """
+    try:
+        while recording.client in scheduler.clients and scheduler.status.name == "running":
+            await asyncio.sleep(CLIENT_CHECK_S)
+    except asyncio.CancelledError:
+        if recording.watch is None:  # somebody else ends it; else the loop is being closed
+            raise
     recording.watch = None
     if not recording.was_ended:
         await recording.end(5.0)

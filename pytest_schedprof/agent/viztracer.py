@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import inspect
@@ -308,6 +309,16 @@ def patch_all(
         try:
             recording.patch(name, scheduler, logged=name in logged)
         except Exception as error:  # an import that a name leads to may raise anything
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}{similar(name)}"
             return {"problem": "no-function", "name": name, "log": reason}
     return {}
+
+
+def similar(name: str) -> str:
+    """What is there under nearly that name, for one that another version of the code had."""
+    try:
+        owner, attribute = find_owner(name)
+    except Exception:
+        return ""
+    close = difflib.get_close_matches(attribute, dir(owner), n=1)
+    return f"; did you mean {close[0]!r}?" if close and close[0] != attribute else ""

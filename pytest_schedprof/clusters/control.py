@@ -73,6 +73,11 @@ class Control:
         """Name by which the scheduler knows this line."""
         return str(self._client.id)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the line stands, as far as is known here."""
+        return str(self._client.status) == "running"
+
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
         """Run an agent's function on the scheduler and return its answer.
 

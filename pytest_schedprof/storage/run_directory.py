@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import time
@@ -32,12 +33,9 @@ class RunDirectory:
             ArtifactError: if it cannot be written to.
         """
         is_new = not self.root.exists()  # a directory that was there is the user's own
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if is_new:
-                (self.root / ".gitignore").write_text("# made by pytest-schedprof\n*\n")
-        except OSError as error:
-            raise _failure(self.path, error) from error
+        make_directory(self.path)
+        if is_new:
+            write(self.root / ".gitignore", b"# made by pytest-schedprof\n*\n")
 
     def new_test(self, test_id: str) -> Path:
         """A fresh directory for a test; a second attempt at the same test gets its own."""
@@ -72,8 +70,32 @@ def write(path: Path, content: bytes) -> None:
         raise _failure(path, error) from error
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory, and those above it, where there is none.
+
+    Raises:
+        ArtifactError: if it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _failure(path, error) from error
+
+
+def check_room(path: Path) -> None:
+    """Raises ArtifactError if the file could not be written now; leaves nothing."""
+    part = path.with_name(path.name + ".part")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        part.touch()
+        part.unlink()
+    except OSError as error:
+        raise _failure(path, error) from error
+
+
 def _failure(path: Path, error: OSError) -> ArtifactError:
     return ArtifactError(
         f"schedprof: cannot write {str(path)!r}: {error.strerror}; "
-        "make room or choose another place with --schedprof-dir"
+        "make room or choose another place (in pytest with --schedprof-dir)"
     )

@@ -1,0 +1,339 @@
+"""pyspy_on_scheduler and viztrace_scheduler: one file at a path, from a scheduler of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from distributed import Client
+from support import wait_for
+
+import pytest_schedprof
+from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
+from pytest_schedprof.api.block import Block
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.errors import (
+    ArtifactError,
+    BackendNotInstalledError,
+    ClusterError,
+    RecordingError,
+    SchedprofError,
+    SchedulerLostError,
+    SettingsError,
+)
+
+BOTH: list[Callable[..., Block[Path]]] = [pyspy_on_scheduler, viztrace_scheduler]
+
+
+def burn_here(dask_scheduler: Any = None) -> None:
+    import time
+
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+
+
+def under_way(dask_scheduler: Any = None) -> list[str]:
+    return [name for name in vars(dask_scheduler) if "schedprof" in name]
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(cluster.address) as client:
+        yield client
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[LocalCluster]:
+    """One to be spoiled."""
+    cluster = LocalCluster(0, timeout_s=30)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path: Path, cluster: LocalCluster, control: Control) -> Iterator[None]:
+    yield
+    assert control.call(under_way) == []
+    assert psutil.Process(cluster.pid).children() == []
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("profiled", BOTH)
+def test_the_file_is_there_after_the_body(
+    client: Client, tmp_path: Path, profiled: Callable[..., Block[Path]]
+) -> None:
+    with profiled(tmp_path / "profile.json") as path:
+        assert not path.exists()
+        client.run_on_scheduler(burn_here)
+    assert path == tmp_path / "profile.json"
+    assert "burn_here" in path.read_text()
+    assert json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("profiled", BOTH)
+def test_async_with_and_an_asynchronous_client(
+    cluster: LocalCluster, tmp_path: Path, profiled: Callable[..., Block[Path]]
+) -> None:
+    async def main() -> None:
+        path = tmp_path / "profile.json"
+        async with Client(cluster.address, asynchronous=True) as client, profiled(path):
+            await client.run_on_scheduler(burn_here)
+
+    asyncio.run(main())
+    assert "burn_here" in (tmp_path / "profile.json").read_text()
+
+
+def test_with_and_an_asynchronous_client_says_what_to_write(cluster: LocalCluster) -> None:
+    async def main() -> None:
+        async with Client(cluster.address, asynchronous=True):
+            with pytest.raises(SettingsError, match="write `async with`"):
+                pyspy_on_scheduler("profile.json").__enter__()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("order", [BOTH, BOTH[::-1]], ids=["pyspy outside", "viztracer outside"])
+def test_one_nested_in_the_other(
+    client: Client, tmp_path: Path, order: list[Callable[..., Block[Path]]]
+) -> None:
+    outer, inner = order
+    with outer(tmp_path / "outer.json"), inner(tmp_path / "inner.json"):
+        client.run_on_scheduler(burn_here)
+    assert "burn_here" in (tmp_path / "outer.json").read_text()
+    assert "burn_here" in (tmp_path / "inner.json").read_text()
+
+
+def test_two_of_a_kind_are_refused_and_the_first_is_kept(client: Client, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(pyspy_on_scheduler(tmp_path / "first.json"))
+        with pytest.raises(RecordingError, match="another pyspy recording is under way"):
+            stack.enter_context(pyspy_on_scheduler(tmp_path / "second.json"))
+        client.run_on_scheduler(burn_here)
+    assert "burn_here" in first.read_text()
+    assert not (tmp_path / "second.json").exists()
+
+
+def test_the_same_again(client: Client, tmp_path: Path) -> None:
+    again = pyspy_on_scheduler(tmp_path / "profile.json", client=client)
+    for _ in range(2):
+        with again as path:
+            client.run_on_scheduler(burn_here)
+        assert "burn_here" in path.read_text()
+        path.unlink()
+
+
+@pytest.mark.parametrize("error", [KeyError("its own"), StopIteration(), KeyboardInterrupt()])
+def test_body_that_raises_is_not_hidden_and_its_profile_is_kept(
+    client: Client, tmp_path: Path, error: BaseException
+) -> None:
+    def body() -> None:
+        client.run_on_scheduler(burn_here)
+        raise error
+
+    with pytest.raises(type(error)) as caught, pyspy_on_scheduler(tmp_path / "profile.json"):
+        body()
+    assert caught.value is error
+    assert not hasattr(error, "__notes__")
+    assert "burn_here" in (tmp_path / "profile.json").read_text()
+
+
+def kill(cluster: LocalCluster, client: Client) -> None:
+    os.kill(cluster.pid, signal.SIGKILL)
+    wait_for(lambda: client.status != "running", "the client to notice")
+
+
+def test_scheduler_killed_in_the_body(own_cluster: LocalCluster, tmp_path: Path) -> None:
+    tracing = viztrace_scheduler(tmp_path / "profile.json", timeout=1)
+    lost = pytest.raises(SchedulerLostError, match=r"the line to the scheduler .* broke")
+    with Client(own_cluster.address) as client, lost, tracing:
+        kill(own_cluster, client)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scheduler_killed_in_a_body_that_raises(
+    own_cluster: LocalCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(client: Client) -> None:
+        kill(own_cluster, client)
+        raise KeyError("the body's own")
+
+    profiling = pyspy_on_scheduler(tmp_path / "profile.json", timeout=1)
+    with Client(own_cluster.address) as client, pytest.raises(KeyError) as caught, profiling:
+        body(client)
+    told = getattr(caught.value, "__notes__", caplog.messages)
+    assert any("its profile is lost" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("missing/profile.json", "No such file"),
+        ("file/profile.json", "Not a directory"),
+        (".", "Is a directory"),
+    ],
+)
+def test_path_that_cannot_be_written_is_told_before_the_body(
+    client: Client, tmp_path: Path, name: str, reason: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match=f"cannot write '.*{reason}"):
+        pyspy_on_scheduler(tmp_path / name).__enter__()
+
+
+def test_path_that_vanishes_is_told_after_the_body(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    profiling = pyspy_on_scheduler(tmp_path / "here" / "profile.json")
+    with pytest.raises(ArtifactError, match="No such file"), profiling:
+        shutil.rmtree(tmp_path / "here")
+
+
+def test_relative_path_is_meant_where_the_call_was(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pyspy_on_scheduler("profile.json"):
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+    assert (tmp_path / "profile.json").exists()
+
+
+def test_no_client() -> None:
+    with pytest.raises(ClusterError, match="there is no dask client"):
+        pyspy_on_scheduler("profile.json").__enter__()
+
+
+def test_client_that_is_closed(client: Client) -> None:
+    client.close()
+    with pytest.raises(ClusterError, match=r"the client is not connected .*'closed'"):
+        pyspy_on_scheduler("profile.json", client=client).__enter__()
+
+
+def test_what_is_no_client(cluster: LocalCluster) -> None:
+    wrong: Any = cluster.address
+    with pytest.raises(SettingsError, match=r"client must be a distributed\.Client, got 'tcp://"):
+        pyspy_on_scheduler("profile.json", client=wrong).__enter__()
+
+
+def hide_viztracer(dask_scheduler: Any = None) -> None:
+    import sys
+
+    sys.modules["viztracer"] = None  # type: ignore[assignment]
+
+
+def test_profiler_that_is_not_installed_is_told_before_the_body(
+    own_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with Client(own_cluster.address) as client:
+        client.run_on_scheduler(hide_viztracer)
+        with pytest.raises(BackendNotInstalledError, match="-m pip install viztracer"):
+            viztrace_scheduler(tmp_path / "profile.json").__enter__()
+
+
+def test_function_of_an_old_distributed_is_named_with_one_that_exists(
+    client: Client, tmp_path: Path
+) -> None:
+    old = "distributed.Scheduler.update_graph_hlg"
+    outer = pyspy_on_scheduler(tmp_path / "outer.json")
+    inner = viztrace_scheduler(tmp_path / "inner.json", trace_sparse=old)
+    hint = "did you mean 'update_graph'"
+    with pytest.raises(RecordingError, match=hint) as caught, outer, inner:
+        pytest.fail("the body ran")
+    assert f"cannot patch {old!r}" in str(caught.value)
+    assert (tmp_path / "outer.json").exists()  # of what was recorded nothing is lost
+
+
+def test_path_chooses_the_format(client: Client, tmp_path: Path) -> None:
+    for name in ("trace.html", "trace.json.gz"):
+        with viztrace_scheduler(tmp_path / name, tracer_entries=20_000):
+            client.run_on_scheduler(burn_here)
+    page = (tmp_path / "trace.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "burn_here" in page
+    assert b"burn_here" in gzip.decompress((tmp_path / "trace.json.gz").read_bytes())
+
+
+def test_page_that_cannot_be_made_leaves_the_trace(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))  # no Python can start from here on
+    tracing = viztrace_scheduler(tmp_path / "trace.html")
+    with pytest.raises(RecordingError, match=r"itself is '.*trace\.html\.json'"), tracing:
+        client.run_on_scheduler(burn_here)
+    assert "burn_here" in (tmp_path / "trace.html.json").read_text()
+    assert not (tmp_path / "trace.html").exists()
+
+
+def test_warnings_of_a_recording_are_logged(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with viztrace_scheduler(tmp_path / "trace.json", tracer_entries=10):
+        client.run_on_scheduler(burn_here)
+    assert any("viztracer's buffer overflowed" in text for text in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pyspy_on_scheduler("x", rate=0), "rate must be a positive .* pyspy_on_scheduler"),
+        (lambda: pyspy_on_scheduler("x", timeout=-1), "timeout must be a positive"),
+        (lambda: pyspy_on_scheduler("x", nativ=True), "has no option 'nativ'; known: .*native"),
+        (lambda: viztrace_scheduler("x", format="svg"), "format must be one of json"),
+    ],
+)
+def test_argument_that_cannot_be_is_told_by_the_call(
+    call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        call()
+
+
+def test_cancelled_while_it_begins_leaves_nothing(cluster: LocalCluster, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Client(cluster.address, asynchronous=True):
+            entering = asyncio.create_task(pyspy_on_scheduler(tmp_path / "x.json").__aenter__())
+            while not psutil.Process(cluster.pid).children():
+                await asyncio.sleep(0.001)
+            entering.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await entering
+
+    asyncio.run(main())  # and the fixture looks for what is left
+
+
+def test_cancelled_in_the_body_keeps_the_profile(cluster: LocalCluster, tmp_path: Path) -> None:
+    async def profiled(begun: asyncio.Event) -> None:
+        async with pyspy_on_scheduler(tmp_path / "profile.json"):
+            begun.set()
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with Client(cluster.address, asynchronous=True):
+            begun = asyncio.Event()
+            task = asyncio.create_task(profiled(begun))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert (tmp_path / "profile.json").exists()
+
+
+def test_every_public_name_is_there() -> None:
+    for name in pytest_schedprof.__all__:
+        assert getattr(pytest_schedprof, name)
+    assert issubclass(SchedulerLostError, SchedprofError)
+    assert "distributed" in sys.modules

@@ -1,0 +1,197 @@
+"""profile_scheduler: any backends, limits, the record, and what cannot go together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client
+from support import BURNED
+
+from pytest_schedprof import profile_scheduler
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.errors import (
+    ArtifactError,
+    BackendUnknownError,
+    LimitBrokenError,
+    LimitError,
+    RecordingError,
+    SchedprofError,
+    SettingsError,
+)
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.storage.records import read_record
+
+FALSE = f"share({BURNED}) <= 1%"
+
+
+def burn_scheduler_cpu(seconds: float, dask_scheduler: Any = None) -> None:
+    import time
+
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def burn(client: Client, seconds: float = 1.0) -> None:
+    client.run_on_scheduler(burn_scheduler_cpu, seconds)
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(cluster.address) as client:
+        yield client
+
+
+def burned_share(result: Result) -> float:
+    (backend,) = result.backends
+    assert backend.shares is not None
+    names = {each.function: each.share.value for each in backend.shares.functions}
+    return sum(value for name, value in names.items() if name.endswith(":burn_scheduler_cpu"))
+
+
+@pytest.mark.parametrize("backend", ["pyspy", "cputime"])
+def test_result_and_artifacts(client: Client, tmp_path: Path, backend: str) -> None:
+    with profile_scheduler(backend, tmp_path / "made" / "here", name="burning") as profile:
+        burn(client)
+    result = profile.result
+    assert (result.test_id, result.outcome, result.troubles) == ("burning", "passed", ())
+    assert burned_share(result) > 0.8
+    assert result.backends[0].window.cpu_seconds > 0.9
+    assert read_record(tmp_path / "made" / "here" / "result.json", Result) == result
+    kept = {path.name for path in (tmp_path / "made" / "here").iterdir()}
+    assert kept == {"result.json", *result.backends[0].artifacts}
+
+
+def test_without_a_directory_nothing_is_stored(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with profile_scheduler("counts", limits="calls(distributed.scheduler:*) <= 1000") as profile:
+        burn(client, 0.1)
+    assert profile.result.backends[0].artifacts == ()
+    assert profile.result.backends[0].costs is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_async_with_and_measure(cluster: LocalCluster, tmp_path: Path) -> None:
+    async def main() -> Result:
+        async with Client(cluster.address, asynchronous=True) as client:
+            async with profile_scheduler("cputime", tmp_path) as profile:
+                await client.run_on_scheduler(burn_scheduler_cpu, 0.5)
+                async with profile.measure():
+                    await asyncio.sleep(0.1)
+            return profile.result
+
+    assert burned_share(asyncio.run(main())) == 0
+
+
+def test_limit_that_is_broken(client: Client, tmp_path: Path) -> None:
+    profiling = profile_scheduler(directory=tmp_path, limits=[FALSE])
+    line = r"schedprof: limit broken: share.* holds"
+    with pytest.raises(LimitBrokenError, match=line) as caught, profiling as profile:
+        burn(client)
+    assert str(tmp_path / "scheduler.pyspy.speedscope.json") in str(caught.value)
+    assert profile.result.verdict is Verdict.FAIL
+    assert (tmp_path / "result.json").exists()
+
+
+def test_limit_that_is_inconclusive_raises_only_under_strict(client: Client) -> None:
+    limit = f"share({BURNED}) <= 97%"
+    with profile_scheduler(limits=limit) as profile:
+        burn(client, 0.2)
+    assert profile.result.verdict is Verdict.INCONCLUSIVE
+    profiling = profile_scheduler(limits=limit, strict=True)
+    with pytest.raises(LimitBrokenError, match="limit inconclusive"), profiling:
+        burn(client, 0.2)
+
+
+def test_body_that_raises_is_not_hidden_by_a_broken_limit(client: Client) -> None:
+    def body() -> None:
+        burn(client)
+        raise KeyError("the body's own")
+
+    with pytest.raises(KeyError) as caught, profile_scheduler(limits=[FALSE]) as profile:
+        body()
+    assert profile.result.outcome == "failed"
+    assert profile.result.verdict is Verdict.FAIL
+    assert "limit broken" in "".join(getattr(caught.value, "__notes__", ["limit broken"]))
+
+
+def test_limit_that_names_nothing(client: Client) -> None:
+    profiling = profile_scheduler(limits="share(distributed.scheduler:no_such) <= 1%")
+    message = "names nothing in the scheduler's code"
+    with pytest.raises(LimitError, match=message), profiling as profile:
+        burn(client, 0.1)
+    assert profile.result.troubles
+
+
+def test_backends_together(client: Client, tmp_path: Path) -> None:
+    with profile_scheduler(["pyspy", "cputime"], tmp_path) as profile:
+        burn(client, 0.5)
+    assert [each.backend for each in profile.result.backends] == ["pyspy", "cputime"]
+    assert [each.warnings for each in profile.result.backends] == [(), ()]
+
+
+def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client) -> None:
+    with profile_scheduler("cprofile, pyspy", limits="calls(asyncio.*:*) <= 1000000") as profile:
+        burn(client, 0.5)
+    cprofile, pyspy = profile.result.backends
+    assert pyspy.warnings == ("recorded while cprofile slowed the scheduler down",)
+    assert cprofile.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"backends": "counts,viztracer"}, SettingsError, "counts and viztracer each slow"),
+        (
+            {"backends": "counts,pyspy", "limits": "share(@comm) <= 1%"},
+            LimitError,
+            "cannot be judged while counts slows",
+        ),
+        ({"limits": "calls(a:b) <= 1"}, LimitError, "needs a backend that measures 'calls'"),
+        ({"limits": "share <= 1%"}, SettingsError, "limit"),
+        ({"backends": "pyspi"}, BackendUnknownError, "'pyspi' is unknown; known: .*pyspy"),
+        ({"backends": []}, SettingsError, "backend must be names of backends"),
+        ({"options": {"viztracer": {"format": "html"}}}, SettingsError, "not among the backends"),
+        ({"options": {"pyspy": {"nativ": True}}}, SettingsError, "no option 'nativ'"),
+        ({"options": {"pyspy": True}}, SettingsError, "must be a dictionary .* profile_scheduler"),
+        ({"rate": "fast"}, SettingsError, "rate must be"),
+    ],
+)
+def test_what_cannot_be_is_told_before_the_body(
+    client: Client, arguments: dict[str, Any], kind: type[SchedprofError], message: str
+) -> None:
+    with pytest.raises(kind, match=message), profile_scheduler(**arguments):
+        pytest.fail("the body ran")
+
+
+def test_directory_that_cannot_be_made_is_told_before_the_body(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="cannot write"):
+        profile_scheduler("counts", tmp_path / "file" / "below").__enter__()
+
+
+def test_artifacts_that_cannot_be_written_are_told_and_the_result_is_there(
+    client: Client, tmp_path: Path
+) -> None:
+    profiling = profile_scheduler("counts", tmp_path / "here")
+    with pytest.raises(ArtifactError) as caught, profiling as profile:
+        os.rename(tmp_path / "here", tmp_path / "elsewhere")
+    assert "scheduler.counts.json" in str(caught.value)
+    assert "result.json" in str(caught.value)
+    assert profile.result.backends[0].costs is not None
+
+
+def test_there_is_no_result_within_the_body(client: Client) -> None:
+    told = pytest.raises(RecordingError, match="only after the body")
+    with profile_scheduler("counts") as profile, told:
+        profile.result  # noqa: B018
