@@ -96,7 +96,7 @@ class SchedulerProfile:
 
     def measure(self) -> Measure:
         """Profile only what happens inside: `with profile.measure():`, or `async with`."""
-        return Measure(self._profiled.recorder.measure())
+        return Measure(self._profiled.recorder.measure)
 
 
 class _ProfileBlock(Block[SchedulerProfile]):
