@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -352,6 +353,41 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     assert not profiler.is_running()
     control.call(burn)
     assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
+
+
+def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
+    temporary: Path,
+) -> None:
+    """Neither the agent nor anybody else in the scheduler can do anything until then."""
+    cluster = LocalCluster(0, timeout_s=30)
+    try:
+        with Control(cluster.address) as control:
+            backend = PySpyBackend(rate_hz=1000, options={"native": True})
+            recording = backend.start(control, timeout_s=10)
+            stop_while_it_holds(cluster)
+            with pytest.raises(RecordingError, match="lay stopped for seconds; py-spy was killed"):
+                recording.stop(timeout_s=10)
+            control.call(burn)
+            assert not psutil.Process(cluster.pid).children()
+            assert not list(temporary.glob("schedprof-*"))
+    finally:
+        cluster.close()
+
+
+def stop_while_it_holds(cluster: LocalCluster) -> None:
+    """Stop py-spy at a moment at which it has stopped the scheduler."""
+    scheduler, profiler = psutil.Process(cluster.pid), profiler_of(cluster)
+    stopped = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+
+    def holds() -> bool:
+        profiler.suspend()
+        time.sleep(0.01)
+        if scheduler.status() in stopped:
+            return True
+        profiler.resume()
+        return False
+
+    wait_for(holds, "py-spy to hold the scheduler")
 
 
 def watchdog_of(cluster: LocalCluster) -> psutil.Process:
