@@ -318,7 +318,7 @@ def has_symbols() -> bool:
 def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
     result = verdict_on_collector(control, {})
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "use pyspy with its option native" in result.note
+    assert "or pyspy with its option native" in result.note
 
 
 def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
