@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -50,6 +51,12 @@ def find_pyspy() -> str | None:
     return shutil.which("py-spy", path=os.pathsep.join(places)) or shutil.which("py-spy")
 
 
+def host() -> list[str]:
+    """What a program must have been built for to run here."""
+    libc = "glibc" if platform.libc_ver()[0] == "glibc" else "no glibc"
+    return [sys.platform, platform.machine(), libc]
+
+
 def allow_tracing(by_descendants: bool) -> None:
     """Where Yama restricts ptrace, let this process's descendants trace it, or no longer."""
     if os.path.exists("/proc/sys/kernel/yama/ptrace_scope"):
@@ -92,6 +99,14 @@ class PySpyRecording(FileRecording):
         self.log = b""
         self.proven_at = 0.0
         self.forced = ""
+
+    def unpack(self, program: bytes) -> str:
+        """Put a py-spy that was sent beside the profile, with which it is deleted."""
+        path = os.path.join(self.directory, "py-spy")
+        with open(path, "wb") as file:
+            file.write(program)
+        os.chmod(path, 0o700)
+        return path
 
     def launch(self, pyspy: str, guard: str, arguments: list[str]) -> None:
         """Start py-spy and its watchdog, both deaf to a Ctrl-C in the session's terminal."""
@@ -207,6 +222,7 @@ class PySpyRecording(FileRecording):
 
 async def start(
     guard: str,
+    program: bytes,
     arguments: list[str],
     interval: float,
     gil: bool,
@@ -217,16 +233,22 @@ async def start(
 ) -> dict[str, Any]:
     """Start a recording and wait until it is proven that it samples every `interval`.
 
-    The answer holds a `token`, or a `problem` and its `log`.
+    By the py-spy that is installed here, or by the program that was sent. The answer holds a
+    `token`, or a `problem` and its `log`.
     """
     if "pyspy" in under_way(dask_scheduler):
         return {"problem": "busy"}
     pyspy = find_pyspy()
-    if pyspy is None:
-        return {"problem": "not-installed", "executable": sys.executable}
+    if pyspy is None and not program:
+        return {"problem": "not-installed", "executable": sys.executable, "host": host()}
     recording = PySpyRecording(client)
+    try:
+        recording.launch(pyspy or recording.unpack(program), guard, arguments)
+    except OSError as error:  # as where nothing in the directory may be executed
+        recording.remove()
+        allow_tracing(by_descendants=False)
+        return {"problem": "not-started", "log": str(error)}
     keep(dask_scheduler, recording)
-    recording.launch(pyspy, guard, arguments)
     deadline = time.monotonic() + timeout
     is_sure = KNOWS_THREADS and is_alone() and not (gil or nonblocking)
     ticks = TICKS if is_sure else UNSURE_TICKS

@@ -39,10 +39,11 @@ COLLECTOR = tuple(
 )
 """Functions of C of the interpreter's collector, where a profiler sees such."""
 
+CALLBACKS = ("distributed.gc:*", "distributed.utils_perf:*")
+
 COLLECTOR_UNSEEN = (
-    "nothing that was recorded shows the garbage collector, which is C code and else counts for "
-    "the function that it interrupted: use pyspy with its option native, and a Python that is not "
-    "stripped of its symbols"
+    "nothing that was recorded shows the garbage collector, which is C code: use cputime, or pyspy "
+    "with its option native and a Python that is not stripped of its symbols"
 )
 
 OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -62,7 +63,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "pytest_schedprof.clusters.process:_watch_parent*",
         ),
     ),
-    ("gc", (*COLLECTOR, "distributed.gc:*", "distributed.utils_perf:*")),
+    ("gc", (*COLLECTOR, *CALLBACKS)),
     (
         "graph-intake",
         (
@@ -165,9 +166,18 @@ NOT_SCHEDULER = frozenset({"idle", FOREIGN, *(name for name, _ in SIDES)})
 OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
 
 
-def doubt_of_collector(subject: str, functions: Iterable[Function]) -> str:
-    """Why nothing can be said of the owner gc: its own functions alone tell of its callbacks."""
-    if subject != "@gc" or any(_first_match(each, (("gc", COLLECTOR),)) for each in functions):
+def doubt_of_collector(
+    subject: str, functions: Iterable[Function], by_callbacks: bool = False
+) -> str:
+    """Why nothing can be said of the owner gc, whose callbacks alone take next to no time.
+
+    Args:
+        subject: what a limit is on.
+        functions: all that were seen.
+        by_callbacks: whether the collector's time was counted for its callbacks.
+    """
+    telling = (*COLLECTOR, *CALLBACKS) if by_callbacks else COLLECTOR
+    if subject != "@gc" or any(_first_match(each, (("gc", telling),)) for each in functions):
         return ""
     return COLLECTOR_UNSEEN
 

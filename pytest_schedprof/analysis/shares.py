@@ -31,6 +31,8 @@ class Shares:
     """CPU time of the scheduler per task, of which a function's share is its cost."""
     untrusted: str = ""
     """Why nothing can be judged by the profiles; empty if it can."""
+    is_held_back: bool = False
+    """Whether the callbacks of the collector tell how long it ran."""
 
     @property
     def inference(self) -> str:
@@ -51,7 +53,8 @@ class Shares:
 
     def doubt(self, metric: str, subject: str) -> str:
         """Samples that cannot tell, or too few, or no task to share the CPU time among."""
-        if doubt := self.untrusted or doubt_of_collector(subject, self.total.inclusive):
+        seen = self.total.inclusive
+        if doubt := self.untrusted or doubt_of_collector(subject, seen, self.is_held_back):
             return doubt
         if metric == "cpu" and not self.cpu.samples:
             return "the scheduler processed no task, and costs are per task"
@@ -139,7 +142,8 @@ def shares_of(
     ]
     profiles = [profile for each in rounds for profile in each]
     doubt = next((profile.doubt for profile in profiles if profile.doubt), "")
-    if sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS:
-        return Shares(tuple(units), True, drift, total(units), cpu, doubt)
-    units = [block for profile in profiles for block in tally_blocks(profile)]
-    return Shares(tuple(units), False, drift, total(units), cpu, doubt)
+    is_held_back = all(profile.is_held_back for profile in profiles)
+    has_rounds = sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS
+    if not has_rounds:
+        units = [block for profile in profiles for block in tally_blocks(profile)]
+    return Shares(tuple(units), has_rounds, drift, total(units), cpu, doubt, is_held_back)

@@ -74,7 +74,8 @@ class CpuTimeBackend:
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
         """Parse the agent's speedscope file."""
         mode = _mode(content)
-        return name_frames(read_speedscope(content), namer, backend=self.name, mode=mode)
+        file = read_speedscope(content)
+        return name_frames(file, namer, backend=self.name, mode=mode, is_held_back=not mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         """Pictures of the samples, where they are asked for."""

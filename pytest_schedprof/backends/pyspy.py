@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
@@ -69,6 +70,8 @@ class PySpyOptions:
     """Further arguments, as they stand."""
     formats: tuple[str, ...] = (SPEEDSCOPE,)
     """Artifacts that are made of the recording."""
+    send: bool = False
+    """Where the scheduler runs without py-spy, send this one there for the recording."""
 
     def arguments(self) -> list[str]:
         """The flags that are set."""
@@ -110,10 +113,19 @@ class PySpyBackend:
 
     def start(self, control: Control, *, timeout_s: float) -> PySpyRecording:
         """Start py-spy on the scheduler and wait until it has sampled it."""
+        answer = self._ask(control, timeout_s, b"")
+        if answer.get("problem") == "not-installed" and self.options.send:
+            answer = self._ask(control, timeout_s, _program(answer, control.address))
+        if "problem" in answer:
+            _refuse(answer, control.address, timeout_s)
+        return PySpyRecording(control, answer["token"], self.name)
+
+    def _ask(self, control: Control, timeout_s: float, program: bytes) -> Mapping[str, Any]:
         arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
-        answer = control.call(
+        answer: Mapping[str, Any] = control.call(
             agent.start,
             inspect.getsource(guard_program),
+            program,
             [*arguments, *self.options.arguments()],
             1 / self.rate_hz,
             self.options.gil,
@@ -122,9 +134,7 @@ class PySpyBackend:
             control.client_id,
             timeout_s=timeout_s,
         )
-        if "problem" in answer:
-            _refuse(answer, control.address, timeout_s)
-        return PySpyRecording(control, answer["token"], self.name)
+        return answer
 
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
         """Parse py-spy's speedscope file."""
@@ -196,17 +206,43 @@ def _behind(log: str) -> float:
     return max(map(float, _BEHIND.findall(log)), default=0.0)
 
 
+def _program(answer: Mapping[str, Any], address: str) -> bytes:
+    """The py-spy from here, if it can run where the scheduler does."""
+    here, there = agent.host(), answer["host"]
+    if here != there:
+        kinds = f"is for {', '.join(here)}, and there is {', '.join(there)}"
+        raise _not_installed(answer, address, f"the one from here cannot be sent: it {kinds}")
+    path = agent.find_pyspy()
+    program = Path(path).read_bytes() if path else b""
+    if not program or program.startswith(b"#!"):  # as pyenv's, which only calls another
+        found = f"{path!r} is a script" if path else "there is none here"
+        raise _not_installed(answer, address, f"none can be sent: {found}")
+    return program
+
+
+def _not_installed(answer: Mapping[str, Any], address: str, other: str) -> BackendNotInstalledError:
+    return BackendNotInstalledError(
+        f"schedprof: py-spy is not installed where the scheduler {address} runs; "
+        f"there: {answer['executable']} -m pip install py-spy; {other}"
+    )
+
+
 def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoReturn:
     """Say which of the reasons it is why py-spy cannot work here, and what to do."""
     if answer["problem"] == "not-installed":
-        raise BackendNotInstalledError(
-            f"schedprof: py-spy is not installed where the scheduler {address} runs; "
-            f"there: {answer['executable']} -m pip install py-spy"
+        raise _not_installed(
+            answer, address, "or have the one from here sent there with pyspy.send=true"
         )
     if answer["problem"] == "busy":
         reason = "one process can be traced by one py-spy only: stop the other first"
         raise already_at_work("pyspy", address, reason)
     log = answer["log"]
+    if answer["problem"] == "not-started":
+        raise RecordingError(
+            f"schedprof: py-spy could not be started where the scheduler {address} runs: {log}; "
+            "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
+            "programs to run"
+        )
     if _FORBIDDEN.search(log):
         raise BackendNotPermittedError(
             f"schedprof: py-spy may not trace the scheduler {address}: {_reason(log)!r}; "

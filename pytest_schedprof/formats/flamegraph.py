@@ -43,7 +43,7 @@ def _stacks(file: SpeedscopeFile) -> Counter[tuple[str, ...]]:
     counts: Counter[tuple[str, ...]] = Counter()
     for thread in file.threads:
         for index, count in Counter(thread.stacks).items():
-            stack = ["all", f"thread {thread.thread}"]
+            stack = ["all", thread.thread or "thread without a name"]
             stack.extend(labels[frame] for frame in file.stacks[index])
             counts[tuple(stack)] += count
     return counts
@@ -80,4 +80,4 @@ def _cut(label: str, width: float) -> str:
 def _colour(span: Span) -> str:
     """A function has the same in every picture."""
     number = crc32(span.label.encode(errors="replace"))
-    return f"hsl({number % 45 + 10},{70 + number % 20}%,{60 + number // 64 % 15}%)"
+    return f"#{235 + number % 20:02x}{130 + number // 32 % 100:02x}{60 + number // 4096 % 50:02x}"

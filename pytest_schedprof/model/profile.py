@@ -36,6 +36,9 @@ class SampleProfile:
     """Samples that held no frame at all; they belong to no share."""
     doubt: str = ""
     """Why no limit can be judged by it, as of samples that came too late; else empty."""
+    is_held_back: bool = False
+    """Whether a sample due while C code ran was taken right after it and weighed for it. The time
+    of the garbage collector is then that of the callback which distributed has there."""
 
 
 @dataclass(frozen=True, slots=True)

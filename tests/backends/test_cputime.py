@@ -57,6 +57,34 @@ def test_long_calls_of_c_code_count_by_the_time_they_took(control: Control) -> N
     assert any("came together with others" in text for text in raw.warnings)
 
 
+def litter_and_collect(dask_scheduler: Any = None) -> float:
+    """Which part of its own CPU time the collector took."""
+    import gc
+    import time
+
+    held = [{number: [number]} for number in range(200_000)]
+    before, collecting = time.process_time(), 0.0
+    while (now := time.process_time()) < before + 1:
+        gc.collect()
+        collecting += time.process_time() - now
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+    del held
+    return collecting / (time.process_time() - before)
+
+
+def test_collector_counts_by_the_callback_at_its_end(control: Control) -> None:
+    backend = CpuTimeBackend(rate_hz=200, options={})
+    recording = backend.start(control, timeout_s=10)
+    part = control.call(litter_and_collect)
+    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+    shares = shares_of([[profile]], drift=backend.drift)
+    assert shares.of("share", "@gc").value == pytest.approx(part, abs=0.2)
+    assert part > 0.2
+    assert shares.doubt("share", "@gc") == ""
+
+
 def test_samples_are_as_many_as_the_cpu_time_allows(control: Control) -> None:
     _, shares = record(control, 50, burn)
     assert shares.total.busy == pytest.approx(25, abs=4)

@@ -70,6 +70,7 @@ def test_file_that_nobody_fetched_is_removed_and_no_process_touched(
     file.parent.mkdir()
     file.touch()
     with watch(psutil.Process().pid, profiler.pid, file) as watchdog:
+        (file.parent / "py-spy").touch()  # one that was sent there
         watchdog.communicate(b"e", timeout=5)
     assert watchdog.returncode == 0
     assert profiler.poll() is None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import sysconfig
+import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,7 @@ from pytest_schedprof.errors import (
     RecordingError,
     SettingsError,
 )
+from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.verdict import LimitResult, Verdict
@@ -86,6 +89,13 @@ def test_not_permitted_says_what_to_do() -> None:
 
 
 @pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files of schedulers that are started from here on."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
 def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
     """A scheduler of an environment that has distributed but no py-spy."""
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)
@@ -107,12 +117,51 @@ def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
 
 
 def test_not_installed_says_how_to_install_it_there(scheduler_without_pyspy: str) -> None:
-    remedy = r"env/bin/python -m pip install py-spy"
+    remedy = r"env/bin/python -m pip install py-spy; or have .* sent there with pyspy\.send=true"
     with (
         Control(scheduler_without_pyspy) as control,
         pytest.raises(BackendNotInstalledError, match=remedy),
     ):
         PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+
+
+def test_pyspy_is_sent_where_there_is_none_and_deleted_afterwards(
+    temporary: Path, scheduler_without_pyspy: str
+) -> None:
+    backend = PySpyBackend(rate_hz=200, options={"send": True})
+    with Control(scheduler_without_pyspy) as control:
+        recording = backend.start(control, timeout_s=10)
+        (program,) = temporary.glob("schedprof-*/py-spy")
+        control.call(burn)
+        profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+        assert any(name.endswith(":burn") for stack in profile.stacks for name in stack)
+        assert not program.parent.exists()
+
+
+def test_pyspy_that_cannot_run_there_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"executable": "/opt/python", "host": ["linux", "s390x", "glibc"]}
+    with pytest.raises(BackendNotInstalledError, match=r"cannot be sent: .* and there is linux, s"):
+        pyspy._program(answer, "tcp://there")
+    script = tmp_path / "py-spy"
+    script.write_text("#!/bin/sh\n")
+    monkeypatch.setattr(agent, "find_pyspy", lambda: str(script))
+    with pytest.raises(BackendNotInstalledError, match=r"none can be sent: .* is a script"):
+        pyspy._program({**answer, "host": agent.host()}, "tcp://there")
+
+
+def test_program_that_cannot_be_started_there_is_told_and_leaves_nothing(
+    temporary: Path, scheduler_without_pyspy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here because it is none; elsewhere because nothing in the directory may be executed."""
+    monkeypatch.setattr(pyspy, "_program", lambda answer, address: b"\x7fELF but no program")
+    backend = PySpyBackend(rate_hz=200, options={"send": True})
+    with Control(scheduler_without_pyspy) as control:
+        for _ in range(2):
+            with pytest.raises(RecordingError, match=r"not be started where .*Exec format.*TMPDIR"):
+                backend.start(control, timeout_s=10)
+    assert not list(temporary.glob("schedprof-*"))
 
 
 @pytest.mark.parametrize(
@@ -170,12 +219,23 @@ def test_pictures_are_made_of_the_same_samples(control: Control, name: str) -> N
     assert backend.settings["formats"] == formats.split()
     recording = backend.start(control, timeout_s=10)
     control.call(burn)
-    extras = backend.extras(recording.stop(timeout_s=10).content)
+    content = recording.stop(timeout_s=10).content
+    extras = backend.extras(content)
     assert list(extras) == [f"{name}.chrometrace.json", f"{name}.svg"]
     calls = json.loads(extras[f"{name}.chrometrace.json"])["traceEvents"]
-    burned = sum(call["dur"] for call in calls if call["name"].startswith("burn ("))
-    assert 100_000 < burned < 400_000
-    assert b"<title>burn (" in extras[f"{name}.svg"]
+    shown = sum(call["dur"] for call in calls if call["name"].startswith("burn ("))
+    samples, seconds = sampled(content, "burn")
+    assert shown == pytest.approx(samples * seconds * 1e6, rel=0.01)
+    (title,) = re.findall(r"<title>burn \(.*: (\d+) samples", extras[f"{name}.svg"].decode())
+    assert int(title) == samples > 20
+
+
+def sampled(content: bytes, name: str) -> tuple[int, float]:
+    """How many samples hold a function, and for how long each stands."""
+    file = read_speedscope(content)
+    mine = {index for index, frame in enumerate(file.frames) if frame.name == name}
+    counts = [sum(bool(mine & {*file.stacks[i]}) for i in each.stacks) for each in file.threads]
+    return sum(counts), max(each.seconds for each in file.threads)
 
 
 def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> None:
@@ -258,7 +318,7 @@ def has_symbols() -> bool:
 def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
     result = verdict_on_collector(control, {})
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "use pyspy with its option native" in result.note
+    assert "or pyspy with its option native" in result.note
 
 
 def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,6 +353,41 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     assert not profiler.is_running()
     control.call(burn)
     assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
+
+
+def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
+    temporary: Path,
+) -> None:
+    """Neither the agent nor anybody else in the scheduler can do anything until then."""
+    cluster = LocalCluster(0, timeout_s=30)
+    try:
+        with Control(cluster.address) as control:
+            backend = PySpyBackend(rate_hz=1000, options={"native": True})
+            recording = backend.start(control, timeout_s=10)
+            stop_while_it_holds(cluster)
+            with pytest.raises(RecordingError, match="lay stopped for seconds; py-spy was killed"):
+                recording.stop(timeout_s=10)
+            control.call(burn)
+            assert not psutil.Process(cluster.pid).children()
+            assert not list(temporary.glob("schedprof-*"))
+    finally:
+        cluster.close()
+
+
+def stop_while_it_holds(cluster: LocalCluster) -> None:
+    """Stop py-spy at a moment at which it has stopped the scheduler."""
+    scheduler, profiler = psutil.Process(cluster.pid), profiler_of(cluster)
+    stopped = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+
+    def holds() -> bool:
+        profiler.suspend()
+        time.sleep(0.01)
+        if scheduler.status() in stopped:
+            return True
+        profiler.resume()
+        return False
+
+    wait_for(holds, "py-spy to hold the scheduler")
 
 
 def watchdog_of(cluster: LocalCluster) -> psutil.Process:
@@ -330,13 +425,6 @@ async def end_recording(dask_scheduler: Any = None) -> dict[str, Any]:
 
     (token,) = getattr(dask_scheduler, recordings.RECORDINGS)
     return await recordings.stop(token, 10.0, dask_scheduler)
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory for temporary files of schedulers that are started from here on."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    return tmp_path
 
 
 @pytest.mark.parametrize("lost", ["scheduler", "client"])

@@ -231,7 +231,9 @@ def test_collector_is_known_by_its_functions_of_c(function: str) -> None:
 
 def test_owner_gc_is_in_doubt_until_the_collector_was_seen() -> None:
     callback = "distributed.gc:GCDiagnosis._gc_callback"
-    assert "use pyspy with its option native" in doubt_of_collector("@gc", [callback])
+    assert "use cputime, or pyspy with its option native" in doubt_of_collector("@gc", [callback])
     assert doubt_of_collector("@gc", [callback, COLLECTING]) == ""
+    assert doubt_of_collector("@gc", [callback], by_callbacks=True) == ""
+    assert doubt_of_collector("@gc", [], by_callbacks=True)
     assert doubt_of_collector("@comm", [callback]) == ""
     assert doubt_of_collector("", []) == ""

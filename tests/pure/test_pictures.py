@@ -22,7 +22,7 @@ PROPERTY = settings(derandomize=True, deadline=None)
 SVG = "{http://www.w3.org/2000/svg}"
 
 STACKS = st.lists(st.lists(st.sampled_from("abc"), max_size=5), max_size=30)
-TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @st.composite
@@ -97,7 +97,7 @@ def test_flame_graph_gives_each_frame_its_part_wherever_it_was_sampled() -> None
     boxes = boxes_of(file_of("ab", "d", "ab", "ac"))
     assert list(boxes) == [
         "all: 4 samples, 100.0%",
-        "thread loop: 4 samples, 100.0%",
+        "loop: 4 samples, 100.0%",
         "a (a.py): 3 samples, 75.0%",
         "d (d.py): 1 samples, 25.0%",
         "b (b.py): 2 samples, 50.0%",
