@@ -43,7 +43,7 @@ class Attachment(AttachedCluster):
 
     def death(self, patience_s: float = 0) -> str | None:
         """By the line, which ends with the scheduler; so nobody waits for answers of a dead one."""
-        if self.control.is_connected:
+        if self.control.is_up:
             return None
         return f"the line to the scheduler {self.address} broke: it died or was closed"
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import cloudpickle
-from distributed import Client
+from distributed import Client, Scheduler
 from distributed.core import clean_exception
 
 import pytest_schedprof.agent as agent_package
@@ -73,11 +73,6 @@ class Control:
         """Name by which the scheduler knows this line."""
         return str(self._client.id)
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the line stands, as far as is known here."""
-        return str(self._client.status) == "running"
-
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
         """Run an agent's function on the scheduler and return its answer.
 
@@ -112,9 +107,8 @@ class Control:
 
     async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """As `Client.run_on_scheduler` does, but an error there is no broken line here."""
-        _send_by_value(function)
         response = await self._scheduler.run_function(
-            function=cloudpickle.dumps(function),
+            function=self._pickled(function),
             args=pickle.dumps(args),
             kwargs=pickle.dumps({}),
             wait=True,
@@ -126,6 +120,26 @@ class Control:
                 f"{type(error).__name__}: {_first_line(error)}"
             )
         return response["result"]
+
+    def _pickled(self, function: Callable[..., Any]) -> bytes:
+        """By value, but for an agent that goes to this very process.
+
+        There cloudpickle takes a class that comes back for the one that was sent, and replaces
+        its methods with those that came: the next time they are sent, they no longer belong to
+        one module with the functions beside them.
+        """
+        is_agent = function.__module__.startswith(agent_package.__name__)
+        if is_agent and self._is_here():
+            return pickle.dumps(function)
+        _send_by_value(function)
+        return bytes(cloudpickle.dumps(function))
+
+    def _is_here(self) -> bool:
+        """Whether the scheduler lives in this process."""
+        return any(
+            scheduler.status.name == "running" and scheduler.address == self.address
+            for scheduler in list(Scheduler._instances)
+        )
 
     def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
         """`module:qualname` of each place in the code; asked once per place and cluster."""

@@ -46,7 +46,7 @@ def burn_here(dask_scheduler: Any = None) -> None:
 
 
 def under_way(dask_scheduler: Any = None) -> list[str]:
-    return [name for name in vars(dask_scheduler) if "schedprof" in name]
+    return list(getattr(dask_scheduler, "_schedprof_recordings", {}))
 
 
 @pytest.fixture

@@ -62,6 +62,21 @@ asyncio.run(main())
 """,
 }
 
+AGAIN = """
+with Client(**QUIET) as client:
+    for backend in ("counts", "counts", "cprofile", "cprofile", "memray", "memray"):
+        with profile_scheduler(backend) as profile:
+            wait(client.map(inc, range(100), pure=False))
+        assert profile.result.troubles == ()
+        assert profile.result.backends[0].window.tasks == 100
+"""
+
+
+def test_every_backend_works_here_and_more_than_once(tmp_path: Path) -> None:
+    """A process that is both sides has but one of each of the agent's classes."""
+    run_script(HEADER + AGAIN, tmp_path)
+
+
 CLOSING = {
     "with its loop": """
 client = Client(**QUIET)

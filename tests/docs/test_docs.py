@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 from support import Project
 
+import pytest_schedprof
 from pytest_schedprof import fixtures, hookspecs
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
@@ -113,6 +117,27 @@ def test_examples_of_the_pages_run(project: Project, page: str, profiled: int) -
     result = project.run("--schedprof=pyspy")
     result.assert_outcomes(passed=profiled)
     assert len(project.results()) == profiled
+
+
+def test_examples_of_the_api_run(tmp_path: Path) -> None:
+    """One after the other, as in a notebook."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    script = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    command = [sys.executable, "-c", f"{script}\nclient.close()"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert "transitions per task" in process.stdout
+    assert "schedprof: cannot write" in process.stdout
+    for name in re.findall(r'[a-z_]+_scheduler\("([\w.]+)"', script):
+        assert name in BUILTIN or (tmp_path / name).exists()
+    assert (tmp_path / "profiles" / "result.json").exists()
+
+
+@pytest.mark.parametrize("name", pytest_schedprof.__all__)
+def test_every_public_function_is_documented(name: str) -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    is_function = inspect.isfunction(getattr(pytest_schedprof, name))
+    assert is_function == (f"## `{name}`\n" in page)
 
 
 def test_commands_of_the_readme_are_those_of_ci() -> None:
