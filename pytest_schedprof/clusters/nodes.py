@@ -11,6 +11,9 @@ from typing import Any, TextIO
 from distributed import Scheduler, Worker
 from distributed.core import Status
 
+DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
+"""Why a worker that was dropped closes: it is told, or it asks just before the message arrives."""
+
 
 class LocalWorker(Worker):
     """One that notices when the scheduler drops it, as `Client.restart` does without nannies."""
@@ -20,7 +23,7 @@ class LocalWorker(Worker):
     async def close(self, *args: Any, **kwargs: Any) -> Any:
         """As any worker does; who is retired has left these states before it is dropped."""
         if self.status in (Status.running, Status.paused):
-            self.is_wanted_back = kwargs.get("reason") == "scheduler-remove-worker"
+            self.is_wanted_back = kwargs.get("reason") in DROPPED
         return await super().close(*args, **kwargs)
 
 
