@@ -109,7 +109,7 @@ class Recorder:
                 for backend in self._taking_part:
                     recording = backend.start(self.control, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, recording))
-                opened.before = self.control.call(facts.window_facts)
+                opened.before = self.control.call(facts.open_window)
                 self._open = opened
             finally:
                 if self._open is not opened:
@@ -132,7 +132,7 @@ class Recorder:
     def _close(self, opened: _Open) -> SegmentRecord:
         if any(backend.disturbs for backend in self._taking_part):
             self.control.call(facts.settle, STEADY_S, SETTLING_S)
-        after = self.control.call(facts.window_facts)
+        after = self.control.call(facts.close_window)
         raw = {}
         for name, recording in reversed(opened.recordings):
             with self._keeping_trouble():
@@ -140,6 +140,9 @@ class Recorder:
         return SegmentRecord(_segment(opened.before, after), raw)
 
     def _abandon(self, opened: _Open) -> None:
+        if opened.before:
+            with self._keeping_trouble():
+                self.control.call(facts.close_window)
         for _, recording in reversed(opened.recordings):
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)

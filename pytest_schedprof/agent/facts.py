@@ -12,18 +12,48 @@ from typing import Any
 
 PACKAGES = ("dask", "distributed", "tornado", "msgpack", "cloudpickle", "py-spy", "memray")
 
-CLEARED = "_schedprof_cleared"
-"""Attribute of the scheduler that holds how many finished tasks it has forgotten."""
+WINDOWS = "_schedprof_windows"
+"""Attribute of the scheduler while windows are open: how many, and the tasks it forgot since."""
 
 
-def window_facts(dask_scheduler: Any = None) -> dict[str, Any]:
-    """Counters whose differences describe a segment; none of them ever goes down."""
-    _count_through_restarts(dask_scheduler)
+def open_window(dask_scheduler: Any = None) -> dict[str, Any]:
+    """Counters at the begin of a segment; from here on they outlast a restart.
+
+    `Client.restart` makes the scheduler forget its counts. What they were is kept by standing
+    before the method that forgets them, as long as a window is open. (A plugin would be called
+    at every transition, and be seen in every profile.)
+    """
+    windows = dask_scheduler.__dict__.setdefault(WINDOWS, {"open": 0, "forgotten": 0})
+    windows["open"] += 1
+    forget = getattr(dask_scheduler, "_clear_task_state", None)
+    if windows["open"] == 1 and forget is not None:
+
+        def count_and_forget() -> None:
+            windows["forgotten"] += _finished(dask_scheduler)
+            forget()
+
+        dask_scheduler._clear_task_state = count_and_forget
+    return _counters(dask_scheduler)
+
+
+def close_window(dask_scheduler: Any = None) -> dict[str, Any]:
+    """Counters at the end of a segment; nothing stands before the scheduler any more."""
+    counters = _counters(dask_scheduler)
+    windows = getattr(dask_scheduler, WINDOWS, {"open": 1})
+    windows["open"] -= 1
+    if not windows["open"]:
+        for name in (WINDOWS, "_clear_task_state"):
+            dask_scheduler.__dict__.pop(name, None)
+    return counters
+
+
+def _counters(scheduler: Any) -> dict[str, Any]:
+    forgotten = getattr(scheduler, WINDOWS, {}).get("forgotten", 0)
     return {
         "time": time.time(),
         "cpu": time.process_time(),
-        "tasks": getattr(dask_scheduler, CLEARED, 0) + _finished(dask_scheduler),
-        "transitions": dask_scheduler.transition_counter,
+        "tasks": forgotten + _finished(scheduler),
+        "transitions": scheduler.transition_counter,
     }
 
 
@@ -31,24 +61,6 @@ def _finished(scheduler: Any) -> int:
     """Tasks that came into memory or failed since the scheduler last forgot all tasks."""
     counts = [prefix.state_counts for prefix in scheduler.task_prefixes.values()]
     return sum(count["memory"] + count["erred"] for count in counts)
-
-
-def _count_through_restarts(scheduler: Any) -> None:
-    """`Client.restart` makes the scheduler forget its counts: keep what they were.
-
-    Not a plugin, whose method the scheduler would call at every transition: that would be in
-    every profile.
-    """
-    clear = getattr(scheduler, "_clear_task_state", None)
-    if clear is None or hasattr(scheduler, CLEARED):
-        return
-
-    def count_and_clear() -> None:
-        setattr(scheduler, CLEARED, getattr(scheduler, CLEARED) + _finished(scheduler))
-        clear()
-
-    setattr(scheduler, CLEARED, 0)
-    scheduler._clear_task_state = count_and_clear
 
 
 async def settle(steady: float, timeout: float, dask_scheduler: Any = None) -> None:

@@ -147,7 +147,8 @@ async def _end_without_client(scheduler: Any, recording: Recording) -> None:
         while recording.client in scheduler.clients and scheduler.status.name == "running":
             await asyncio.sleep(CLIENT_CHECK_S)
     except asyncio.CancelledError:
-        if recording.watch is None:  # somebody else ends it; else the loop is being closed
+        # Somebody else ends it, or watches it from now on; else the loop is being closed.
+        if recording.watch is not asyncio.current_task():
             raise
     recording.watch = None
     if not recording.was_ended:
