@@ -394,7 +394,7 @@ def read_call(
         for backend, given in _mapping(options, source).items()
         for item in _mapping(given, source).items()
     )
-    return Settings(**{**read, "dir": Path(read["dir"])}, is_forced=True)
+    return Settings(**{**read, "dir": Path(read["dir"])}, is_forced=False)
 
 
 def _mapping(raw: Any, source: str = "a marker") -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ class Recording:
         self.token = uuid.uuid4().hex
         self.content = b""
         self.watch: asyncio.Task[None] | None = None
-        self.was_ended = False
+        self.is_ending = self.was_ended = False
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Observe no longer; what there is to say of the content, which is there from now on."""
@@ -92,13 +92,8 @@ def keep(scheduler: Any, recording: Recording) -> None:
 def begin(scheduler: Any, recording: Recording) -> dict[str, Any]:
     """The answer for a recording that is proven to be at work."""
     keep(scheduler, recording)
-    watch(scheduler, recording)
-    return {"token": recording.token}
-
-
-def watch(scheduler: Any, recording: Recording) -> None:
-    """See to it that the recording lasts no longer than its client."""
     recording.watch = asyncio.ensure_future(_end_without_client(scheduler, recording))
+    return {"token": recording.token}
 
 
 async def forget(scheduler: Any, token: str) -> list[str]:
@@ -119,10 +114,11 @@ async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[s
     recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
     if recording is None:
         return {"problem": "unknown"}
-    recording.unwatch()
-    answer = await recording.end(timeout)
-    recording.was_ended = True
-    watch(dask_scheduler, recording)  # a client that is interrupted now may never fetch it
+    recording.is_ending = True
+    try:
+        answer = await recording.end(timeout)
+    finally:  # the watch goes on: a client that is interrupted now may never fetch it
+        recording.is_ending, recording.was_ended = False, True
     return {**answer, "size": recording.size()}
 
 
@@ -144,13 +140,17 @@ async def _end_without_client(scheduler: Any, recording: Recording) -> None:
     that lives on.
     """
     try:
-        while recording.client in scheduler.clients and scheduler.status.name == "running":
+        while recording.is_ending or _is_wanted(scheduler, recording):
             await asyncio.sleep(CLIENT_CHECK_S)
     except asyncio.CancelledError:
-        # Somebody else ends it, or watches it from now on; else the loop is being closed.
+        # Somebody else ends it; else the loop is being closed.
         if recording.watch is not asyncio.current_task():
             raise
     recording.watch = None
     if not recording.was_ended:
         await recording.end(5.0)
     await forget(scheduler, recording.token)
+
+
+def _is_wanted(scheduler: Any, recording: Recording) -> bool:
+    return recording.client in scheduler.clients and scheduler.status.name == "running"
