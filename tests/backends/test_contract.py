@@ -48,8 +48,8 @@ def work(n):
     return time.process_time() - before
 """
 
-STEPS = {"counts": 20_000}
-"""Of the lesser twin, where a tool sees each of them."""
+STEPS = {"counts": 20_000, "cputime": 2_500_000, "pyspy": 2_500_000}
+"""Of the lesser twin: few where a tool sees each of them, many where it samples."""
 
 PATTERN = "schedprof_work:*"
 
