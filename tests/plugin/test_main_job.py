@@ -26,7 +26,7 @@ def test_broken_limit_fails_the_test_once_with_one_line_of_facts(project: Projec
     assert len(lines) == 1
     assert "holds" in lines[0]
     assert "busy samples" in lines[0]
-    assert str(project.run_directory) in lines[0]
+    assert str(project.run_directory.relative_to(project.path)) in lines[0]
     junit = (project.path / "junit.xml").read_text()
     assert 'failures="1"' in junit
     assert 'errors="0"' in junit
