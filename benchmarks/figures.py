@@ -1,9 +1,14 @@
-"""What the benchmarks share: the order of the runs, intervals, and the closing line."""
+"""What the benchmarks share: the order of the runs, fresh processes, intervals, closing lines."""
 
 from __future__ import annotations
 
+import json
 import random
+import resource
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from statistics import median
 
 RESAMPLES = 4000
@@ -26,3 +31,31 @@ def closing_line(what: str, value: float, asked: float, unit: str = "") -> str:
     """The asked figure, and whether it was reached."""
     verdict = "reached" if value <= asked else "NOT reached"
     return f"{what}: {value:.4g}{unit}, asked: at most {asked:g}{unit}: {verdict}"
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process ever held; macOS counts bytes, Linux kilobytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def read_afresh(program: str, path: Path) -> tuple[list[float], float, str]:
+    """The steps' seconds, megabytes and findings of a fresh process that reads a file."""
+    output = subprocess.check_output([sys.executable, program, "--read", str(path)])
+    steps, megabytes, found = json.loads(output)
+    return steps, megabytes, found
+
+
+def report_reading(
+    runs: list[tuple[list[float], float, str]],
+    steps: Sequence[str],
+    asked_s: float,
+    asked_mb: float,
+) -> None:
+    """Each step's median, the whole, and the two asked figures."""
+    print(runs[0][2])
+    for number, step in enumerate(steps):
+        print(f"{step:7s} {median(run[0][number] for run in runs):6.3f} s (median)")
+    totals = [sum(run[0]) for run in runs]
+    print(closing_line("seconds, median", median(totals), asked_s, " s"))
+    print(closing_line("peak memory", max(run[1] for run in runs), asked_mb, " MB"))

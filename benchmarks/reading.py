@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
-from figures import closing_line
+from figures import peak_megabytes, read_afresh, report_reading
 from speedscope_file import SITE, write_file
 
 from pytest_schedprof.analysis.shares import shares_of
@@ -56,19 +52,6 @@ def read(path: Path) -> None:
     print(json.dumps([steps, peak_megabytes(), f"{found}{owners} owners"]))
 
 
-def peak_megabytes() -> float:
-    """The most memory that this process ever held; macOS counts bytes, Linux kilobytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-
-
-def read_afresh(path: Path) -> tuple[list[float], float, str]:
-    """The steps' seconds, megabytes and findings of a fresh process."""
-    output = subprocess.check_output([sys.executable, __file__, "--read", str(path)])
-    steps, megabytes, found = json.loads(output)
-    return steps, megabytes, found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--megabytes", type=int, default=100)
@@ -82,18 +65,9 @@ def main() -> None:
         path = Path(directory, "profile.json")
         write_file(path, given.megabytes * 10**6)
         print(f"{path.stat().st_size / 1e6:.1f} MB")
-        report([read_afresh(path) for _ in range(given.repeats)])
-
-
-def report(runs: list[tuple[list[float], float, str]]) -> None:
-    """Each step's median, the whole, and the two asked figures."""
-    print(runs[0][2])
-    for number, step in enumerate(STEPS):
-        print(f"{step:7s} {median(run[0][number] for run in runs):6.3f} s (median)")
-    totals = [sum(run[0]) for run in runs]
-    print(f"all     {median(totals):6.3f} s (median), {min(totals):.3f} s (best of {len(runs)})")
-    print(closing_line("seconds, median", median(totals), ASKED_S, " s"))
-    print(closing_line("peak memory", max(run[1] for run in runs), ASKED_MB, " MB"))
+        report_reading(
+            [read_afresh(__file__, path) for _ in range(given.repeats)], STEPS, ASKED_S, ASKED_MB
+        )
 
 
 if __name__ == "__main__":

@@ -12,17 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from itertools import count, islice, pairwise
 from pathlib import Path
-from statistics import median
 
-from figures import closing_line
-from reading import peak_megabytes
+from figures import peak_megabytes, read_afresh, report_reading
 from speedscope_file import MODULES
 
 from pytest_schedprof.analysis.costs import Costs, unit_of
@@ -108,13 +104,6 @@ def read(path: Path) -> None:
     print(json.dumps([steps, peak_megabytes(), found]))
 
 
-def read_afresh(path: Path) -> tuple[list[float], float, str]:
-    """The steps' seconds, megabytes and findings of a fresh process."""
-    output = subprocess.check_output([sys.executable, __file__, "--read", str(path)])
-    steps, megabytes, found = json.loads(output)
-    return steps, megabytes, found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--entries", type=int, default=1_000_000)
@@ -128,17 +117,9 @@ def main() -> None:
         path = Path(directory, "viztracer.json")
         write_file(path, given.entries)
         print(f"{given.entries} entries, {path.stat().st_size / 1e6:.1f} MB")
-        report([read_afresh(path) for _ in range(given.repeats)])
-
-
-def report(runs: list[tuple[list[float], float, str]]) -> None:
-    """Each step's median, the whole, and the two asked figures."""
-    print(runs[0][2])
-    for number, step in enumerate(STEPS):
-        print(f"{step:7s} {median(run[0][number] for run in runs):6.3f} s (median)")
-    totals = [sum(run[0]) for run in runs]
-    print(closing_line("seconds, median", median(totals), ASKED_S, " s"))
-    print(closing_line("peak memory", max(run[1] for run in runs), ASKED_MB, " MB"))
+        report_reading(
+            [read_afresh(__file__, path) for _ in range(given.repeats)], STEPS, ASKED_S, ASKED_MB
+        )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Opcodes:
         """Whether nobody else traces this thread."""
         if sys.gettrace() is not None:
             return False
-        sys.settrace(self._call if self.bytecodes else self._call_alone)
+        sys.settrace(self._call)
         return True
 
     def end(self) -> None:
@@ -54,20 +54,11 @@ class Opcodes:
         if tally is None:
             return None
         tally.calls += frame.f_lasti in tally.starts
+        if not self.bytecodes:
+            return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         return tally.trace
-
-    def _call_alone(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
-        if self.is_paused:
-            return None
-        if id(frame.f_code) in self.clockwork:
-            return self._pause(frame)
-        tally = self.tallies.get(id(frame.f_code))
-        if tally is None:
-            return None
-        tally.calls += frame.f_lasti in tally.starts
-        return None
 
     def _pause(self, frame: FrameType) -> Tracer:
         """Count nothing until this frame returns, in whatever way."""
