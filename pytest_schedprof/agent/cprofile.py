@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import marshal
 import sys
+import threading
 from types import CodeType
 from typing import Any
 
@@ -53,6 +54,31 @@ def qualified(stats: dict[Place, Any], codes: list[CodeType | str]) -> dict[Plac
     }
 
 
+def keep_to_this_thread(profiler: Any) -> None:
+    """Since Python 3.12 a profiler is told of every thread's calls, and takes them for one's.
+
+    Its own callbacks go on as before, but for those of other threads.
+    """
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return
+    mine, events = threading.get_ident(), monitoring.events
+
+    def here(callback: Any) -> Any:
+        return lambda *event: callback(*event) if threading.get_ident() == mine else None
+
+    begins, ends = here(profiler._pystart_callback), here(profiler._pyreturn_callback)
+    calls, returns = here(profiler._ccall_callback), here(profiler._creturn_callback)
+    for callback, names in (
+        (begins, (events.PY_START, events.PY_RESUME, events.PY_THROW)),
+        (ends, (events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND)),
+        (calls, (events.CALL,)),
+        (returns, (events.C_RETURN, events.C_RAISE)),
+    ):
+        for event in names:
+            monitoring.register_callback(monitoring.PROFILER_ID, event, callback)
+
+
 async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     """Start a recording; the answer holds a `token`, or a `problem`."""
     if "cprofile" in under_way(dask_scheduler) or sys.getprofile() is not None:
@@ -63,5 +89,6 @@ async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     except ValueError:  # since Python 3.12 there can be but one
         recording.remove()
         return {"problem": "busy"}
+    keep_to_this_thread(recording.profiler)
     proof()
     return begin(dask_scheduler, recording)

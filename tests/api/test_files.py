@@ -279,7 +279,7 @@ def test_page_that_cannot_be_made_leaves_the_trace(
 def test_warnings_of_a_recording_are_logged(
     client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with viztrace_scheduler(tmp_path / "trace.json", tracer_entries=10):
+    with viztrace_scheduler(tmp_path / "trace.json", tracer_entries=100):
         client.run_on_scheduler(burn_here)
     assert any("viztracer's buffer overflowed" in text for text in caplog.messages)
 
