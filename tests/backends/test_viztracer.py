@@ -143,6 +143,7 @@ def test_not_installed_says_how_to_install_it_there() -> None:
 def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Control) -> None:
     found = costs(control, burn)
     assert "distributed.worker:run" in found
+    assert any(name.startswith("distributed.") and "." in name.partition(":")[2] for name in found)
     assert "time:perf_counter" in found
     inner = mine("inner", found)
     assert 0.04 < found[inner]["seconds"] < 0.5
