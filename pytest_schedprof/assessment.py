@@ -11,12 +11,13 @@ from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
 from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import LimitError, SchedprofError, as_own
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
-from pytest_schedprof.model.result import BackendResult, Window
+from pytest_schedprof.model.result import BackendResult, TargetFiles, Window
 from pytest_schedprof.model.verdict import LimitResult
 from pytest_schedprof.recorder import Recorder, SegmentRecord
 from pytest_schedprof.storage.run_directory import write
@@ -66,21 +67,44 @@ class _Case:
         return [segment.raw[self.backend.name] for each in self.rounds for segment in each]
 
     def results(self, limits: Sequence[Limit], directory: Path | None) -> list[BackendResult]:
-        artifacts = () if directory is None else self._store(directory)
+        artifacts = () if directory is None else self._store(directory, "scheduler", self.raws)
+        targets = self._targets(directory)
         try:
             profiles = [[self._read(segment) for segment in each] for each in self.rounds]
             evidence = self._evidence(profiles)
             judged = self._judged(limits, evidence)
-            return [self._result(evidence, profiles[0][0].mode, judged, artifacts)]
+            result = self._result(evidence, profiles[0][0].mode, judged)
+            return [replace(result, artifacts=artifacts, targets=targets)]
         except Exception as error:  # a third party's backend may raise anything
             self.errors.append(as_own(error))
             return []
 
-    def _store(self, directory: Path) -> tuple[str, ...]:
+    def _elsewhere(self) -> dict[str, list[tuple[Target, RawProfile]]]:
+        """What came back of other targets, by their names."""
+        found: dict[str, list[tuple[Target, RawProfile]]] = {}
+        for segment in (segment for each in self.rounds for segment in each):
+            for backend, target, raw in segment.elsewhere:
+                if backend == self.backend.name:
+                    found.setdefault(target.name, []).append((target, raw))
+        return found
+
+    def _targets(self, directory: Path | None) -> tuple[TargetFiles, ...]:
+        """Their files are kept; only of the scheduler's anything is said."""
+        return tuple(
+            TargetFiles(
+                name,
+                brought[0][0].addresses,
+                () if directory is None else self._store(directory, name, [r for _, r in brought]),
+                tuple(dict.fromkeys(text for _, raw in brought for text in raw.warnings)),
+            )
+            for name, brought in self._elsewhere().items()
+        )
+
+    def _store(self, directory: Path, name: str, raws: Sequence[RawProfile]) -> tuple[str, ...]:
         """Keep the files as they came: also those that turn out to be unreadable."""
         kept: list[str] = []
-        for number, raw in enumerate(self.raws, start=1):
-            stem = "scheduler." if number == 1 else f"scheduler.{number}."
+        for number, raw in enumerate(raws, start=1):
+            stem = f"{name}." if number == 1 else f"{name}.{number}."
             try:
                 self._keep(directory, stem + self.backend.suffix, raw.content, kept)
                 for suffix, content in self.backend.extras(raw.content).items():
@@ -132,7 +156,6 @@ class _Case:
         evidence: Shares | Costs,
         mode: str,
         limits: list[LimitResult],
-        artifacts: tuple[str, ...],
     ) -> BackendResult:
         segments = tuple(segment.facts for each in self.rounds for segment in each)
         return BackendResult(
@@ -143,7 +166,7 @@ class _Case:
             shares=evidence.sampled() if isinstance(evidence, Shares) else None,
             costs=evidence.measured() if isinstance(evidence, Costs) else None,
             limits=tuple(limits),
-            artifacts=artifacts,
+            artifacts=(),
             warnings=tuple(dict.fromkeys(text for raw in self.raws for text in raw.warnings)),
         )
 

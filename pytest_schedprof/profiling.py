@@ -77,8 +77,20 @@ def make_plan(settings: Settings, registry: BackendRegistry, run: Place) -> Plan
             f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures "
             f"{unjudged[0].metric!r}; {', '.join(settings.backend)} cannot"
         )
+    _check_targets(settings, backends)
     run.prepare()
     return Plan(settings, backends, tuple(map(str, unjudged)))
+
+
+def _check_targets(settings: Settings, backends: Sequence[Backend]) -> None:
+    """What none of the backends can observe is a mistake."""
+    kinds = frozenset().union(*(backend.targets for backend in backends))
+    for target in settings.targets:
+        if (target if target in kinds else "workers") not in kinds:
+            raise SettingsError(
+                f"schedprof: target {target!r} cannot be observed by "
+                f"{', '.join(settings.backend)}; pyspy, cputime and memray can"
+            )
 
 
 def _make(name: str, settings: Settings, registry: BackendRegistry) -> Backend:
@@ -125,6 +137,7 @@ class ProfiledTest:
             self.plan.backends,
             self.plan.settings.timeout,
             death=self.scheduler.cluster.death,
+            targets=self.plan.settings.targets,
         )
         self.scheduler.window = self.recorder.measure
 

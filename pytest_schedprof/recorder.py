@@ -15,7 +15,9 @@ from typing import Any
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.targets import find_targets
 from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError, as_own
 from pytest_schedprof.model.result import Segment
 
@@ -32,7 +34,9 @@ class SegmentRecord:
 
     facts: Segment
     raw: dict[str, RawProfile]
-    """By the backend's name."""
+    """Of the scheduler, by the backend's name."""
+    elsewhere: tuple[tuple[str, Target, RawProfile], ...] = ()
+    """Of other targets, each with the backend's name."""
 
 
 @dataclass(slots=True)
@@ -41,7 +45,7 @@ class _Open:
 
     begun_at: float
     before: dict[str, Any]
-    recordings: list[tuple[str, Recording]]
+    recordings: list[tuple[str, Target, Recording]]
 
 
 @dataclass(slots=True)
@@ -53,6 +57,8 @@ class Recorder:
     timeout_s: float
     death: Callable[[float], str | None] = lambda patience_s: None
     """How the scheduler ended, if it is known to have ended within so many seconds."""
+    targets: Sequence[str] = ()
+    """What is to be observed beside the scheduler."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """What went wrong with the recording itself."""
@@ -106,14 +112,23 @@ class Recorder:
         opened = _Open(time.time(), {}, [])
         with self._keeping_trouble():
             try:
-                for backend in self._taking_part:
-                    recording = backend.start(self.control, timeout_s=self.timeout_s)
-                    opened.recordings.append((backend.name, recording))
+                for backend, target in self._observations():
+                    recording = backend.start(target, timeout_s=self.timeout_s)
+                    opened.recordings.append((backend.name, target, recording))
                 opened.before = self.control.call(facts.open_window)
                 self._open = opened
             finally:
                 if self._open is not opened:
                     self._abandon(opened)
+
+    def _observations(self) -> Iterator[tuple[Backend, Target]]:
+        """The scheduler's come last: it is busy with starting and fetching those of workers."""
+        for target in find_targets(self.control, self.targets) if self.targets else ():
+            for backend in self._taking_part:
+                if target.kind in backend.targets:
+                    yield backend, target
+        for backend in self._taking_part:
+            yield backend, self.control
 
     def _stop(self, *, keep: bool) -> None:
         opened, self._open = self._open, None
@@ -133,17 +148,22 @@ class Recorder:
         if any(backend.disturbs for backend in self._taking_part):
             self.control.call(facts.settle, STEADY_S, SETTLING_S)
         after = self.control.call(facts.close_window)
-        raw = {}
-        for name, recording in reversed(opened.recordings):
+        raw: dict[str, RawProfile] = {}
+        elsewhere: list[tuple[str, Target, RawProfile]] = []
+        for name, target, recording in reversed(opened.recordings):
             with self._keeping_trouble():
-                raw[name] = recording.stop(timeout_s=self.timeout_s)
-        return SegmentRecord(_segment(opened.before, after), raw)
+                brought = recording.stop(timeout_s=self.timeout_s)
+                if target is self.control:
+                    raw[name] = brought
+                else:
+                    elsewhere.insert(0, (name, target, brought))
+        return SegmentRecord(_segment(opened.before, after), raw, tuple(elsewhere))
 
     def _abandon(self, opened: _Open) -> None:
         if opened.before:
             with self._keeping_trouble():
                 self.control.call(facts.close_window)
-        for _, recording in reversed(opened.recordings):
+        for _, _, recording in reversed(opened.recordings):
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)
 

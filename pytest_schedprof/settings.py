@@ -90,7 +90,7 @@ def _boolean(raw: Any) -> bool:
     return words[raw.strip().lower()]
 
 
-def _backends(raw: Any) -> tuple[str, ...]:
+def _words(raw: Any) -> tuple[str, ...]:
     words = raw.split(",") if isinstance(raw, str) else list(raw)
     if not words or not all(isinstance(word, str) and word.strip() for word in words):
         raise ValueError(raw)
@@ -108,6 +108,19 @@ def _cluster(raw: Any) -> str:
     if text != "local" and "://" not in text:
         raise ValueError(raw)
     return text
+
+
+def _targets(raw: Any) -> tuple[str, ...]:
+    """The scheduler is always one of them: of it alone limits speak."""
+    words = _words(raw)
+    for word in words:
+        kind, colon, rest = word.partition(":")
+        is_kind = word in ("scheduler", "workers", "client") or "://" in word
+        if not is_kind and not (kind == "workers" and colon and rest.isdecimal() and int(rest)):
+            raise ValueError(raw)
+    if "scheduler" not in words:
+        raise ValueError(raw)
+    return words
 
 
 def _limit(raw: Any) -> Limit:
@@ -131,7 +144,7 @@ OPTIONS: tuple[Option, ...] = (
         "profile the scheduler with these backends, comma separated, whatever markers say; "
         "also in unmarked tests that use schedprof_scheduler; 'off' profiles nothing. "
         "As ini: for marked tests whose marker names none",
-        _backends,
+        _words,
         "names of backends, or 'off'",
         DEFAULT_BACKEND,
         metavar="NAMES",
@@ -202,6 +215,16 @@ OPTIONS: tuple[Option, ...] = (
         metavar="N",
     ),
     Option(
+        "targets",
+        "processes to observe, comma separated: 'scheduler', and beside it 'workers' (or "
+        "'workers:2' for as many of their processes, or addresses of workers) and 'client'; "
+        "limits speak of the scheduler",
+        _targets,
+        "'scheduler' and what else of 'workers', 'workers:N', 'client' and workers' addresses",
+        ("scheduler",),
+        metavar="KINDS",
+    ),
+    Option(
         "timeout",
         "seconds that starting or stopping a backend or a cluster may take, default 30",
         _positive(float, most=86400),  # longer waits are too long for some systems' calls
@@ -245,6 +268,7 @@ class Settings(NamedTuple):
     workers: int
     cluster: str
     rounds: int
+    targets: tuple[str, ...]
     timeout: float
     option: tuple[tuple[str, str, Any], ...]
     is_forced: bool

@@ -13,7 +13,7 @@ from statistics import median
 from types import CodeType, FrameType
 from typing import Any
 
-from pytest_schedprof.agent.recordings import Recording, begin, under_way
+from pytest_schedprof.agent.recordings import OwnProcess, Recording, begin, under_way
 
 FRAMES_ARE_UNSAFE = sys.version_info[:2] == (3, 11)
 """Reading another thread's frames can crash Python 3.11."""
@@ -196,6 +196,8 @@ async def start(
     if "cputime" in under_way(dask_scheduler):
         return {"problem": "busy"}
     is_main = threading.current_thread() is threading.main_thread()
+    if isinstance(dask_scheduler, OwnProcess) and not is_main:
+        return {"problem": "not-main"}  # what is of interest there no thread but the main one runs
     sampler = SignalSampler(interval) if is_main else ThreadSampler(interval)
     if problem := sampler.begin():
         return {"problem": problem, "python": sys.version.split()[0]}

@@ -92,6 +92,16 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
     }
 
 
+def process() -> tuple[str, int]:
+    """What tells a process from all others, also those in containers, which number their own."""
+    return platform.node(), os.getpid()
+
+
+def worker_names(dask_scheduler: Any = None) -> dict[str, Any]:
+    """By their addresses."""
+    return {address: worker.name for address, worker in dask_scheduler.workers.items()}
+
+
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

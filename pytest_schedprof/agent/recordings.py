@@ -1,18 +1,31 @@
-"""Recordings under way: kept by token, ended at the latest with their client or scheduler."""
+"""Recordings under way: kept by token, ended at the latest with their client or holder.
+
+What holds them is the object that stands for the process: the scheduler, a worker, or
+`OwnProcess` in that of the client. dask gives the first two to a parameter `dask_scheduler`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import shutil
 import tempfile
 import uuid
 from typing import Any
 
+import cloudpickle
+
 RECORDINGS = "_schedprof_recordings"
-"""Attribute of the scheduler that holds the recordings under way, by token."""
+"""Attribute of the holder with the recordings under way, by token."""
 
 CLIENT_CHECK_S = 2.0
+WORKERS_CLIENT_CHECK_S = 10.0
+"""A worker must ask the scheduler, which should hear of us as seldom as can be."""
+
+
+class OwnProcess:
+    """Holds the recordings of the process that asks for them: nobody can vanish from it."""
 
 
 class Recording:
@@ -79,29 +92,30 @@ class FileRecording(Recording):
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def under_way(scheduler: Any) -> list[str]:
+def under_way(holder: Any) -> list[str]:
     """Kinds of the recordings that are at work."""
-    return [recording.kind for recording in getattr(scheduler, RECORDINGS, {}).values()]
+    return [recording.kind for recording in getattr(holder, RECORDINGS, {}).values()]
 
 
-def keep(scheduler: Any, recording: Recording) -> None:
+def keep(holder: Any, recording: Recording) -> None:
     """From here on the recording is known by its token."""
-    scheduler.__dict__.setdefault(RECORDINGS, {})[recording.token] = recording
+    holder.__dict__.setdefault(RECORDINGS, {})[recording.token] = recording
 
 
-def begin(scheduler: Any, recording: Recording) -> dict[str, Any]:
+def begin(holder: Any, recording: Recording) -> dict[str, Any]:
     """The answer for a recording that is proven to be at work."""
-    keep(scheduler, recording)
-    recording.watch = asyncio.ensure_future(_end_without_client(scheduler, recording))
+    keep(holder, recording)
+    if not isinstance(holder, OwnProcess):
+        recording.watch = asyncio.ensure_future(_end_without_client(holder, recording))
     return {"token": recording.token}
 
 
-async def forget(scheduler: Any, token: str) -> list[str]:
+async def forget(holder: Any, token: str) -> list[str]:
     """Leave nothing of the recording behind; what was wrong with its helpers."""
-    recordings = getattr(scheduler, RECORDINGS, {})
+    recordings = getattr(holder, RECORDINGS, {})
     recording = recordings.pop(token, None)
-    if not recordings and hasattr(scheduler, RECORDINGS):
-        delattr(scheduler, RECORDINGS)
+    if not recordings and hasattr(holder, RECORDINGS):
+        delattr(holder, RECORDINGS)
     if recording is None:
         return []
     recording.remove()
@@ -133,15 +147,16 @@ async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
     return await forget(dask_scheduler, token)
 
 
-async def _end_without_client(scheduler: Any, recording: Recording) -> None:
+async def _end_without_client(holder: Any, recording: Recording) -> None:
     """A client that vanished will never say stop, nor discard: do it for it.
 
     Nor can one say it to a scheduler that was closed, perhaps with its event loop, in a process
     that lives on.
     """
     try:
-        while recording.is_ending or _is_wanted(scheduler, recording):
-            await asyncio.sleep(CLIENT_CHECK_S)
+        is_worker = not hasattr(holder, "clients")
+        while recording.is_ending or await _is_wanted(holder, recording.client):
+            await asyncio.sleep(WORKERS_CLIENT_CHECK_S if is_worker else CLIENT_CHECK_S)
     except asyncio.CancelledError:
         # Somebody else ends it; else the loop is being closed.
         if recording.watch is not asyncio.current_task():
@@ -149,8 +164,28 @@ async def _end_without_client(scheduler: Any, recording: Recording) -> None:
     recording.watch = None
     if not recording.was_ended:
         await recording.end(5.0)
-    await forget(scheduler, recording.token)
+    await forget(holder, recording.token)
 
 
-def _is_wanted(scheduler: Any, recording: Recording) -> bool:
-    return recording.client in scheduler.clients and scheduler.status.name == "running"
+async def _is_wanted(holder: Any, client: str) -> bool:
+    if holder.status.name not in ("running", "paused"):
+        return False
+    return client in holder.clients if hasattr(holder, "clients") else await _asked(holder, client)
+
+
+async def _asked(worker: Any, client: str) -> bool:
+    """Whether the worker's scheduler knows the client; of one that is gone nobody can want it."""
+
+    def knows(name: str, dask_scheduler: Any = None) -> bool:  # what is nested travels by value
+        return name in dask_scheduler.clients
+
+    try:
+        answer = await worker.scheduler.run_function(
+            function=cloudpickle.dumps(knows),
+            args=pickle.dumps((client,)),
+            kwargs=pickle.dumps({}),
+            wait=True,
+        )
+    except OSError:
+        return False
+    return answer["status"] == "OK" and bool(answer["result"])

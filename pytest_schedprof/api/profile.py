@@ -41,6 +41,7 @@ def profile_scheduler(
     strict: bool = False,
     rate: float = 100,
     timeout: float = 30,
+    targets: str | Sequence[str] = "scheduler",
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Block[SchedulerProfile]:
     """Profile the scheduler while the body of a `with` or `async with` runs, and judge it.
@@ -58,6 +59,8 @@ def profile_scheduler(
         strict: whether a limit that is inconclusive raises too.
         rate: samples per second of a backend that samples.
         timeout: seconds that starting or stopping a backend may take.
+        targets: what is observed: `scheduler`, and beside it `workers`, `workers:2`, addresses
+            of workers, `client`.
         options: those of each backend, as in `{"pyspy": {"native": True}}`.
 
     Raises:
@@ -65,6 +68,7 @@ def profile_scheduler(
     """
     source = "profile_scheduler"
     values = {"backend": backends, "strict": strict, "rate": rate, "timeout": timeout}
+    values["targets"] = targets
     settings = read_call(source, limits, options or {}, **values)
     BackendRegistry().check(settings.backend)
     for backend, _, _ in settings.option:

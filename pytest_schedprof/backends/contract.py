@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from pytest_schedprof.model.profile import Profile
 
 if TYPE_CHECKING:
-    from pytest_schedprof.clusters.control import Control
+    from pytest_schedprof.clusters.contract import Target
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
+
+ALL_TARGETS = frozenset({"scheduler", "workers", "client"})
 
 Namer: TypeAlias = Callable[[list[tuple[str, str, int]]], Sequence[str]]
 """Gives `module:qualname` for each (file, name, line) of a frame."""
@@ -28,7 +30,7 @@ class RawProfile:
 
 
 class Recording(Protocol):
-    """A backend at work on one scheduler."""
+    """A backend at work on one target."""
 
     def stop(self, *, timeout_s: float) -> RawProfile:
         """End the recording, fetch what it saw and leave nothing behind.
@@ -43,12 +45,14 @@ class Recording(Protocol):
 
 
 class Backend(Protocol):
-    """A tool that can observe a scheduler, with its options fixed."""
+    """A tool that can observe a process, with its options fixed."""
 
     name: str
     drift: float
     """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p));
     0 for a backend that does not sample."""
+    targets: frozenset[str]
+    """Kinds of processes that it can observe: `scheduler`, perhaps `workers` and `client`."""
     disturbs: bool
     """Whether it slows the scheduler down or takes a hook of the interpreter. Such a backend
     records alone: the body of the test is run once more for it."""
@@ -69,8 +73,8 @@ class Backend(Protocol):
     def settings(self) -> Mapping[str, Setting]:
         """All options, for the record."""
 
-    def start(self, control: Control, *, timeout_s: float) -> Recording:
-        """Begin to record; returns when it is proven that the scheduler is being observed.
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
+        """Begin to record; returns when it is proven that the target is being observed.
 
         Raises:
             BackendNotInstalledError: with the command that installs it.

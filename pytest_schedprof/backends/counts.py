@@ -10,7 +10,7 @@ from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.backends.contract import Namer, Setting
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.formats.counts import read_counts
 from pytest_schedprof.model.profile import CostProfile
@@ -34,6 +34,7 @@ class CountsBackend:
     name = "counts"
     suffix = "counts.json"
     drift = 0.0
+    targets = frozenset({"scheduler"})
     disturbs = True
 
     def __init__(
@@ -59,20 +60,20 @@ class CountsBackend:
         """All options, and the modules as they came to be."""
         return {**asdict(self.options), "modules": list(self.modules)}
 
-    def start(self, control: Control, *, timeout_s: float) -> RemoteRecording:
+    def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
         """Begin to count; the agent has seen a call of its own counted."""
         modules = [compile_pattern(module).pattern for module in self.modules]
-        arguments = (modules, self.options.bytecodes, control.client_id)
-        answer = control.call(agent.start, *arguments, timeout_s=timeout_s)
+        arguments = (modules, self.options.bytecodes, target.client_id)
+        answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
         if answer.get("problem") == "busy":
             reason = "or a debugger, or a coverage tool: stop it first"
-            raise already_at_work(self.name, control.address, reason)
+            raise already_at_work(self.name, target.label, reason)
         if answer.get("problem") == "failed":
             raise RecordingError(
-                f"schedprof: the interpreter of the scheduler {control.address} reports no calls; "
+                f"schedprof: the interpreter of {target.label} reports no calls; "
                 "counts needs CPython"
             )
-        return RemoteRecording(control, answer["token"], self.name)
+        return RemoteRecording(target, answer["token"], self.name)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the agent's file."""

@@ -14,7 +14,7 @@ from pytest_schedprof.agent import cprofile as agent
 from pytest_schedprof.backends.contract import Namer, Setting
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.formats.pstats import read_pstats
 from pytest_schedprof.model.profile import CostProfile
@@ -37,6 +37,7 @@ class CProfileBackend:
     suffix = "cprofile.pstats"
     metrics = frozenset({"calls", "seconds"})
     drift = 0.0
+    targets = frozenset({"scheduler"})
     disturbs = True
     mode = ""
 
@@ -50,13 +51,13 @@ class CProfileBackend:
         """All options."""
         return asdict(self.options)
 
-    def start(self, control: Control, *, timeout_s: float) -> CProfileRecording:
+    def start(self, target: Target, *, timeout_s: float) -> CProfileRecording:
         """Hook the profiler into the thread that runs the scheduler."""
-        answer = control.call(agent.start, control.client_id, timeout_s=timeout_s)
+        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
         if answer.get("problem") == "busy":
             reason = "one thread has room for one profiler only: stop the other first"
-            raise already_at_work(self.name, control.address, reason)
-        return CProfileRecording(control, answer["token"], self.name)
+            raise already_at_work(self.name, target.label, reason)
+        return CProfileRecording(target, answer["token"], self.name)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse a file of cProfile."""

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from pytest_schedprof.agent import cputime as agent
-from pytest_schedprof.backends.contract import Namer, Setting
+from pytest_schedprof.backends.contract import ALL_TARGETS, Namer, Setting
 from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.backends.pictures import SPEEDSCOPE, check_formats, pictures
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.json import UNREADABLE
@@ -48,6 +48,7 @@ class CpuTimeBackend:
     metrics = frozenset({"share", "self", "cpu"})
     drift = 0.03
     """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+    targets = ALL_TARGETS
     disturbs = False
     mode = ""
 
@@ -63,13 +64,13 @@ class CpuTimeBackend:
         """The rate and all options."""
         return {"rate_hz": self.rate_hz, **plain(self.options)}
 
-    def start(self, control: Control, *, timeout_s: float) -> CpuTimeRecording:
+    def start(self, target: Target, *, timeout_s: float) -> CpuTimeRecording:
         """Start the sampler and wait for its first sample."""
-        arguments = (1 / self.rate_hz, timeout_s, control.client_id)
-        answer = control.call(agent.start, *arguments, timeout_s=timeout_s)
+        arguments = (1 / self.rate_hz, timeout_s, target.client_id)
+        answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
         if "problem" in answer:
-            _refuse(answer, control.address, timeout_s)
-        return CpuTimeRecording(control, answer["token"], self.name, self.rate_hz)
+            _refuse(answer, target.label, timeout_s)
+        return CpuTimeRecording(target, answer["token"], self.name, self.rate_hz)
 
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
         """Parse the agent's speedscope file."""
@@ -85,8 +86,8 @@ class CpuTimeBackend:
 class CpuTimeRecording(RemoteRecording):
     """A sampler at work in one scheduler."""
 
-    def __init__(self, control: Control, token: str, backend: str, rate_hz: float) -> None:
-        super().__init__(control, token, backend)
+    def __init__(self, target: Target, token: str, backend: str, rate_hz: float) -> None:
+        super().__init__(target, token, backend)
         self._rate_hz = rate_hz
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -126,17 +127,22 @@ def _mode(content: bytes) -> str:
         return ""  # which the reader of the rest will tell better
 
 
-def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoReturn:
+def _refuse(answer: Mapping[str, Any], label: str, timeout_s: float) -> NoReturn:
     if answer["problem"] == "busy":
         reason = "its process has one timer for CPU time: stop the other profiler first"
-        raise already_at_work("cputime", address, reason)
+        raise already_at_work("cputime", label, reason)
     if answer["problem"] == "unsafe":
         raise BackendUnavailableError(
-            f"schedprof: cputime cannot sample the scheduler {address}: its event loop is not in "
-            f"the main thread, and Python {answer['python']} may crash when another thread looks "
+            f"schedprof: cputime cannot sample {label}: its event loop is not in the "
+            f"main thread, and Python {answer['python']} may crash when another thread looks "
             "at it; run it in a process of its own, as `dask scheduler` does, or use pyspy"
         )
+    if answer["problem"] == "not-main":
+        raise RecordingError(
+            f"schedprof: cputime observes {label} from its main thread only, and the window was "
+            "opened in another: leave 'client' out of the targets, or use pyspy"
+        )
     raise RecordingError(
-        f"schedprof: cputime took no sample of the scheduler {address} within {timeout_s:g} s; "
+        f"schedprof: cputime took no sample of {label} within {timeout_s:g} s; "
         "its system delivers no SIGPROF"
     )

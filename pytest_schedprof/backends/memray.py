@@ -14,10 +14,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from pytest_schedprof.agent import memory as agent
-from pytest_schedprof.backends.contract import Namer, Setting
+from pytest_schedprof.backends.contract import ALL_TARGETS, Namer, Setting
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import BackendNotInstalledError, FormatError, RecordingError
 from pytest_schedprof.model.profile import CostProfile, Function
 
@@ -52,6 +52,7 @@ class MemrayBackend:
     suffix = "memray.bin"
     metrics = frozenset({"peak", "leaked"})
     drift = 0.0
+    targets = ALL_TARGETS
     disturbs = True
 
     def __init__(
@@ -69,7 +70,7 @@ class MemrayBackend:
         """All options."""
         return asdict(self.options)
 
-    def start(self, control: Control, *, timeout_s: float) -> MemrayRecording:
+    def start(self, target: Target, *, timeout_s: float) -> MemrayRecording:
         """Begin to track; refused where nobody could read what comes back."""
         if importlib.util.find_spec("memray") is None:
             raise BackendNotInstalledError(
@@ -80,10 +81,10 @@ class MemrayBackend:
             "native_traces": self.options.native,
             "trace_python_allocators": self.options.trace_python_allocators,
         }
-        answer = control.call(agent.start, flags, control.client_id, timeout_s=timeout_s)
+        answer = target.call(agent.start, flags, target.client_id, timeout_s=timeout_s)
         if "problem" in answer:
-            _refuse(answer, control.address)
-        return MemrayRecording(control, answer["token"], self.name)
+            _refuse(answer, target.label)
+        return MemrayRecording(target, answer["token"], self.name)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Bytes at the peak and at the end: of the whole, and of the functions that took them."""
@@ -187,12 +188,12 @@ def draw(content: bytes) -> bytes:
     return page.getvalue().encode()
 
 
-def _refuse(answer: Mapping[str, Any], address: str) -> NoReturn:
+def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
     """Say why memray cannot work there, and what to do."""
     if answer["problem"] == "not-installed":
         raise BackendNotInstalledError(
-            f"schedprof: memray is not installed where the scheduler {address} runs; "
+            f"schedprof: memray is not installed where {label} runs; "
             f"there: {answer['executable']} -m pip install memray"
         )
     reason = "one process has room for one tracker or profiler only: stop the other first"
-    raise already_at_work("memray", address, reason)
+    raise already_at_work("memray", label, reason)

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
-from pytest_schedprof.backends.contract import Namer, Setting
+from pytest_schedprof.backends.contract import ALL_TARGETS, Namer, Setting
 from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.backends.pictures import SPEEDSCOPE, check_formats, pictures
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
@@ -88,6 +88,7 @@ class PySpyBackend:
     drift = 0.1
     """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
 
+    targets = ALL_TARGETS
     disturbs = False
 
     def __init__(
@@ -111,18 +112,18 @@ class PySpyBackend:
         """The rate and all flags."""
         return {"rate_hz": self.rate_hz, **plain(self.options)}
 
-    def start(self, control: Control, *, timeout_s: float) -> PySpyRecording:
+    def start(self, target: Target, *, timeout_s: float) -> PySpyRecording:
         """Start py-spy on the scheduler and wait until it has sampled it."""
-        answer = self._ask(control, timeout_s, b"")
+        answer = self._ask(target, timeout_s, b"")
         if answer.get("problem") == "not-installed" and self.options.send:
-            answer = self._ask(control, timeout_s, _program(answer, control.address))
+            answer = self._ask(target, timeout_s, _program(answer, target.label))
         if "problem" in answer:
-            _refuse(answer, control.address, timeout_s)
-        return PySpyRecording(control, answer["token"], self.name)
+            _refuse(answer, target.label, timeout_s)
+        return PySpyRecording(target, answer["token"], self.name)
 
-    def _ask(self, control: Control, timeout_s: float, program: bytes) -> Mapping[str, Any]:
+    def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
         arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
-        answer: Mapping[str, Any] = control.call(
+        answer: Mapping[str, Any] = target.call(
             agent.start,
             inspect.getsource(guard_program),
             program,
@@ -131,7 +132,7 @@ class PySpyBackend:
             self.options.gil,
             self.options.nonblocking,
             timeout_s,
-            control.client_id,
+            target.client_id,
             timeout_s=timeout_s,
         )
         return answer
@@ -206,47 +207,46 @@ def _behind(log: str) -> float:
     return max(map(float, _BEHIND.findall(log)), default=0.0)
 
 
-def _program(answer: Mapping[str, Any], address: str) -> bytes:
+def _program(answer: Mapping[str, Any], label: str) -> bytes:
     """The py-spy from here, if it can run where the scheduler does."""
     here, there = agent.host(), answer["host"]
     if here != there:
         kinds = f"is for {', '.join(here)}, and there is {', '.join(there)}"
-        raise _not_installed(answer, address, f"the one from here cannot be sent: it {kinds}")
+        raise _not_installed(answer, label, f"the one from here cannot be sent: it {kinds}")
     path = agent.find_pyspy()
     program = Path(path).read_bytes() if path else b""
     if not program or program.startswith(b"#!"):  # as pyenv's, which only calls another
         found = f"{path!r} is a script" if path else "there is none here"
-        raise _not_installed(answer, address, f"none can be sent: {found}")
+        raise _not_installed(answer, label, f"none can be sent: {found}")
     return program
 
 
-def _not_installed(answer: Mapping[str, Any], address: str, other: str) -> BackendNotInstalledError:
+def _not_installed(answer: Mapping[str, Any], label: str, other: str) -> BackendNotInstalledError:
     return BackendNotInstalledError(
-        f"schedprof: py-spy is not installed where the scheduler {address} runs; "
+        f"schedprof: py-spy is not installed where {label} runs; "
         f"there: {answer['executable']} -m pip install py-spy; {other}"
     )
 
 
-def _refuse(answer: Mapping[str, Any], address: str, timeout_s: float) -> NoReturn:
+def _refuse(answer: Mapping[str, Any], label: str, timeout_s: float) -> NoReturn:
     """Say which of the reasons it is why py-spy cannot work here, and what to do."""
     if answer["problem"] == "not-installed":
         raise _not_installed(
-            answer, address, "or have the one from here sent there with pyspy.send=true"
+            answer, label, "or have the one from here sent there with pyspy.send=true"
         )
     if answer["problem"] == "busy":
         reason = "one process can be traced by one py-spy only: stop the other first"
-        raise already_at_work("pyspy", address, reason)
+        raise already_at_work("pyspy", label, reason)
     log = answer["log"]
     if answer["problem"] == "not-started":
         raise RecordingError(
-            f"schedprof: py-spy could not be started where the scheduler {address} runs: {log}; "
+            f"schedprof: py-spy could not be started where {label} runs: {log}; "
             "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
             "programs to run"
         )
     if _FORBIDDEN.search(log):
         raise BackendNotPermittedError(
-            f"schedprof: py-spy may not trace the scheduler {address}: {_reason(log)!r}; "
-            f"{PERMISSION_REMEDY}"
+            f"schedprof: py-spy may not trace {label}: {_reason(log)!r}; {PERMISSION_REMEDY}"
         )
     if answer["early"]:
         raise RecordingError(

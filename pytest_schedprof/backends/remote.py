@@ -1,4 +1,4 @@
-"""A recording that the agent keeps in the scheduler, as the recorder sees it."""
+"""A recording that the agent keeps in its target, as the recorder sees it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_schedprof.agent import recordings
 from pytest_schedprof.backends.contract import RawProfile
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import RecordingError
 
 CHUNK_BYTES = 4 * 2**20
@@ -19,8 +19,8 @@ class RemoteRecording:
     Subclasses refuse a profile that is not to be trusted.
     """
 
-    def __init__(self, control: Control, token: str, backend: str) -> None:
-        self._control = control
+    def __init__(self, target: Target, token: str, backend: str) -> None:
+        self._target = target
         self._token = token
         self._backend = backend
 
@@ -44,38 +44,38 @@ class RemoteRecording:
         answer = self._end(timeout_s)
         if answer.get("problem") == "unknown":
             raise RecordingError(
-                f"schedprof: the scheduler knows nothing of this {self._backend} recording; "
+                f"schedprof: {self._target.label} knows nothing of this {self._backend} recording; "
                 "was it restarted?"
             )
         try:
             warnings = self.check(answer)
             content = self._fetch(answer["size"])
         finally:
-            told = self._control.call(recordings.discard, self._token)
+            told = self._target.call(recordings.discard, self._token)
         self.verify(content)
         return RawProfile(content, (*warnings, *told), self.doubt(answer))
 
     def abandon(self, *, timeout_s: float) -> None:
         """End the recording and delete its file unread."""
         self._end(timeout_s)
-        self._control.call(recordings.discard, self._token)
+        self._target.call(recordings.discard, self._token)
 
     def _end(self, timeout_s: float) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._control.call(
+        answer: Mapping[str, Any] = self._target.call(
             recordings.stop, self._token, timeout_s, timeout_s=timeout_s
         )
         return answer
 
     def _fetch(self, size: int) -> bytes:
         pieces = (
-            self._control.call(recordings.fetch, self._token, offset, CHUNK_BYTES)
+            self._target.call(recordings.fetch, self._token, offset, CHUNK_BYTES)
             for offset in range(0, size, CHUNK_BYTES)
         )
         return b"".join(pieces)
 
 
-def already_at_work(backend: str, address: str, reason: str) -> RecordingError:
+def already_at_work(backend: str, label: str, reason: str) -> RecordingError:
     """For a second recording where there can be but one."""
     return RecordingError(
-        f"schedprof: another {backend} recording is under way on the scheduler {address}; {reason}"
+        f"schedprof: another {backend} recording is under way on {label}; {reason}"
     )

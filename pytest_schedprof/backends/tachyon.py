@@ -12,7 +12,7 @@ from typing import NoReturn
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Namer, Setting
 from pytest_schedprof.backends.options import read_options
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendUnavailableError,
@@ -35,6 +35,7 @@ class TachyonBackend:
     suffix = "tachyon.bin"
     metrics = frozenset({"share", "self"})
     drift = 0.0
+    targets = frozenset({"scheduler"})
     disturbs = False
     mode = ""
 
@@ -48,9 +49,9 @@ class TachyonBackend:
         """None."""
         return {}
 
-    def start(self, control: Control, *, timeout_s: float) -> NoReturn:
+    def start(self, target: Target, *, timeout_s: float) -> NoReturn:
         """Refuse, by the scheduler's version of Python."""
-        raise refusal(control.call(facts.describe)["python"], control.address)
+        raise refusal(target.call(facts.describe)["python"], target.label)
 
     def read(self, content: bytes, namer: Namer) -> NoReturn:
         """There is nothing that it could have recorded."""
@@ -61,15 +62,15 @@ class TachyonBackend:
         return {}
 
 
-def refusal(python: str, address: str) -> BackendUnavailableError:
+def refusal(python: str, label: str) -> BackendUnavailableError:
     """For a scheduler that runs this version of Python."""
     major, minor, *_ = python.split(".")
     if (int(major), int(minor)) < FIRST_PYTHON:
         return BackendNotInstalledError(
             "schedprof: tachyon comes with Python 3.15 and newer (profiling.sampling), and the "
-            f"scheduler {address} runs Python {python}; {INSTEAD}"
+            f"{label} runs Python {python}; {INSTEAD}"
         )
     return BackendUnavailableError(
-        f"schedprof: this release does not drive tachyon yet, although the scheduler {address} "
+        f"schedprof: this release does not drive tachyon yet, although {label} "
         f"runs Python {python}, which has it; {INSTEAD}"
     )

@@ -15,7 +15,7 @@ from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.backends.contract import Namer, RawProfile, Setting
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
 from pytest_schedprof.formats.chrometrace import read_trace
 from pytest_schedprof.model.profile import CostProfile
@@ -96,6 +96,7 @@ class VizTracerBackend:
     metrics = frozenset({"seconds"})
     """Not calls: filters, sparse tracing and a full buffer all leave some out."""
     drift = 0.0
+    targets = frozenset({"scheduler"})
     disturbs = True
 
     def __init__(
@@ -121,11 +122,11 @@ class VizTracerBackend:
         """All options."""
         return self.options.plain()
 
-    def start(self, control: Control, *, timeout_s: float) -> VizTracerRecording:
+    def start(self, target: Target, *, timeout_s: float) -> VizTracerRecording:
         """Trace at once, or patch the functions that are to be traced or logged."""
-        answer = control.call(
+        answer = target.call(
             agent.start,
-            control.client_id,
+            target.client_id,
             self.options.tracer_entries,
             self.options.of_tracer(),
             list(self.options.trace_sparse),
@@ -133,8 +134,8 @@ class VizTracerBackend:
             timeout_s=timeout_s,
         )
         if "problem" in answer:
-            _refuse(answer, control.address)
-        return VizTracerRecording(control, answer["token"], self.options)
+            _refuse(answer, target.label)
+        return VizTracerRecording(target, answer["token"], self.options)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse a trace; of one that lacks its beginning no limit can be judged."""
@@ -152,8 +153,8 @@ class VizTracerBackend:
 class VizTracerRecording(RemoteRecording):
     """A viztracer at work on one scheduler."""
 
-    def __init__(self, control: Control, token: str, options: VizTracerOptions) -> None:
-        super().__init__(control, token, "viztracer")
+    def __init__(self, target: Target, token: str, options: VizTracerOptions) -> None:
+        super().__init__(target, token, "viztracer")
         self._options = options
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -206,18 +207,18 @@ def _text(value: object) -> str:
     return " ".join(value) if isinstance(value, tuple) else str(value).lower()
 
 
-def _refuse(answer: Mapping[str, Any], address: str) -> NoReturn:
+def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
     """Say which of the reasons it is why viztracer cannot work here, and what to do."""
     if answer["problem"] == "not-installed":
         raise BackendNotInstalledError(
-            f"schedprof: viztracer is not installed where the scheduler {address} runs; "
+            f"schedprof: viztracer is not installed where {label} runs; "
             f"there: {answer['executable']} -m pip install viztracer"
         )
     if answer["problem"] == "busy":
         reason = "one thread has room for one profiler only: stop the other first"
-        raise already_at_work("viztracer", address, reason)
+        raise already_at_work("viztracer", label, reason)
     raise RecordingError(
-        f"schedprof: viztracer cannot patch {answer['name']!r} on the scheduler {address} "
+        f"schedprof: viztracer cannot patch {answer['name']!r} on {label} "
         f"({answer['log']}); give the dotted name of a function where it is looked up, as for "
         "unittest.mock.patch"
     )

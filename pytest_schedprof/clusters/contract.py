@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +14,33 @@ class ClusterSpec:
     kind: str
     """`local`, or the address of a scheduler that runs already."""
     workers: int
+
+
+class Target(Protocol):
+    """A process that a backend observes: the scheduler, a worker's, or the client's."""
+
+    kind: str
+    """`scheduler`, `workers` or `client`."""
+    name: str
+    """Begin of its artifacts' names."""
+    addresses: tuple[str, ...]
+    """Of the workers in it."""
+
+    @property
+    def label(self) -> str:
+        """What messages call it, with its address: `the scheduler tcp://...`."""
+
+    @property
+    def client_id(self) -> str:
+        """Name by which the scheduler knows who asks."""
+
+    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Run an agent's function there and return its answer.
+
+        Raises:
+            SchedulerLostError: if the scheduler is gone.
+            RecordingError: if the function failed, or the target is gone.
+        """
 
 
 class Cluster(Protocol):

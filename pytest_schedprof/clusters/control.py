@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +16,8 @@ from distributed.core import clean_exception
 
 import pytest_schedprof.agent as agent_package
 from pytest_schedprof.errors import RecordingError, SchedulerLostError
+
+LOST_WORKER_CHECK_S = 0.5
 
 MARGIN_S = 15.0
 """Added to the agent's own deadlines, so that its answer can still arrive."""
@@ -50,6 +53,9 @@ class Line(Client):
 class Control:
     """A client of its own, so that what a test does to its client cannot cut the line."""
 
+    kind = name = "scheduler"
+    addresses: tuple[str, ...] = ()
+
     def __init__(self, address: str, *, security: Any = None, timeout_s: float = 30.0) -> None:
         self.address = address
         self._timeout_s = timeout_s
@@ -69,6 +75,11 @@ class Control:
             ) from error
 
     @property
+    def label(self) -> str:
+        """What messages call the scheduler."""
+        return f"the scheduler {self.address}"
+
+    @property
     def client_id(self) -> str:
         """Name by which the scheduler knows this line."""
         return str(self._client.id)
@@ -84,11 +95,27 @@ class Control:
 
     def call_workers(
         self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None
-    ) -> list[Any]:
-        """Run an agent's function on every worker."""
-        _send_by_value(function)
-        answers = self._guarded(timeout_s, self._client._run, function, *args)
-        return list(answers.values())
+    ) -> dict[str, Any]:
+        """Run an agent's function on every worker; the answers by the workers' addresses."""
+        return self._on_workers(None, function, args, timeout_s, on_error="raise")
+
+    def call_worker(
+        self,
+        address: str,
+        function: Callable[..., Any],
+        *args: Any,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Run an agent's function on one worker and return its answer.
+
+        Raises:
+            SchedulerLostError: if no answer came within the deadline.
+            RecordingError: if the function failed there, or the worker is gone.
+        """
+        answers = self._on_workers([address], function, args, timeout_s, on_error="return")
+        if isinstance(error := answers[address], BaseException):
+            raise _failed(function, f"the worker {address}", error)
+        return answers[address]
 
     @property
     def is_up(self) -> bool:
@@ -105,6 +132,32 @@ class Control:
     def _scheduler(self) -> Any:
         return self._client.scheduler
 
+    def _on_workers(
+        self,
+        addresses: list[str] | None,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        timeout_s: float | None,
+        *,
+        on_error: str,
+    ) -> dict[str, Any]:
+        _send_by_value(function)
+
+        run = partial(self._client._run, function, *args, workers=addresses, on_error=on_error)
+        ask = run if addresses is None else partial(self._unless_gone, run, addresses)
+        answers: dict[str, Any] = self._guarded(timeout_s, ask)
+        return answers
+
+    async def _unless_gone(self, ask: Callable[..., Any], addresses: list[str]) -> Any:
+        """Of a worker that died the scheduler would try to get an answer for half a minute."""
+        asked = asyncio.ensure_future(ask())
+        while not (await asyncio.wait([asked], timeout=LOST_WORKER_CHECK_S))[0]:
+            known = await self._scheduler.ncores(workers=addresses)
+            if len(known) < len(addresses):
+                asked.cancel()
+                return dict.fromkeys(addresses, ConnectionError("the scheduler dropped it"))
+        return asked.result()
+
     async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """As `Client.run_on_scheduler` does, but an error there is no broken line here."""
         response = await self._scheduler.run_function(
@@ -115,10 +168,7 @@ class Control:
         )
         if response["status"] == "error":
             _, error, _ = clean_exception(**response)
-            raise RecordingError(
-                f"schedprof: {function.__name__} failed on the scheduler {self.address!r}: "
-                f"{type(error).__name__}: {_first_line(error)}"
-            )
+            raise _failed(function, self.label, error)
         return response["result"]
 
     def _pickled(self, function: Callable[..., Any]) -> bytes:
@@ -189,6 +239,15 @@ def _send_by_value(function: Callable[..., Any]) -> None:
     """Nothing of this package need be installed where the scheduler runs."""
     for module in (agent_package, sys.modules[function.__module__]):
         cloudpickle.register_pickle_by_value(module)
+
+
+def _failed(
+    function: Callable[..., Any], label: str, error: BaseException | None
+) -> RecordingError:
+    return RecordingError(
+        f"schedprof: {function.__name__} failed on {label}: "
+        f"{type(error).__name__}: {_first_line(error)}"
+    )
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -153,7 +153,8 @@ def clean(control: Control, before: Surroundings = NOTHING) -> str | None:
     if tasks := control.call(facts.wait_until_idle, CLEANING_S, before.tasks, before.clients):
         return f"the scheduler still knows {tasks} tasks"
     others = control.call(facts.processing) if before.is_shared else frozenset()
-    if running := sum(control.call_workers(facts.wait_until_worker_idle, CLEANING_S, others)):
+    waited = control.call_workers(facts.wait_until_worker_idle, CLEANING_S, others)
+    if running := sum(waited.values()):
         return f"workers still run {running} tasks"
     workers = control.call(facts.surroundings)["workers"]
     if before.workers not in (workers, None):

@@ -102,6 +102,18 @@ class MeasuredCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetFiles:
+    """What a backend brought back of a process beside the scheduler's."""
+
+    target: str
+    """`client`, or a worker by its name."""
+    addresses: tuple[str, ...]
+    """Of the workers that live in the process."""
+    artifacts: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class BackendResult:
     """What one backend found in its window."""
 
@@ -117,6 +129,8 @@ class BackendResult:
     artifacts: tuple[str, ...]
     """File names, beside this record."""
     warnings: tuple[str, ...] = ()
+    targets: tuple[TargetFiles, ...] = ()
+    """Processes that were observed beside the scheduler."""
 
 
 @dataclass(frozen=True, slots=True)

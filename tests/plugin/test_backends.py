@@ -77,3 +77,30 @@ def test_unknown_backend_of_an_option_or_the_ini_ends_the_session_at_once(
         result = project.run_here(*arguments)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["*backend 'pyspi' is unknown*"])
+
+
+def test_other_targets_leave_files_beside_the_schedulers(project: Project) -> None:
+    result = project.run_test(
+        """
+import time
+
+def spin(number):
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+
+@pytest.mark.schedprof("share(*:spin) <= 5%", rate=200,
+                       targets=("scheduler", "workers"))
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(spin, range(20), pure=False))
+"""
+    )
+    result.assert_outcomes(passed=1)  # limits speak of the scheduler alone, which never spins
+    (backend,) = project.result().backends
+    (workers,) = backend.targets
+    assert backend.artifacts == ("scheduler.pyspy.speedscope.json",)
+    assert (workers.target, len(workers.addresses)) == ("worker-0", 4)
+    (artifact,) = workers.artifacts
+    assert artifact == "worker-0.pyspy.speedscope.json"
+    (content,) = (path.read_text() for path in project.run_directory.rglob(artifact))
+    assert '"spin"' in content

@@ -24,6 +24,8 @@ from support import Project, shares_in
         ("--schedprof-timeout=nan", "*timeout must be a positive number of seconds*, got 'nan'*"),
         ("--schedprof-timeout=1e10", "*timeout must be *, a day (86400) at most, got '1e10'*"),
         ("--schedprof-cluster=lokal", "*cluster must be 'local', or an address*, got 'lokal' *"),
+        ("--schedprof-targets=workers", "*targets must be 'scheduler' and what else *, got *"),
+        ("--schedprof-targets=scheduler,workers:0", "*targets must be *, got '*,workers:0' *"),
         ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),
         ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
     ],
@@ -73,6 +75,10 @@ WRONG_MARKERS = [
     (
         "options={'nativ': True}",
         "*backend 'pyspy' has no option 'nativ'; known: extra, formats, functions, *",
+    ),
+    (
+        "backend='counts', targets=('scheduler', 'client')",
+        "*target 'client' cannot be observed by counts; pyspy, cputime and memray can",
     ),
     ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
     ("options=7", "*options must be a dictionary of the backend's options, got 7*"),

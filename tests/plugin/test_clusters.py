@@ -120,6 +120,7 @@ class Recording:
 class Fixed:
     name, suffix, mode, drift, disturbs = "fixed", "fixed.txt", "", 0.0, False
     metrics = frozenset({"share", "self"})
+    targets = frozenset({"scheduler"})
     def __init__(self, *, rate_hz, options, patterns):
         self.settings = {"loud": read_options(Options, "fixed", options).loud}
     def start(self, control, *, timeout_s):

@@ -29,6 +29,13 @@ CASES = [
     Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
     Case(
+        "targets",
+        "scheduler, workers:2",
+        ["--schedprof-targets=client,scheduler"],
+        ["scheduler", "tcp://a:1"],
+        (("scheduler", "workers:2"), ("client", "scheduler"), ("scheduler", "tcp://a:1")),
+    ),
+    Case(
         "cluster",
         "tcp://a:1",
         ["--schedprof-cluster=tcp://b:2"],

@@ -20,7 +20,7 @@ NAME = "pytest_schedprof"
 
 PURE_ROOMS = ("model", "analysis", "gates", "formats", "storage", "reports")
 FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
-AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil"}
+AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}
 KNOW_PYTEST = {"plugin", "fixtures", "settings", "hookspecs"}
 
 TIMEOUT_S = 60
