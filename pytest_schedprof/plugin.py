@@ -19,14 +19,8 @@ from pytest_schedprof.fixtures import (
     schedprof_cluster,
     schedprof_scheduler,
 )
-from pytest_schedprof.settings import (
-    DEFAULT_BACKEND,
-    MARKER_HELP,
-    Settings,
-    add_options,
-    overlay,
-    read_session,
-)
+from pytest_schedprof.options import DEFAULT_BACKEND, MARKER_HELP, add_options
+from pytest_schedprof.settings import Settings, overlay, read_session
 
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry

@@ -20,7 +20,7 @@ from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result, Run
-from pytest_schedprof.settings import MARKER_KEYWORDS, OPTIONS, Option
+from pytest_schedprof.options import MARKER_KEYWORDS, OPTIONS, Option
 from pytest_schedprof.storage.records import json_schema
 
 ROOT = Path(__file__).parents[2]

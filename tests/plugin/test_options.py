@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.settings import OPTIONS, Option, Settings, overlay, read_session
+from pytest_schedprof.options import OPTIONS, Option
+from pytest_schedprof.settings import Settings, overlay, read_session
 
 
 @dataclass(frozen=True)
