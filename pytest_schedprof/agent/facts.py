@@ -10,7 +10,16 @@ import sys
 import time
 from typing import Any
 
-PACKAGES = ("dask", "distributed", "tornado", "msgpack", "cloudpickle", "py-spy", "memray")
+PACKAGES = (
+    "dask",
+    "distributed",
+    "tornado",
+    "msgpack",
+    "cloudpickle",
+    "py-spy",
+    "viztracer",
+    "memray",
+)
 
 WINDOWS = "_schedprof_windows"
 """Attribute of the scheduler while windows are open: how many, and the tasks it forgot since."""

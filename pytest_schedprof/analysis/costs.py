@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone
+from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import CostProfile, Function
 from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
@@ -39,19 +40,21 @@ class Unit:
     whole: Mapping[str, float]
     doubt: str = ""
     """Why nothing can be judged by it; empty if it can."""
+    hides: str = ""
+    """Why functions may be missing from it; empty if none are."""
 
 
 def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile]) -> Unit:
     """One round's costs; `whole` is what the scheduler itself could tell."""
     functions: dict[Function, Amounts] = defaultdict(dict)
     together = dict(whole)
-    doubt = ""
+    doubt = hides = ""
     for profile in profiles:
-        doubt = doubt or profile.doubt
+        doubt, hides = doubt or profile.doubt, hides or profile.hides
         for function, costs in profile.functions.items():
             gather(functions[function], costs)
         gather(together, profile.whole)
-    return Unit(tasks, functions, together, doubt)
+    return Unit(tasks, functions, together, doubt, hides)
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
@@ -98,11 +101,17 @@ class Costs:
         for unit in self.units:
             if unit.doubt:
                 return unit.doubt
+            if unit.hides and ":" in subject and not self._matching(subject):
+                return unit.hides
         if metric == "seconds" and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
         if METRICS[metric].is_peak or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"
+
+    def _matching(self, pattern: str) -> bool:
+        matches = compile_pattern(pattern).fullmatch
+        return any(matches(function) for function in self.functions)
 
     def measured(self) -> MeasuredCosts:
         """All costs for the record, the dearest function first."""

@@ -20,6 +20,9 @@ from pytest_schedprof.storage.run_directory import check_room, write
 
 logger = logging.getLogger(__name__)
 
+PICTURES = {".svg": {"formats": "flamegraph"}}
+"""py-spy's options by the end of the path."""
+
 FORMATS = {".html": "html", ".gz": "json.gz"}
 """viztracer's format by the end of the path; json for every other."""
 
@@ -35,7 +38,8 @@ def pyspy_on_scheduler(
     """Profile the scheduler with py-spy while the body of a `with` or `async with` runs.
 
     Args:
-        path: where the speedscope file is to be, on this machine.
+        path: where the speedscope file is to be, on this machine; one that ends in `.svg` is a
+            flame graph.
         client: whose scheduler; the current client by default.
         rate: samples per second.
         timeout: seconds that starting or stopping py-spy may take.
@@ -45,7 +49,8 @@ def pyspy_on_scheduler(
         SettingsError: for an argument that cannot be.
     """
     settings = read_call("pyspy_on_scheduler", (), {}, rate=rate, timeout=timeout)
-    backend = BackendRegistry().make("pyspy", rate_hz=settings.rate, options=options)
+    by_path = PICTURES.get(Path(path).suffix, {})
+    backend = BackendRegistry().make("pyspy", rate_hz=settings.rate, options={**by_path, **options})
     return _FileBlock(backend, path, client, settings.timeout)
 
 

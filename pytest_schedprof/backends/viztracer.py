@@ -118,6 +118,11 @@ class VizTracerBackend:
         return ",".join(f"{name}={_text(value)}" for name, value in changed)
 
     @property
+    def _hides(self) -> str:
+        """Most of what changes the mode leaves functions out."""
+        return self.mode and f"it is not in the trace, from which {self.mode} may have left it out"
+
+    @property
     def settings(self) -> Mapping[str, Setting]:
         """All options."""
         return self.options.plain()
@@ -143,7 +148,7 @@ class VizTracerBackend:
             content = gzip.decompress(content)
         trace = read_trace(content, namer)
         doubt = _overflow(self.options.tracer_entries) if trace.overflowed else ""
-        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt)
+        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=self._hides)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         """viztracer's page, which shows the trace without a network."""

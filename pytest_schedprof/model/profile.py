@@ -54,6 +54,8 @@ class CostProfile:
     """Metrics of no one function, as messages or the peak of memory."""
     doubt: str = ""
     """Why no limit can be judged by it, as of a trace that lacks its beginning; else empty."""
+    hides: str = ""
+    """Why a function that is not in it may have run all the same; else empty."""
 
 
 Profile: TypeAlias = SampleProfile | CostProfile

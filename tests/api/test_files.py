@@ -71,6 +71,13 @@ def nothing_is_left(tmp_path: Path, cluster: LocalCluster, control: Control) -> 
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_path_of_a_picture_gets_a_flame_graph(client: Client, tmp_path: Path) -> None:
+    with pyspy_on_scheduler(tmp_path / "pyspy.svg") as path:
+        client.run_on_scheduler(burn_here)
+    assert "<svg" in path.read_text()
+    assert "burn_here" in path.read_text()
+
+
 @pytest.mark.parametrize("profiled", BOTH)
 def test_the_file_is_there_after_the_body(
     client: Client, tmp_path: Path, profiled: Callable[..., Block[Path]]

@@ -395,7 +395,7 @@ def test_an_overflow_is_told_and_no_limit_can_be_judged(control: Control) -> Non
     assert record(control, burn).warnings == ()
 
 
-def test_a_limit_on_an_overflowed_trace_is_inconclusive(project: Project) -> None:
+def test_a_limit_on_what_is_not_in_the_trace_is_inconclusive(project: Project) -> None:
     project.run_test(
         """
 @pytest.mark.schedprof(
@@ -407,13 +407,24 @@ def test_overflows(schedprof_scheduler):
 @pytest.mark.schedprof("seconds(@transitions) <= 1s", backend="viztracer")
 def test_does_not(schedprof_scheduler):
     wait(schedprof_scheduler.client.map(inc, range(50)))
+
+@pytest.mark.schedprof(
+    "seconds(distributed.scheduler:Scheduler.update_graph) <= 1s",
+    "seconds(distributed.scheduler:SchedulerState._transition) <= 1s",
+    backend="viztracer", options={"log_sparse": "distributed.Scheduler.update_graph"}
+)
+def test_hides(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(50)))
 """
-    ).assert_outcomes(passed=2)
+    ).assert_outcomes(passed=3)
     results = project.results()
     verdicts = {name: each.backends[0].limits[0] for name, each in results.items()}
     assert verdicts["test_overflows"].verdict is Verdict.INCONCLUSIVE
     assert "overflowed" in verdicts["test_overflows"].note
     assert verdicts["test_does_not"].verdict is Verdict.PASS
+    seen, hidden = results["test_hides"].backends[0].limits
+    assert (seen.verdict, hidden.verdict) == (Verdict.PASS, Verdict.INCONCLUSIVE)
+    assert "not in the trace, from which log_sparse=" in hidden.note
     assert results["test_overflows"].backends[0].warnings
     assert results["test_does_not"].backends[0].artifacts == ("scheduler.viztracer.json",)
 
