@@ -49,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         settings = config.stash[SETTINGS] = read_session(config)
         _check_names(config, settings)
+        _check_cluster_options(settings)
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
@@ -60,6 +61,13 @@ def _check_names(config: pytest.Config, settings: Settings) -> None:
     owners = [owner for owner, _, _ in settings.option]
     if not settings.is_off and (owners or settings.backend != DEFAULT_BACKEND):
         _registry(config).check([*settings.backend, *owners])
+
+
+def _check_cluster_options(settings: Settings) -> None:
+    if settings.cluster_option:
+        from pytest_schedprof.clusters.options import check_cluster_options
+
+        check_cluster_options(settings.cluster, dict(settings.cluster_option))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -196,8 +204,8 @@ class Collector:
         if packed is not None:
             self.packed.append(packed)
 
-    @property
     def results(self) -> list[StoredResult]:
+        # No property: older releases of pluggy look at each attribute of what is registered.
         from pytest_schedprof.reports.summary import unpack
 
         return [unpack(packed) for packed in self.packed]
@@ -207,7 +215,7 @@ class Collector:
             from pytest_schedprof.storage.records import write_run
 
             try:
-                write_run(_run(self.config), self.started_at, int(exitstatus), self.results)
+                write_run(_run(self.config), self.started_at, int(exitstatus), self.results())
             except Exception as error:
                 self.trouble = str(as_own(error))
 
@@ -216,7 +224,7 @@ class Collector:
             from pytest_schedprof.reports.terminal import summary_lines
 
             terminalreporter.section("schedprof")
-            results = [stored.result for stored in self.results]
+            results = [stored.result for stored in self.results()]
             place, verbosity = _short(_run(self.config).path), self.config.get_verbosity()
             for line in summary_lines(results, place, verbosity=verbosity):
                 terminalreporter.write_line(line.text, **line.markup)
