@@ -21,13 +21,12 @@ from typing import Any
 
 from distributed import Client, wait
 from figures import closing_line, interleaved, interval
-from hollow_workers import hollow_workers
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.recorder import Recorder
 
 ASKED = 1.03
@@ -42,15 +41,9 @@ def inc(x: int) -> int:
 @contextmanager
 def load() -> Iterator[tuple[Control, Client]]:
     """A scheduler with hollow workers, the recorder's line to it and a client."""
-    cluster = LocalCluster(0, timeout_s=30)
-    address = cluster.address
+    cluster = SimulatedCluster(WORKERS, timeout_s=30)
     try:
-        with (
-            hollow_workers(address, WORKERS),
-            Control(address) as control,
-            Client(address) as client,
-        ):
-            client.wait_for_workers(WORKERS, timeout=30)
+        with Control(cluster.address) as control, Client(cluster.address) as client:
             yield control, client
     finally:
         cluster.close()

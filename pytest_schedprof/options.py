@@ -101,7 +101,7 @@ def _text(raw: Any) -> str:
 
 def _cluster(raw: Any) -> str:
     text = _text(raw)
-    if text != "local" and "://" not in text:
+    if text not in ("local", "simulated") and "://" not in text:
         raise ValueError(raw)
     return text
 
@@ -123,6 +123,14 @@ def _limit(raw: Any) -> Limit:
     from pytest_schedprof.gates.limits import parse_limit
 
     return parse_limit(_text(raw))
+
+
+def _cluster_option(raw: Any) -> tuple[str, str]:
+    """`name=value`, as text."""
+    name, equals, value = _text(raw).partition("=")
+    if not (equals and name.strip()):
+        raise ValueError(raw)
+    return name.strip(), value.strip()
 
 
 def _assignment(raw: Any) -> tuple[str, str, str]:
@@ -186,18 +194,27 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "workers",
-        "workers of the local cluster, default 4",
+        "workers of the cluster, default 4 of a local one and 1000 of a simulated one",
         _positive(int),
         "a positive whole number",
-        4,
+        None,
+        metavar="N",
+    ),
+    Option(
+        "threads",
+        "threads of each worker, default 1",
+        _positive(int),
+        "a positive whole number",
+        1,
         metavar="N",
     ),
     Option(
         "cluster",
-        "'local' (default: a scheduler and workers in processes of their own), or the address "
-        "of a scheduler that runs already",
+        "'local' (default: a scheduler and workers in processes of their own), 'simulated' (a "
+        "real scheduler with thousands of hollow workers), or the address of a scheduler that "
+        "runs already",
         _cluster,
-        "'local', or an address such as tcp://127.0.0.1:8786",
+        "'local', 'simulated', or an address such as tcp://127.0.0.1:8786",
         "local",
         metavar="KIND",
     ),
@@ -229,6 +246,19 @@ OPTIONS: tuple[Option, ...] = (
         metavar="SECONDS",
     ),
     Option(
+        "cluster_option",
+        "option of a local or simulated cluster, as in duration=50ms; may be repeated. "
+        "In a marker: cluster_options={'duration': '50ms'}",
+        _cluster_option,
+        "name=value",
+        (),
+        metavar="N=V",
+        in_marker=False,
+        adds_up=True,
+        flag="--schedprof-cluster-option",
+        ini="schedprof_cluster_options",
+    ),
+    Option(
         "option",
         "option of one backend, as in pyspy.native=true; may be repeated. "
         "In a marker: options={'native': True}",
@@ -242,7 +272,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-MARKER_KEYWORDS = (*(option.name for option in OPTIONS if option.in_marker), "options")
+MARKER_KEYWORDS = (
+    *(option.name for option in OPTIONS if option.in_marker),
+    "options",
+    "cluster_options",
+)
 
 MARKER_HELP = (
     "schedprof(*limits, "

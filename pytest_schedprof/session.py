@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pytest_schedprof.clusters.attached import as_cluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.pool import ClusterPool
 from pytest_schedprof.clusters.under_test import (
     SchedulerUnderTest,
@@ -21,6 +22,8 @@ from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+DEFAULT_WORKERS = {"local": 4, "simulated": 1000}
 
 
 class ClusterSession:
@@ -78,14 +81,22 @@ class ClusterSession:
 
 
 def _spec(settings: Settings) -> ClusterSpec:
-    workers = settings.workers if settings.cluster == "local" else 0
-    return ClusterSpec(settings.cluster, workers)
+    if settings.cluster not in DEFAULT_WORKERS:
+        return ClusterSpec(settings.cluster)
+    options = dict(settings.cluster_option)  # of those given twice the last one counts
+    check_cluster_options(settings.cluster, options)
+    return ClusterSpec(
+        settings.cluster,
+        settings.workers or DEFAULT_WORKERS[settings.cluster],
+        settings.threads,
+        tuple(sorted(options.items())),
+    )
 
 
 def _check_choice(cluster: Cluster, settings: Settings) -> None:
     """What a marker asks for must not be silently ignored by somebody else's cluster."""
-    asked = settings.chosen & {"workers", "cluster"}
-    if asked and cluster.kind != "local" and settings.cluster == "local":
+    asked = settings.chosen & {"workers", "threads", "cluster", "cluster_option"}
+    if asked and not cluster.is_ours and settings.cluster in DEFAULT_WORKERS:
         raise SettingsError(
             f"schedprof: marker keyword {sorted(asked)[0]!r} has no effect here: the fixture "
             f"schedprof_cluster gives a cluster of its own at {cluster.address!r}"

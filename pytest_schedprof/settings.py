@@ -27,11 +27,14 @@ class Settings(NamedTuple):
     limit: tuple[Limit, ...]
     strict: bool
     rate: float
-    workers: int
+    workers: int | None
+    """None for as many as the kind of cluster has by default."""
+    threads: int
     cluster: str
     rounds: int
     targets: tuple[str, ...]
     timeout: float
+    cluster_option: tuple[tuple[str, str], ...]
     option: tuple[tuple[str, str, Any], ...]
     is_forced: bool
     """Whether the command line names backends, which wins over markers."""
@@ -91,23 +94,25 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
     Raises:
         SettingsError: for an unknown keyword, or a value that is not what it must be.
     """
-    layers, values, assigned = [session.limit], {}, list(session.option)
+    layers, assigned = [session.limit], list(session.option)
+    values: dict[str, Any] = {}
     for marker in markers:
         _check_keywords(marker.kwargs)
         layers.append(tuple(option_named("limit").value(text, "a marker") for text in marker.args))
         for name, raw in marker.kwargs.items():
             if name == "options":
                 assigned.extend(_marker_options(marker, _mapping(raw)))
+            elif name == "cluster_options":
+                given = tuple((key, str(value)) for key, value in _mapping(raw).items())
+                values["cluster_option"] = values.get("cluster_option", ()) + given
             else:
                 values[name] = option_named(name).value(raw, "a marker")
     if session.is_forced:
         values.pop("backend", None)
-    return session._replace(
-        limit=_merged(layers),
-        option=tuple(assigned),
-        chosen=frozenset(values),
-        **values,
-    )
+    chosen = frozenset(values)
+    if "cluster_option" in values:
+        values["cluster_option"] = session.cluster_option + values["cluster_option"]
+    return session._replace(limit=_merged(layers), option=tuple(assigned), chosen=chosen, **values)
 
 
 def _marker_options(

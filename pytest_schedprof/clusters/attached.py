@@ -12,6 +12,7 @@ class AttachedCluster:
     """Somebody else's cluster: used, never ended."""
 
     kind = "attached"
+    is_ours = False
 
     def __init__(self, address: str, security: Any = None) -> None:
         self.address = address

@@ -53,8 +53,8 @@ class Child:
                 start_new_session=True,  # a Ctrl-C is for the session, which then closes this
             )
 
-    def order(self, spec: dict[str, Any], deadline: float) -> list[str]:
-        """Say what to run; returns the addresses when all of it is ready."""
+    def tell(self, spec: dict[str, Any]) -> None:
+        """Say what to run."""
         assert self.process.stdin is not None
         # The parent's path, so that functions of test modules can be found by name.
         line = json.dumps({**spec, "sys_path": sys.path}).encode() + b"\n"
@@ -63,10 +63,13 @@ class Child:
             self.process.stdin.flush()
         except BrokenPipeError:
             raise self._failure("ended before it was told what to run") from None
-        addresses: list[str] = json.loads(self._answer(deadline))
+
+    def answer(self, deadline: float) -> list[str]:
+        """The addresses, when all of it is ready."""
+        addresses: list[str] = json.loads(self._line(deadline))
         return addresses
 
-    def _answer(self, deadline: float) -> bytes:
+    def _line(self, deadline: float) -> bytes:
         assert self.process.stdout is not None
         answer = b""
         while not answer.endswith(b"\n"):

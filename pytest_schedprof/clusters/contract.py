@@ -12,8 +12,10 @@ class ClusterSpec:
     """What a test asks for; equal specs share one cluster."""
 
     kind: str
-    """`local`, or the address of a scheduler that runs already."""
-    workers: int
+    """`local`, `simulated`, or the address of a scheduler that runs already."""
+    workers: int = 0
+    threads: int = 1
+    options: tuple[tuple[str, str], ...] = ()
 
 
 class Target(Protocol):
@@ -49,6 +51,8 @@ class Cluster(Protocol):
     kind: str
     address: str
     security: Any
+    is_ours: bool
+    """Whether it was started here, and nobody else uses it."""
 
     def death(self, patience_s: float = 0) -> str | None:
         """How the scheduler ended, None while it lives or where this cannot be known.

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from distributed import Scheduler, Worker
 from distributed.core import Status
+from distributed.security import Security
 
 DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
 """Why a worker that was dropped closes: it is told, or it asks just before the message arrives."""
@@ -45,7 +46,7 @@ class Place:
 
 async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Future[None]) -> None:
     """Start nodes, tell their addresses, and stay until the last of them or the parent is gone."""
-    places = [Place(make) for make in _makers(spec)]
+    places = [Place(make) for make in await _makers(spec)]
     await asyncio.gather(*(place.node for place in places))
     with answer:
         print(json.dumps([place.node.address for place in places]), file=answer)
@@ -55,8 +56,32 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     await asyncio.gather(*(place.node.close() for place in places), return_exceptions=True)
 
 
-def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:
-    options = spec["options"]
+async def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:
+    security = Security(**spec["security"])
+    if spec["role"] == "hollow-workers":
+        return await _hollow_makers(spec, security)
+    options = {**spec["options"], "security": security}
     if spec["role"] == "scheduler":
-        return [partial(Scheduler, **options)]
-    return [partial(LocalWorker, name=f"{i}", **options) for i in range(spec["count"])]
+        return [partial(Scheduler, **options, **_expected(spec))]
+    make = partial(LocalWorker, spec["scheduler"], **options)
+    return [partial(make, name=f"{number}") for number in range(spec["count"])]
+
+
+def _expected(spec: dict[str, Any]) -> dict[str, Any]:
+    if not spec.get("hollow_workers"):
+        return {}
+    from pytest_schedprof.simulation.arrival import expect
+
+    return expect(spec["hollow_workers"])
+
+
+async def _hollow_makers(spec: dict[str, Any], security: Security) -> list[Callable[[], Any]]:
+    """Workers that share the desk of this process."""
+    from pytest_schedprof.simulation.behaviour import read_behaviour
+    from pytest_schedprof.simulation.desk import Desk
+    from pytest_schedprof.simulation.worker import HollowWorker
+
+    desk = Desk(spec["scheduler"], read_behaviour(spec["options"]), security, spec["block"])
+    await desk
+    make = partial(HollowWorker, desk, nthreads=spec["threads"])
+    return [partial(make, name=f"{spec['first'] + number}") for number in range(spec["count"])]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from pytest_schedprof.clusters.attached import AttachedCluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+
+OWN: dict[str, type[OwnCluster]] = {"local": LocalCluster, "simulated": SimulatedCluster}
 
 
 class ClusterPool:
@@ -31,6 +35,8 @@ class ClusterPool:
 
 def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:
     """A cluster by its specification; settings have made sure that the kind is known."""
-    if spec.kind == "local":
-        return LocalCluster(spec.workers, timeout_s=timeout_s)
-    return AttachedCluster(spec.kind)
+    if spec.kind not in OWN:
+        return AttachedCluster(spec.kind)
+    return OWN[spec.kind](
+        spec.workers, timeout_s=timeout_s, threads=spec.threads, options=dict(spec.options)
+    )

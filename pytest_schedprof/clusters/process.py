@@ -29,6 +29,7 @@ def main() -> None:
             spec = json.loads(order.readline() or "null")
         if spec is None:
             return _remove(directory)
+        _allow_descriptors()
         # Only now: a file beside the tests may have the name of a module that distributed needs.
         sys.path[:] = spec["sys_path"]
 
@@ -39,6 +40,16 @@ def main() -> None:
 
         if asyncio.run(serve()):
             _remove(directory)
+
+
+def _allow_descriptors() -> None:
+    """As many as the system allows: a scheduler has one for each worker."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _remove(directory: str) -> None:

@@ -138,7 +138,7 @@ class Surroundings:
 def look_around(cluster: Cluster, control: Control) -> Surroundings:
     """What a test must not touch: on a cluster of our own nothing but the number of workers."""
     found = control.call(facts.surroundings)
-    if cluster.kind == "local":
+    if cluster.is_ours:
         return Surroundings(workers=found["workers"])
     others = found["clients"] - {control.client_id}
     return Surroundings(found["tasks"], others, found["datasets"])

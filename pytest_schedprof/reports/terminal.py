@@ -67,9 +67,12 @@ def _headline(backend: BackendResult) -> str:
     window = backend.window
     cost = window.cpu_us_per_task
     samples = f"{backend.shares.busy_samples} busy samples, " if backend.shares else ""
-    return f"{backend.backend}{mode}: {samples}{window.tasks} tasks in {window.seconds:.2f} s" + (
-        f", {cost:.0f} us of scheduler CPU per task" if cost else ""
-    )
+    words = [f"{samples}{window.tasks} tasks in {window.seconds:.2f} s"]
+    if cost:
+        words.append(f"{cost:.0f} us of scheduler CPU per task")
+    if window.seconds:
+        words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
+    return f"{backend.backend}{mode}: {', '.join(words)}"
 
 
 def _share_table(shares: SampledShares, most: int) -> Iterator[Line]:

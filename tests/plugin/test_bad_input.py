@@ -23,7 +23,10 @@ from support import Project, shares_in
         ("--schedprof-rounds=0", "*rounds must be a positive whole number, got '0' *"),
         ("--schedprof-timeout=nan", "*timeout must be a positive number of seconds*, got 'nan'*"),
         ("--schedprof-timeout=1e10", "*timeout must be *, a day (86400) at most, got '1e10'*"),
-        ("--schedprof-cluster=lokal", "*cluster must be 'local', or an address*, got 'lokal' *"),
+        (
+            "--schedprof-cluster=lokal",
+            "*cluster must be 'local', 'simulated', or an address*, got 'lokal' *",
+        ),
         ("--schedprof-targets=workers", "*targets must be 'scheduler' and what else *, got *"),
         ("--schedprof-targets=scheduler,workers:0", "*targets must be *, got '*,workers:0' *"),
         ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),

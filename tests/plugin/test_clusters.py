@@ -317,3 +317,61 @@ def test_start_up_that_fails_names_the_exception(
     result.stdout.fnmatch_lines(
         ["schedprof: the scheduler's process ended while starting: *Error: *nonsense*"]
     )
+
+
+def test_simulated_cluster_by_marker_with_options_of_its_own(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 6.1",
+                       backend="counts", cluster="simulated", workers=30, threads=2,
+                       cluster_options={"duration": "uniform(1ms, 2ms)", "seed": 3})
+def test_it(schedprof_scheduler):
+    futures = schedprof_scheduler.client.map(inc, range(500), pure=False)
+    wait(futures)
+    assert len(schedprof_scheduler.workers) == 30
+    assert type(futures[0].result()).__name__ == "Placeholder"
+""",
+        "-v",
+    )
+    result.assert_outcomes(passed=1)
+    record = project.result()
+    assert record.cluster is not None
+    assert (record.cluster.kind, record.cluster.workers, record.cluster.threads) == (
+        "simulated",
+        30,
+        60,
+    )
+    result.stdout.fnmatch_lines(["*500 tasks in * s, * us of scheduler CPU per task, *% of a core"])
+
+
+@pytest.mark.parametrize("kind", ["local", "simulated"])
+def test_parts_speak_tls_and_have_dasks_configuration(project: Project, kind: str) -> None:
+    project.run_test(
+        """
+@pytest.mark.schedprof(backend="cputime")
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    wait(client.map(inc, range(100), pure=False))
+    assert all(worker.startswith("tls://") for worker in schedprof_scheduler.workers)
+    extensions = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.extensions))
+    assert "stealing" not in extensions
+""",
+        f"--schedprof-cluster={kind}",
+        "--schedprof-workers=3",
+        "--schedprof-cluster-option=tls=true",
+        "--schedprof-cluster-option=config.distributed.scheduler.work-stealing=False",
+    ).assert_outcomes(passed=1)
+    record = project.result()
+    assert record.cluster is not None
+    assert record.cluster.address.startswith("tls://")
+
+
+def test_options_of_the_workers_reach_them(project: Project) -> None:
+    project.run_test(
+        """
+@pytest.mark.schedprof(backend="cputime", cluster_options={"worker.resources": "{'GPU': 2}"})
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    assert client.submit(inc, 1, resources={"GPU": 1}).result(timeout=20) == 2
+"""
+    ).assert_outcomes(passed=1)

@@ -27,6 +27,7 @@ CASES = [
     Case("strict", "true", ["--no-schedprof-strict"], True, (True, False, True)),
     Case("rate", "50", ["--schedprof-rate=60"], 70, (50.0, 60.0, 70.0)),
     Case("workers", "2", ["--schedprof-workers=3"], 5, (2, 3, 5)),
+    Case("threads", "2", ["--schedprof-threads=3"], 5, (2, 3, 5)),
     Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
     Case(
@@ -78,7 +79,7 @@ def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
 
 
 def test_every_option_has_a_case() -> None:
-    apart = {"dir", "limit", "option"}
+    apart = {"dir", "limit", "option", "cluster_option"}
     assert {case.name for case in CASES} | apart == {each.name for each in OPTIONS}
 
 
@@ -125,6 +126,17 @@ def test_options_of_a_backend_from_every_form(pytester: pytest.Pytester) -> None
     assert session.options_of("pyspy", known) == {"native": "true", "gil": "false"}
     assert merged.options_of("pyspy", known) == {"native": False, "gil": "false"}
     assert merged.options_of("other", ()) == {"depth": "7"}
+
+
+def test_options_of_the_cluster_from_every_form(pytester: pytest.Pytester) -> None:
+    session = settings(
+        pytester,
+        "schedprof_cluster_options =\n    tls = true\n    config.a.b = 1",
+        "--schedprof-cluster-option=config.a.b=2",
+    )
+    merged = marked(session, cluster_options={"config.a.b": 3, "worker.x": "y=z"})
+    assert dict(session.cluster_option) == {"tls": "true", "config.a.b": "2"}
+    assert dict(merged.cluster_option) == {"tls": "true", "config.a.b": "3", "worker.x": "y=z"}
 
 
 def test_closer_markers_win_over_farther_ones(pytester: pytest.Pytester) -> None:

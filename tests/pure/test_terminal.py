@@ -108,7 +108,8 @@ def test_the_default_is_a_headline_a_table_the_owners_and_the_place_of_the_artif
     said = [" ".join(text.split()) for text in texts(result())]
     assert [text for text in said if "distributed.scheduler:" not in text] == [
         f"{TEST_ID} passed",
-        "pyspy (gil): 900 busy samples, 3000 tasks in 2.25 s, 250 us of scheduler CPU per task",
+        "pyspy (gil): 900 busy samples, 3000 tasks in 2.25 s, 250 us of scheduler CPU per task, "
+        "33% of a core",
         "share (95% bounds) self owner function",
         "owners: owner-0 40%, owner-1 39%, owner-2 38%, owner-3 37%, owner-4 36%",
         "artifacts of 1 profiled tests: .schedprof/run-1",
@@ -192,7 +193,7 @@ def test_columns_line_up_for_shares_of_any_size() -> None:
 
 def test_a_window_without_tasks_has_no_cost_per_task() -> None:
     headline = texts(result(tasks=0))[1]
-    assert headline == "  pyspy (gil): 900 busy samples, 0 tasks in 2.25 s"
+    assert headline == "  pyspy (gil): 900 busy samples, 0 tasks in 2.25 s, 33% of a core"
 
 
 def test_a_mode_is_named_only_if_there_is_one() -> None:

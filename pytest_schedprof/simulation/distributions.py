@@ -1,0 +1,61 @@
+"""Fixed values and seeded distributions, as text: `50ms`, `uniform(1kB, 1MB)`."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+Draw: TypeAlias = Callable[[random.Random], float]
+"""Gives one value."""
+
+Unit: TypeAlias = Callable[[str], float]
+"""Reads a value with its unit."""
+
+
+def _fixed(value: float) -> Draw:
+    return lambda rng: value
+
+
+def _uniform(low: float, high: float) -> Draw:
+    return lambda rng: rng.uniform(low, high)
+
+
+def _exponential(mean: float) -> Draw:
+    return lambda rng: rng.expovariate(1 / mean) if mean else 0.0
+
+
+def _lognormal(median: float, sigma: float) -> Draw:
+    return lambda rng: median * math.exp(rng.gauss(0.0, sigma))
+
+
+KINDS: dict[str, tuple[int, Callable[..., Draw]]] = {
+    "fixed": (1, _fixed),
+    "uniform": (2, _uniform),
+    "exponential": (1, _exponential),
+    "lognormal": (2, _lognormal),
+}
+"""How many values each takes; of `lognormal` the second is a plain number."""
+
+_CALL = re.compile(r"(\w+)\((.*)\)")
+
+
+def read_distribution(text: str, unit: Unit) -> Draw:
+    """The distribution that a text names.
+
+    Raises:
+        ValueError: if it names none.
+    """
+    call = _CALL.fullmatch(text.strip())
+    name, inside = call.groups() if call else ("fixed", text)
+    count, make = KINDS.get(name, (0, _fixed))
+    parts = [part.strip() for part in inside.split(",")]
+    if len(parts) != count:
+        raise ValueError(text)
+    units = [unit, float if name == "lognormal" else unit]
+    values = [read(part) for read, part in zip(units, parts, strict=False)]
+    if any(not 0 <= value < math.inf for value in values):
+        raise ValueError(text)
+    return make(*values)

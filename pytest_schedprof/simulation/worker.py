@@ -1,0 +1,372 @@
+"""One hollow worker: distributed's own state machine, with nothing behind it.
+
+What a worker answers to a scheduler is decided by `WorkerState`, as in every worker. Only what
+it is told to do is not done: a task ends when its time is over, a transfer when its bytes would
+have come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Generator, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from dask.config import get as get_config
+from dask.utils import key_split, parse_bytes
+from distributed import worker_state_machine as machine
+from distributed.comm.core import Comm, connect
+from distributed.core import Status
+from distributed.metrics import time
+from distributed.versions import get_versions
+from distributed.worker_state_machine import StateMachineEvent, WorkerState
+
+from pytest_schedprof.simulation.placeholder import Placeholder
+
+if TYPE_CHECKING:
+    from pytest_schedprof.simulation.desk import Desk
+
+STIMULI: Mapping[str, type[StateMachineEvent]] = {
+    "acquire-replicas": machine.AcquireReplicasEvent,
+    "cancel-compute": machine.CancelComputeEvent,
+    "compute-task": machine.ComputeTaskEvent,
+    "free-keys": machine.FreeKeysEvent,
+    "refresh-who-has": machine.RefreshWhoHasEvent,
+    "remove-replicas": machine.RemoveReplicasEvent,
+    "remove-worker": machine.RemoveWorkerEvent,
+    "steal-request": machine.StealRequestEvent,
+}
+"""What the scheduler's messages mean to the state machine."""
+
+DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing", "scheduler-restart")
+
+AT_ONCE_S = 0.0005
+"""What takes less is not worth a timer."""
+
+IO = {"read_bps": 0.0, "write_bps": 0.0}
+
+
+class SimulatedError(Exception):
+    """What a task raises that is meant to fail."""
+
+
+@cache
+def versions() -> dict[str, Any]:
+    """Looked up once, for it takes as long as all else of a worker's start."""
+    return dict(get_versions())
+
+
+class HollowWorker:
+    """A worker as the scheduler sees it."""
+
+    is_wanted_back = False
+    """Whether the scheduler dropped it in a restart: then another takes its place."""
+
+    memory_limit = 4 * 2**30
+
+    def __init__(self, desk: Desk, *, name: str, nthreads: int) -> None:
+        self.desk = desk
+        self.name = name
+        self.status = Status.init
+        self.state = WorkerState(
+            nthreads=nthreads,
+            validate=False,
+            transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
+            transfer_message_bytes_limit=parse_bytes(
+                get_config("distributed.worker.transfer.message-bytes-limit")
+            ),
+        )
+        self.timers: dict[Any, asyncio.Handle] = {}
+        self.interval_s = 1.0
+        self._ended = asyncio.Event()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._comm: Comm | None = None
+        self._outbox: list[dict[str, Any]] = []
+
+    def __await__(self) -> Generator[Any, None, HollowWorker]:
+        return self._start().__await__()
+
+    @property
+    def address(self) -> str:
+        """Where it can be asked for data; all workers of a site listen there for themselves."""
+        return str(self.state.address)
+
+    @property
+    def active_threads(self) -> dict[int, Any]:
+        """Tasks that are running, as of any worker."""
+        return dict(enumerate(self.timers))
+
+    async def finished(self) -> None:
+        """Until it has left."""
+        await self._ended.wait()
+
+    async def _start(self) -> HollowWorker:
+        async with self.desk.doorway:
+            self.state.address = self.desk.open_address(self)
+            comm = await self._register()
+        self._comm = comm
+        self.status = Status.running
+        self._tasks = [
+            asyncio.ensure_future(self._listen(comm)),
+            asyncio.ensure_future(self._beat()),
+        ]
+        return self
+
+    async def _register(self) -> Comm:
+        comm: Comm = await connect(
+            self.desk.scheduler_address, deserialize=False, **self.desk.worker_args
+        )
+        comm.allow_offload = False  # small messages: their size need not be found out
+        await comm.write(self._introduction(), serializers=["msgpack"])
+        answer = await comm.read(deserializers=["msgpack"])
+        if answer["status"] != "OK":
+            raise RuntimeError(f"the scheduler refuses {self.name}: {answer}")
+        self.interval_s = answer["heartbeat-interval"]
+        return comm
+
+    def _introduction(self) -> dict[str, Any]:
+        return {
+            "op": "register-worker",
+            "reply": False,
+            "address": self.address,
+            "server_id": f"hollow-{os.getpid()}-{self.name}-{id(self):x}",
+            "name": self.name,
+            "status": "running",
+            "nthreads": self.state.nthreads,
+            "memory_limit": self.memory_limit,
+            "resources": {},
+            "local_directory": "",
+            "services": {},
+            "nanny": None,
+            "extra": {},
+            "pid": os.getpid(),
+            "versions": versions(),
+            "now": time(),
+            "stimulus_id": f"worker-connect-{time()}",
+            "metrics": self.metrics(),
+        }
+
+    def metrics(self) -> dict[str, Any]:
+        """What a worker tells of itself with each heartbeat."""
+        state = self.state
+        incoming = {
+            "incoming_bytes": state.transfer_incoming_bytes,
+            "incoming_count": state.transfer_incoming_count,
+            "incoming_count_total": state.transfer_incoming_count_total,
+        }
+        return {
+            "task_counts": state.task_counter.current_count(by_prefix=False),
+            "bandwidth": {"total": self.desk.behaviour.bandwidth, "workers": {}, "types": {}},
+            "digests_total_since_heartbeat": {},
+            "managed_bytes": state.nbytes,
+            "spilled_bytes": {"memory": 0, "disk": 0},
+            "transfer": {
+                **incoming,
+                "outgoing_bytes": 0,
+                "outgoing_count": 0,
+                "outgoing_count_total": 0,
+            },
+            "event_loop_interval": 0.02,
+            "cpu": 0.0,
+            "memory": 100_000_000 + state.nbytes,
+            "num_fds": 10,
+            "time": time(),
+            "host_net_io": IO,
+            "host_disk_io": IO,
+        }
+
+    async def _beat(self) -> None:
+        """Heartbeats, as often as the scheduler wants them."""
+        while True:
+            await asyncio.sleep(self.interval_s)
+            try:
+                answer = await self.desk.scheduler.heartbeat_worker(
+                    address=self.address,
+                    now=time(),
+                    metrics=self.metrics(),
+                    executing={},
+                    extensions={},
+                )
+            except OSError:
+                continue  # the stream tells when the scheduler is gone
+            if answer["status"] == "missing":
+                return self._leave("worker-heartbeat-missing")
+            self.interval_s = answer["heartbeat-interval"]
+
+    async def _listen(self, comm: Comm) -> None:
+        """Do as the scheduler says until it says no more."""
+        reason = "the scheduler hung up"
+        try:
+            while not reason.startswith("told"):
+                for message in await comm.read():
+                    if message["op"] == "close":
+                        reason = f"told {message.get('reason', '')}"
+                        break
+                    self._hear(dict(message))
+        except OSError:
+            pass
+        finally:
+            self._leave(reason.partition(" ")[2])
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        op = message.pop("op")
+        if op in STIMULI:
+            self.handle(STIMULI[op](**message))
+            if op == "free-keys":
+                self._end_cancelled(message["keys"])
+        elif op == "worker-status-change":
+            self.change(Status[message["status"]], message["stimulus_id"])
+        else:
+            self.desk.wonder(op)
+
+    def handle(self, event: StateMachineEvent) -> None:
+        """Let the state machine decide, and pretend to do what it says."""
+        for instruction in self.state.handle_stimulus(event):
+            if isinstance(instruction, machine.SendMessageToScheduler):
+                self.send(instruction.to_dict())
+            elif isinstance(instruction, machine.Execute):
+                self._execute(instruction.key)
+            elif isinstance(instruction, machine.GatherDep):
+                self._gather(instruction)
+            else:
+                self.desk.wonder(type(instruction).__name__)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """To the scheduler, with what else there is to say within two milliseconds."""
+        if not self._outbox:
+            self.desk.post(self)
+        self._outbox.append(message)
+
+    async def flush(self) -> None:
+        """Send what there is to say, in one message as every worker does."""
+        messages, self._outbox = self._outbox, []
+        if self._comm is not None and messages:
+            try:
+                await self._comm.write(messages, serializers=["msgpack", "pickle"])
+            except OSError:
+                pass  # the scheduler is gone; who listens to it hears that
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
+        """Call in so many simulated seconds."""
+        loop, delay = asyncio.get_running_loop(), seconds / self.desk.behaviour.time_scale
+        return loop.call_soon(call) if delay < AT_ONCE_S else loop.call_later(delay, call)
+
+    def _execute(self, key: Any) -> None:
+        behaviour, prefix = self.desk.behaviour, key_split(key)
+        seconds = behaviour.seconds(prefix)
+        run_id = self.state.tasks[key].run_id
+        self.timers[key] = self._after(seconds, partial(self._finish, key, run_id, seconds))
+        if behaviour.secedes(prefix):
+            self.handle(
+                machine.SecedeEvent(key=key, compute_duration=0.0, stimulus_id=f"secede-{time()}")
+            )
+
+    def _finish(self, key: Any, run_id: int, seconds: float) -> None:
+        del self.timers[key]
+        prefix, stop = key_split(key), time()
+        if self.desk.behaviour.fails(prefix):
+            self.handle(self._failure(key, run_id, stop - seconds, stop))
+            return
+        nbytes = self.desk.behaviour.size(prefix)
+        self.handle(
+            machine.ExecuteSuccessEvent(
+                key=key,
+                run_id=run_id,
+                value=Placeholder(key, nbytes),
+                start=stop - seconds,
+                stop=stop,
+                nbytes=nbytes,
+                type=Placeholder,
+                stimulus_id=f"task-finished-{stop}",
+            )
+        )
+
+    def _failure(self, key: Any, run_id: int, start: float, stop: float) -> StateMachineEvent:
+        return machine.ExecuteFailureEvent.from_exception(
+            SimulatedError(f"{key!r} was meant to fail"),
+            key=key,
+            run_id=run_id,
+            start=start,
+            stop=stop,
+            stimulus_id=f"task-erred-{stop}",
+        )
+
+    def _end_cancelled(self, keys: list[Any]) -> None:
+        """A task that nobody wants any longer ends at once: its thread is free for the next."""
+        for key in keys:
+            task = self.state.tasks.get(key)
+            if key in self.timers and task is not None and task.state == "cancelled":
+                self.timers[key].cancel()
+                self._finish(key, task.run_id, 0.0)
+
+    def _gather(self, instruction: machine.GatherDep) -> None:
+        """The bytes are on this worker's account for as long as they would be on their way."""
+        data = {key: self._received(instruction.worker, key) for key in instruction.to_gather}
+        behaviour = self.desk.behaviour
+        seconds = behaviour.latency + instruction.total_nbytes / behaviour.bandwidth
+        self._note_transfer(instruction, seconds)
+        event = machine.GatherDepSuccessEvent(
+            worker=instruction.worker,
+            total_nbytes=instruction.total_nbytes,
+            data=data,
+            stimulus_id=f"gather-dep-success-{time()}",
+        )
+        self._after(seconds, partial(self.handle, event))
+
+    def _received(self, sender: str, key: Any) -> Any:
+        """What was scattered stays what it is."""
+        held = self.desk.look(sender, key)
+        return Placeholder(key, self.state.tasks[key].nbytes or 0) if held is None else held
+
+    def _note_transfer(self, instruction: machine.GatherDep, seconds: float) -> None:
+        """For the record of a task that waits for it, as any worker does."""
+        wanted = [self.state.tasks[key] for key in instruction.to_gather]
+        cause = next((next(iter(each.dependents)) for each in wanted if each.dependents), wanted[0])
+        start = time()
+        cause.startstops.append(
+            {
+                "action": "transfer",
+                "start": start,
+                "stop": start + seconds,
+                "source": instruction.worker,
+            }
+        )
+
+    def change(self, status: Status, stimulus_id: str) -> None:
+        """Pause, run again, or prepare to retire; the scheduler is told."""
+        was, self.status = self.status, status
+        self.send({"op": "worker-status-change", "status": status.name, "stimulus_id": stimulus_id})
+        if status is Status.running and was is not status:
+            self.handle(machine.UnpauseEvent(stimulus_id=stimulus_id))
+        elif was is Status.running and status is not was:
+            self.handle(machine.PauseEvent(stimulus_id=stimulus_id))
+
+    def pause(self) -> None:
+        """As a worker does that is short of memory."""
+        self.change(Status.paused, f"worker-pause-{time()}")
+
+    def resume(self) -> None:
+        """As a worker does that has memory again."""
+        self.change(Status.running, f"worker-resume-{time()}")
+
+    async def close(self) -> None:
+        """Leave without a word, as a process that ends."""
+        self._leave("closed")
+
+    def _leave(self, reason: str) -> None:
+        if self.status is Status.closed:
+            return
+        was_running = self.status in (Status.running, Status.paused)
+        self.is_wanted_back = was_running and reason in DROPPED
+        self.status = Status.closed
+        for handle in self.timers.values():
+            handle.cancel()
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+        comm, self._comm = self._comm, None
+        if comm is not None:
+            comm.abort()
+        self.desk.close_address(self)
+        self._ended.set()

@@ -1,0 +1,230 @@
+"""Hollow workers under a real scheduler: what clients ask of workers, and what schedulers do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import dask.array
+import psutil
+import pytest
+from distributed import Client, WorkerPlugin, as_completed, wait
+from support import wait_for
+
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.simulation.placeholder import Placeholder
+
+
+def inc(x: int) -> int:
+    raise AssertionError("nobody computes anything")
+
+
+def add(x: int, y: int) -> int:
+    raise AssertionError("nobody computes anything")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SimulatedCluster]:
+    cluster = SimulatedCluster(8, timeout_s=30)
+    yield cluster
+    assert "know nothing of" not in log_of(cluster)
+    cluster.close()
+
+
+@pytest.fixture
+def client(cluster: SimulatedCluster) -> Iterator[Client]:
+    with Client(cluster.address) as client:
+        yield client
+
+
+@contextmanager
+def simulated(workers: int, **options: str) -> Iterator[Client]:
+    cluster = SimulatedCluster(workers, timeout_s=30, options=options)
+    try:
+        with Client(cluster.address) as client:
+            yield client
+    finally:
+        cluster.close()
+
+
+def log_of(cluster: SimulatedCluster) -> str:
+    return cluster._children[0].log.read_text()
+
+
+def on_scheduler(client: Client, ask: Callable[..., Any]) -> Any:
+    """What a function finds there, as plain data."""
+    return client.run_on_scheduler(ask)
+
+
+def test_tasks_with_dependencies_end_and_give_placeholders(client: Client) -> None:
+    ones = client.map(inc, range(20), pure=False)
+    total = client.submit(add, client.submit(sum, ones), 1, pure=False)
+    placeholder: Any = total.result(timeout=20)
+    assert placeholder == Placeholder(total.key, 28)
+    assert all(future.done() for future in ones)
+    assert client.gather(ones) == [Placeholder(future.key, 28) for future in ones]
+    assert {future.key for future in as_completed(ones)} == {future.key for future in ones}
+
+
+def test_collections_can_be_persisted_and_computed(client: Client) -> None:
+    array = dask.array.ones((100, 100), chunks=10).rechunk((100, 5))
+    wait(client.persist(array), timeout=30)
+    frame = dask.datasets.timeseries(end="2000-01-05", freq="1h", partition_freq="12h", seed=1)
+    with dask.config.set({"dataframe.shuffle.method": "tasks"}):
+        wait(client.persist(frame.set_index("id", divisions=[0, 1000, 2000])), timeout=30)
+        (mean,) = client.compute([frame.x.mean()])
+    assert isinstance(mean.result(timeout=30), Placeholder)
+
+
+def test_what_is_scattered_comes_back_as_it_was(client: Client) -> None:
+    (future,) = client.scatter([["anything", 2.5, None]], broadcast=True)
+    assert future.result(timeout=20) == ["anything", 2.5, None]
+    assert len(client.who_has([future])[future.key]) == 8
+    wait(client.submit(inc, future), timeout=20)
+
+
+def test_what_is_asked_of_workers_is_answered(client: Client) -> None:
+    assert len(client.run(os.getpid)) == 8
+    versions: Any = client.get_versions()
+    assert len(versions["workers"]) == 8
+    assert client.profile() is not None
+    assert len(client.has_what()) == 8
+    client.register_plugin(NoPlugin())
+
+
+class NoPlugin(WorkerPlugin):
+    name = "nothing"
+
+
+def test_released_results_are_forgotten(client: Client) -> None:
+    futures = client.map(inc, range(50), pure=False)
+    wait(futures)
+    del futures
+    wait_for(
+        lambda: not on_scheduler(client, lambda dask_scheduler: len(dask_scheduler.tasks)),
+        "the scheduler to forget them",
+    )
+    held = client.run(lambda dask_worker: len(dask_worker.state.tasks))
+    wait_for(lambda: not any(held.values()), "workers to forget them")
+
+
+def test_work_is_stolen_and_both_answers_are_given() -> None:
+    """Long tasks sit on one worker; those that run are refused, those that wait are given."""
+    with simulated(2, duration="200ms") as client:
+        first = next(iter(client.scheduler_info()["workers"]))
+        futures = client.map(inc, range(20), pure=False, workers=first, allow_other_workers=True)
+        wait(futures, timeout=30)
+        holders = on_scheduler(client, lambda dask_scheduler: stolen(dask_scheduler))
+    assert holders > 0
+
+
+def stolen(scheduler: Any) -> int:
+    """Steals that were confirmed."""
+    events = [event for _, event in scheduler.get_events("stealing")]
+    flat = [part for event in events for part in (event if isinstance(event, list) else [event])]
+    return sum("confirm" in str(part[0]) or part[0] == "confirm" for part in flat)
+
+
+def test_failures_come_as_often_as_asked() -> None:
+    with simulated(4, failures="0.3") as client:
+        futures = client.map(inc, range(300), pure=False)
+        wait(futures)
+        failed = [future for future in futures if future.status == "error"]
+        assert 60 <= len(failed) <= 120
+        with pytest.raises(Exception, match="was meant to fail"):
+            failed[0].result()
+
+
+def test_time_passes_as_fast_as_asked() -> None:
+    """A task of a minute is over in 60 ms, and the scheduler takes it for one of a minute."""
+    with simulated(2, duration="60s", time_scale="1000") as client:
+        begun = time.monotonic()
+        wait(client.map(inc, range(4), pure=False), timeout=20)
+        assert 0.1 <= time.monotonic() - begun < 5
+        average = on_scheduler(
+            client, lambda dask_scheduler: dask_scheduler.task_prefixes["inc"].duration_average
+        )
+        assert average == pytest.approx(60, rel=0.01)
+
+
+def test_results_have_sizes_and_transfers_are_accounted() -> None:
+    with simulated(2, nbytes="10MB", bandwidth="1GB") as client:
+        one, other = client.scheduler_info()["workers"]
+        x = client.submit(inc, 1, workers=one)
+        y = client.submit(inc, x, workers=other)
+        wait(y)
+        assert sum(client.nbytes().values()) == 2 * 10**7
+        who = client.who_has([x])[x.key]
+        assert set(who) == {one, other}
+        count = client.run(lambda dask_worker: dask_worker.state.transfer_incoming_count_total)
+        assert count == {one: 0, other: 1}
+
+
+def test_long_running_tasks_leave_their_thread_to_others() -> None:
+    with simulated(1, long_running="1", duration="1s") as client:
+        begun = time.monotonic()
+        wait(client.map(inc, range(10), pure=False), timeout=20)
+        assert time.monotonic() - begun < 5
+
+
+def test_a_paused_worker_gets_no_task_until_it_runs_again() -> None:
+    with simulated(2) as client:
+        one, other = client.scheduler_info()["workers"]
+        client.run(lambda dask_worker: dask_worker.pause(), workers=[one])
+        wait_for(lambda: status_of(client, one) == "paused", "the scheduler to hear of it")
+        futures = client.map(inc, range(20), pure=False)
+        wait(futures)
+        assert {worker for each in client.who_has(futures).values() for worker in each} == {other}
+        client.run(lambda dask_worker: dask_worker.resume(), workers=[one])
+        wait_for(lambda: status_of(client, one) == "running", "the scheduler to hear of it")
+
+
+def status_of(client: Client, address: str) -> str:
+    return str(
+        client.run_on_scheduler(
+            lambda dask_scheduler: dask_scheduler.workers[address].status.name,
+        )
+    )
+
+
+def test_a_retired_worker_hands_over_what_it_has_and_leaves() -> None:
+    with simulated(2) as client:
+        futures = client.map(inc, range(10), pure=False)
+        wait(futures)
+        one, other = client.scheduler_info()["workers"]
+        client.retire_workers([one])
+        assert set(client.scheduler_info()["workers"]) == {other}
+        assert all(list(who) == [other] for who in client.who_has(futures).values())
+
+
+def test_restart_brings_all_of_them_back() -> None:
+    with simulated(3) as client:
+        client.restart(timeout=20)
+        wait(client.map(inc, range(10), pure=False), timeout=20)
+        assert len(client.scheduler_info()["workers"]) == 3
+
+
+@pytest.mark.parametrize("which", [0, -1], ids=["workers", "scheduler"])
+def test_nothing_is_left_when_one_side_is_killed(which: int) -> None:
+    cluster = SimulatedCluster(5, timeout_s=30)
+    processes = [psutil.Process(child.process.pid) for child in cluster._children]
+    try:
+        os.kill(processes[which].pid, signal.SIGKILL)
+        wait_for(lambda: not cluster.is_whole(), "its death to be seen")
+    finally:
+        cluster.close()
+    assert not any(process.is_running() for process in processes)
+
+
+def test_versions_are_compared_again_once_all_workers_are_there(client: Client) -> None:
+    def look(dask_scheduler: Any) -> tuple[str, bool]:
+        from distributed import versions
+
+        return versions.error_message.__module__, "schedprof-arrival" in dask_scheduler.plugins
+
+    assert client.run_on_scheduler(look) == ("distributed.versions", False)

@@ -1,0 +1,160 @@
+"""Whether a scheduler does the same for hollow workers as for real ones, task by task."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Any
+
+import dask
+import dask.array
+import pytest
+from dask.delayed import delayed
+from distributed import Client, wait
+
+from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.recorder import Recorder
+
+STATE_MACHINE = (
+    "SchedulerState._transition*",
+    "SchedulerState.transition*",
+    "SchedulerState.new_task",
+    "SchedulerState._add_to_*",
+    "SchedulerState._exit_processing_common",
+    "SchedulerState._set_duration_estimate",
+    "SchedulerState._remove_key",
+    "SchedulerState.remove_all_replicas",
+    "SchedulerState.decide_worker*",
+    "Scheduler.transitions",
+    "Scheduler.stimulus_*",
+    "Scheduler.handle_task_finished",
+    "Scheduler.send_task_to_worker",
+    "Scheduler.update_graph",
+    "Scheduler.client_*",
+    "TaskState.__init__",
+    "TaskState.state",
+    "TaskState.add_dependency",
+)
+"""What the scheduler does for each task, whichever worker has it. How many transfers there are
+depends on who was idle when, and differs from run to run with real workers too."""
+
+TOLERANCE = 0.02
+RARE = 0.05
+"""Calls per task below which a few more or less are chance."""
+
+
+def inc(x: int) -> int:
+    return 1
+
+
+def add(*xs: int) -> int:
+    return 1
+
+
+def many_tasks(client: Client) -> Any:
+    return client.map(inc, range(2000), pure=False)
+
+
+def tree(client: Client) -> Any:
+    level = client.map(inc, range(1024), pure=False)
+    while len(level) > 1:
+        level = client.map(add, level[::2], level[1::2], pure=False)
+    return level
+
+
+def shuffle(method: str) -> Callable[[Client], Any]:
+    def shuffled(client: Client) -> Any:
+        with dask.config.set({"dataframe.shuffle.method": method}):
+            frame = dask.datasets.timeseries(
+                end="2000-01-17", partition_freq="12h", freq="1h", seed=1
+            )
+            return client.persist(frame.shuffle("id"))
+
+    return shuffled
+
+
+def rechunk(client: Client) -> Any:
+    with dask.config.set({"array.rechunk.method": "tasks"}):
+        array = dask.array.random.random((800, 800), chunks=(40, 800))
+        return client.persist(array.rechunk((800, 40)))
+
+
+def random_graph(client: Client) -> Any:
+    rng = random.Random(0)
+    nodes = [delayed(inc)(0)]
+    for _ in range(1000):
+        nodes.append(delayed(add)(*rng.sample(nodes, min(len(nodes), rng.randint(1, 3)))))
+    return client.compute(nodes[-50:])
+
+
+GRAPHS: dict[str, Callable[[Client], Any]] = {
+    "map": many_tasks,
+    "tree": tree,
+    "shuffle": shuffle("tasks"),
+    "rechunk": rechunk,
+    "random": random_graph,
+}
+
+
+def calls_per_task(cluster: OwnCluster) -> dict[str, tuple[int, dict[str, float]]]:
+    """Of each graph, run for the second time: the first one's prefixes are new."""
+    with Client(cluster.address) as client, Control(cluster.address) as control:
+        return {
+            name: [counted(client, control, graph) for _ in range(2)][-1]
+            for name, graph in GRAPHS.items()
+        }
+
+
+def counted(
+    client: Client, control: Control, graph: Callable[[Client], Any]
+) -> tuple[int, dict[str, float]]:
+    backend = BackendRegistry().make("counts", rate_hz=100, options={"bytecodes": False})
+    recorder = Recorder(control, [backend], 30.0)
+    with recorder.round():
+        futures = graph(client)
+        wait(futures, timeout=60)
+        del futures
+    assert recorder.troubles == []
+    ((segment,),) = recorder.rounds
+    profile = backend.read(segment.raw["counts"].content, control.name_places)
+    assert isinstance(profile, CostProfile)
+    tasks = segment.facts.tasks
+    return tasks, {name: costs["calls"] / tasks for name, costs in profile.functions.items()}
+
+
+@pytest.fixture(scope="module")
+def both() -> dict[str, dict[str, tuple[int, dict[str, float]]]]:
+    counts = {}
+    options = {"local": {}, "simulated": {"duration": "50us"}}
+    for kind in (LocalCluster, SimulatedCluster):
+        cluster = kind(8, timeout_s=60, options=options[kind.kind])
+        try:
+            counts[kind.kind] = calls_per_task(cluster)
+        finally:
+            cluster.close()
+    return counts
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_calls_per_task_are_those_of_real_workers(both: dict[str, Any], name: str) -> None:
+    (real_tasks, real), (tasks, hollow) = both["local"][name], both["simulated"][name]
+    assert tasks == real_tasks
+    wanted = [f"distributed.scheduler:{pattern}" for pattern in STATE_MACHINE]
+    functions = [
+        each
+        for each in real
+        if any(fnmatchcase(each, pattern) for pattern in wanted) and "<" not in each
+    ]
+    assert len(functions) > 20
+    far = {
+        function: (calls, hollow.get(function, 0.0))
+        for function, calls in real.items()
+        if function in functions and abs(hollow.get(function, 0.0) - calls) > TOLERANCE * calls
+    }
+    assert {name: each for name, each in far.items() if max(each) > RARE} == {}
