@@ -122,13 +122,13 @@ class _Case:
         costs = Costs([self._unit(*each) for each in zip(self.rounds, profiles, strict=True)])
         samples = [[p for p in each if isinstance(p, SampleProfile)] for each in profiles]
         if any(samples):
-            return shares_of(samples, drift=self.backend.drift, cpu=costs.of("cpu", ""))
+            return shares_of(samples, drift=self.backend.drift, whole=costs)
         return costs
 
     def _unit(self, segments: list[SegmentRecord], profiles: list[Profile]) -> Unit:
         costs = [profile for profile in profiles if isinstance(profile, CostProfile)]
         tasks = sum(segment.facts.tasks for segment in segments)
-        return unit_of(tasks, _told_by_scheduler(segments), costs)
+        return unit_of(tasks, _told_by_scheduler(segments), costs, segments[0].facts.scale)
 
     def _read(self, segment: SegmentRecord) -> Profile:
         raw = segment.raw[self.backend.name]
@@ -136,7 +136,7 @@ class _Case:
         return replace(profile, doubt=profile.doubt or raw.doubt)
 
     def _judged(self, limits: Sequence[Limit], evidence: Shares | Costs) -> list[LimitResult]:
-        mine = [limit for limit in limits if limit.metric in self.backend.metrics]
+        mine = [limit for limit in limits if limit.measured in self.backend.metrics]
         patterns = {
             limit.pattern: compile_pattern(limit.pattern).pattern
             for limit in mine

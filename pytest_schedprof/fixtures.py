@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 """On the session's config and, with its markers merged in, on each item."""
 
+DEFAULT_SCALE = 1000
+
 CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()
 SCHEDULER: pytest.StashKey[SchedulerUnderTest] = pytest.StashKey()
 
@@ -32,6 +34,13 @@ def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
         return clusters_of(request.config).cluster(request.node.stash[SETTINGS])
     except SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+@pytest.fixture
+def schedprof_scale(request: pytest.FixtureRequest) -> int:
+    """How large the workload is to be: each of the sizes that `scale` lists, or else 1000."""
+    scale = request.node.stash[SETTINGS].scale
+    return scale[0] if scale else DEFAULT_SCALE
 
 
 @pytest.fixture

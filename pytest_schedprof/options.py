@@ -119,6 +119,11 @@ def _targets(raw: Any) -> tuple[str, ...]:
     return words
 
 
+def _scale(raw: Any) -> tuple[int, ...]:
+    sizes = raw.split(",") if isinstance(raw, str) else [raw] if isinstance(raw, int) else list(raw)
+    return tuple(sorted({_positive(int)(size) for size in sizes}))
+
+
 def _limit(raw: Any) -> Limit:
     from pytest_schedprof.gates.limits import parse_limit
 
@@ -226,6 +231,15 @@ OPTIONS: tuple[Option, ...] = (
         "a positive whole number",
         1,
         metavar="N",
+    ),
+    Option(
+        "scale",
+        "sizes, comma separated: run the body at each, which schedprof_scale gives to the test; "
+        "limits such as growth(bytecodes) <= 1.05 hold how costs grow with them",
+        _scale,
+        "positive whole numbers, as in 100,1000",
+        (),
+        metavar="SIZES",
     ),
     Option(
         "targets",

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import hookspecs
-from pytest_schedprof.errors import SchedprofError, as_own
+from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
     SCHEDULER,
     SETTINGS,
     schedprof_cluster,
+    schedprof_scale,
     schedprof_scheduler,
 )
 from pytest_schedprof.options import DEFAULT_BACKEND, MARKER_HELP, add_options
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_schedprof.profiling import Plan, ProfiledTest
     from pytest_schedprof.storage.run_directory import RunDirectory
 
-__all__ = ["schedprof_cluster", "schedprof_scheduler"]
+__all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
 
 RUN: pytest.StashKey[RunDirectory] = pytest.StashKey()
 REGISTRY: pytest.StashKey[BackendRegistry] = pytest.StashKey()
@@ -90,13 +91,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     session = item.config.stash[SETTINGS]
     markers = list(item.iter_markers("schedprof"))
     try:
-        settings = item.stash[SETTINGS] = overlay(session, markers[::-1]) if markers else session
+        settings = overlay(session, markers[::-1]) if markers else session
+        settings = item.stash[SETTINGS] = _with_scale(item, settings)
         if _is_profiled(item, settings, bool(markers)):
             from pytest_schedprof.profiling import make_plan
 
             item.stash[PLAN] = make_plan(settings, _registry(item.config), _run(item.config))
     except SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _with_scale(item: pytest.Item, settings: Settings) -> Settings:
+    """A session's scales are for the tests that ask for one."""
+    if not settings.scale or "schedprof_scale" in getattr(item, "fixturenames", ()):
+        return settings
+    if "scale" in settings.chosen:
+        raise SettingsError(
+            f"schedprof: {item.nodeid!r} has scale {', '.join(map(str, settings.scale))} but does "
+            "not ask how large its workload is to be; give it the fixture schedprof_scale"
+        )
+    return settings._replace(scale=())
 
 
 def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool:
@@ -123,10 +137,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     item.stash[PROFILED] = profiled
     first, *others = plan.takes
     try:
-        with profiled.recorder.round(first):
+        with profiled.recorder.round(first.backends, first.scale):
             outcome = yield
-        for backends in others:
-            with profiled.recorder.round(backends):
+        for take in others:
+            _set_scale(item, take.scale)
+            with profiled.recorder.round(take.backends, take.scale):
                 item.runtest()
     except (KeyboardInterrupt, pytest.exit.Exception):
         profiled.assess()
@@ -137,6 +152,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if complaint := profiled.complaint():  # only of a test that passed: see the finally above
         pytest.fail(complaint, pytrace=False)
     return outcome
+
+
+def _set_scale(item: pytest.Item, scale: int) -> None:
+    """What runs a test's body takes its arguments from here each time."""
+    arguments = getattr(item, "funcargs", {})
+    if scale and "schedprof_scale" in arguments:
+        arguments["schedprof_scale"] = scale
 
 
 def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:

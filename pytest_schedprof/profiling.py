@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pytest_schedprof import __version__
 from pytest_schedprof.analysis.estimate import CONFIDENCE
@@ -38,15 +38,29 @@ class Plan:
     """Limits of the test that none of the backends which the run chose can judge."""
 
     @property
-    def takes(self) -> list[tuple[Backend, ...]]:
-        """The backends of each run of the test's body.
+    def takes(self) -> list[Take]:
+        """The backends and the scale of each run of the test's body.
 
         What does not disturb the scheduler records together, what does records alone; rounds
         take turns, so that what changes on the machine meanwhile meets all alike.
         """
         calm = tuple(backend for backend in self.backends if not backend.disturbs)
         alone = [(backend,) for backend in self.backends if backend.disturbs]
-        return [take for _ in range(self.settings.rounds) for take in (calm, *alone) if take]
+        return [
+            Take(scale, backends)
+            for _ in range(self.settings.rounds)
+            for scale in self.settings.scale or (0,)
+            for backends in (calm, *alone)
+            if backends
+        ]
+
+
+class Take(NamedTuple):
+    """One run of the test's body."""
+
+    scale: int
+    """Size of the workload; 0 if the test has but one."""
+    backends: tuple[Backend, ...]
 
 
 class Place(Protocol):
@@ -71,11 +85,11 @@ def make_plan(settings: Settings, registry: BackendRegistry, run: Place) -> Plan
     _check_shared_options(settings, registry)
     backends = tuple(_make(name, settings, registry) for name in settings.backend)
     measured = {metric for backend in backends for metric in backend.metrics}
-    unjudged = [limit for limit in settings.limit if limit.metric not in measured]
+    unjudged = [limit for limit in settings.limit if limit.measured not in measured]
     if unjudged and not settings.is_forced:
         raise LimitError(
             f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures "
-            f"{unjudged[0].metric!r}; {', '.join(settings.backend)} cannot"
+            f"{unjudged[0].measured!r}; {', '.join(settings.backend)} cannot"
         )
     _check_targets(settings, backends)
     run.prepare()

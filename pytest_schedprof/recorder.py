@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_schedprof.agent import facts
@@ -65,6 +65,7 @@ class Recorder:
     _open: _Open | None = None
     _depth: int = 0
     _is_narrowed: bool = False
+    _scale: int = 0
     _taking_part: Sequence[Backend] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,8 +75,9 @@ class Recorder:
         return [str(error) for error in self.errors]
 
     @contextmanager
-    def round(self, backends: Sequence[Backend] | None = None) -> Iterator[None]:
+    def round(self, backends: Sequence[Backend] | None = None, scale: int = 0) -> Iterator[None]:
         """Record what happens inside as one round of these backends, or of all."""
+        self._scale = scale
         self._taking_part = self.backends if backends is None else backends
         self.rounds.append([])
         self._is_narrowed = False
@@ -157,7 +159,8 @@ class Recorder:
                     raw[name] = brought
                 else:
                     elsewhere.insert(0, (name, target, brought))
-        return SegmentRecord(_segment(opened.before, after), raw, tuple(elsewhere))
+        segment = replace(_segment(opened.before, after), scale=self._scale)
+        return SegmentRecord(segment, raw, tuple(elsewhere))
 
     def _abandon(self, opened: _Open) -> None:
         if opened.before:

@@ -32,6 +32,7 @@ class Settings(NamedTuple):
     threads: int
     cluster: str
     rounds: int
+    scale: tuple[int, ...]
     targets: tuple[str, ...]
     timeout: float
     cluster_option: tuple[tuple[str, str], ...]

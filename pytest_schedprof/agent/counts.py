@@ -39,13 +39,13 @@ class CountsRecording(Recording):
 
     kind = "counts"
 
-    def __init__(self, client: str, functions: dict[str, CodeType], bytecodes: bool) -> None:
+    def __init__(self, client: str, functions: dict[str, list[CodeType]], bytecodes: bool) -> None:
         super().__init__(client)
         self.functions = functions
         self.bytecodes = bytecodes
         known = chosen([name.partition(":")[0] for name in CLOCKWORK])
-        clockwork = [known[name] for name in CLOCKWORK if name in known]
-        codes = [*functions.values(), proof.__code__]
+        clockwork = [code for name in CLOCKWORK for code in known.get(name, ())]
+        codes = [*(code for each in functions.values() for code in each), proof.__code__]
         kind = Monitor if HAS_MONITORING else Opcodes
         self.counter = kind(codes, clockwork, bytecodes=bytecodes)
         self.traffic = Traffic()
@@ -61,7 +61,7 @@ class CountsRecording(Recording):
         """Put everything back, then count."""
         self.traffic.end()
         self.counter.end()
-        counts = {name: self._counts(code) for name, code in self.functions.items()}
+        counts = {name: self._counts(codes) for name, codes in self.functions.items()}
         record = {
             "schedprof_counts": 1,
             "python": sys.version.split()[0],
@@ -71,22 +71,26 @@ class CountsRecording(Recording):
         self.content = json.dumps(record, indent=1).encode()
         return {}
 
-    def _counts(self, code: CodeType) -> dict[str, int]:
-        calls = {"calls": self.counter.calls_of(code)}
+    def _counts(self, codes: list[CodeType]) -> dict[str, int]:
+        calls = {"calls": sum(map(self.counter.calls_of, codes))}
         if not self.bytecodes:
             return calls
-        return {**calls, "bytecodes": self.counter.bytecodes_of(code)}
+        return {**calls, "bytecodes": sum(map(self.counter.bytecodes_of, codes))}
 
 
-def chosen(modules: list[str]) -> dict[str, CodeType]:
-    """The functions of the modules that the expressions name."""
+def chosen(modules: list[str]) -> dict[str, list[CodeType]]:
+    """The functions of the modules that the expressions name.
+
+    Several may have one name: what gets and what sets a property, or a function and one that
+    somebody put in its place.
+    """
     wanted = re.compile("|".join(modules))
-    return {
-        f"{name}:{qualname}": code
-        for name, module in sorted(sys.modules.items())
-        if module is not None and wanted.fullmatch(name)
-        for qualname, code in functions_of(module)
-    }
+    found: dict[str, list[CodeType]] = {}
+    for name, module in sorted(sys.modules.items()):
+        if module is not None and wanted.fullmatch(name):
+            for qualname, code in functions_of(module):
+                found.setdefault(f"{name}:{qualname}", []).append(code)
+    return found
 
 
 async def start(

@@ -10,6 +10,7 @@ from math import sqrt
 from typing import TypeAlias
 
 from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
+from pytest_schedprof.analysis.growth import MIN_SCALES, exponent
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone
 from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.model.metric import METRICS
@@ -42,9 +43,13 @@ class Unit:
     """Why nothing can be judged by it; empty if it can."""
     hides: str = ""
     """Why functions may be missing from it; empty if none are."""
+    scale: int = 0
+    """Size of the test's workload; 0 where a test has none."""
 
 
-def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile]) -> Unit:
+def unit_of(
+    tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile], scale: int = 0
+) -> Unit:
     """One round's costs; `whole` is what the scheduler itself could tell."""
     functions: dict[Function, Amounts] = defaultdict(dict)
     together = dict(whole)
@@ -54,7 +59,7 @@ def unit_of(tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfi
         for function, costs in profile.functions.items():
             gather(functions[function], costs)
         gather(together, profile.whole)
-    return Unit(tasks, functions, together, doubt, hides)
+    return Unit(tasks, functions, together, doubt, hides, scale)
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
@@ -108,6 +113,20 @@ class Costs:
         if METRICS[metric].is_peak or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"
+
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """By the amounts at each scale."""
+        is_exact = METRICS[metric].is_exact
+        return exponent(self._points(metric, subject), self.tasks, 0.0 if is_exact else DRIFT)
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Without two scales nothing can be said."""
+        if len({unit.scale for unit in self.units} - {0}) >= MIN_SCALES:
+            return ""
+        return "growth needs a test that runs at two scales or more, as with scale=[100, 1000]"
+
+    def _points(self, metric: str, subject: str) -> list[tuple[int, float]]:
+        return [(unit.scale, _amount(unit, metric, subject)) for unit in self.units if unit.scale]
 
     def _matching(self, pattern: str) -> bool:
         matches = compile_pattern(pattern).fullmatch

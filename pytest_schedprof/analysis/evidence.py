@@ -18,5 +18,11 @@ class Evidence(Protocol):
     def of(self, metric: str, subject: str) -> Estimate:
         """The metric of a function, of an `@owner`, or, without a subject, of the whole."""
 
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """The exponent with which the metric's amount grows with the scale of the test."""
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Why no verdict on its growth is possible; empty if one is."""
+
     def doubt(self, metric: str, subject: str) -> str:
         """Why no verdict on the metric is possible; empty if one is."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
+from pytest_schedprof.analysis.costs import Costs
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, estimate
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_of
 from pytest_schedprof.analysis.tally import Tally, tally_blocks, total
@@ -16,7 +17,7 @@ from pytest_schedprof.model.verdict import Estimate
 MIN_SAMPLES = 50
 """With fewer busy samples no bound means anything, whatever the formula says."""
 
-UNKNOWN = Estimate(value=0.0, low=0.0, high=float("inf"), samples=0, dispersion=0.0)
+NO_COSTS = Costs(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,17 @@ class Shares:
     rounds: bool
     drift: float
     total: Tally
-    cpu: Estimate = UNKNOWN
-    """CPU time of the scheduler per task, of which a function's share is its cost."""
     untrusted: str = ""
     """Why nothing can be judged by the profiles; empty if it can."""
     is_held_back: bool = False
     """Whether the callbacks of the collector tell how long it ran."""
+    whole: Costs = NO_COSTS
+    """What the scheduler as a whole cost."""
+
+    @property
+    def cpu(self) -> Estimate:
+        """CPU time of the scheduler per task, of which a function's share is its cost."""
+        return self.whole.of("cpu", "")
 
     @property
     def inference(self) -> str:
@@ -64,6 +70,16 @@ class Shares:
             f"{self.total.busy} busy samples, at least {MIN_SAMPLES} are needed: give the "
             "scheduler more work, raise the rate or the rounds"
         )
+
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """Of the whole alone; a share is no amount."""
+        return self.whole.growth(metric, subject)
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Samples at one scale are too few to tell how a function grows."""
+        if subject:
+            return f"samples tell the growth of {metric} as a whole only; counts tells functions'"
+        return self.whole.doubt_of_growth(metric, subject)
 
     def sampled(self) -> SampledShares:
         """All shares for the record."""
@@ -134,7 +150,7 @@ def product(share: Estimate, cost: Estimate) -> Estimate:
 
 
 def shares_of(
-    rounds: Sequence[Sequence[SampleProfile]], *, drift: float, cpu: Estimate = UNKNOWN
+    rounds: Sequence[Sequence[SampleProfile]], *, drift: float, whole: Costs = NO_COSTS
 ) -> Shares:
     """Shares over the profiles of each round; enough rounds become the units, else blocks."""
     units = [
@@ -146,4 +162,4 @@ def shares_of(
     has_rounds = sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS
     if not has_rounds:
         units = [block for profile in profiles for block in tally_blocks(profile)]
-    return Shares(tuple(units), has_rounds, drift, total(units), cpu, doubt, is_held_back)
+    return Shares(tuple(units), has_rounds, drift, total(units), doubt, is_held_back, whole)

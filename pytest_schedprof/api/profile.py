@@ -184,7 +184,7 @@ def _check_together(backends: Sequence[Backend], limits: Sequence[Limit]) -> Non
             "down, and a body runs only once: profile it once with each"
         )
     for limit in limits if disturbing else ():
-        if limit.metric not in disturbing[0].metrics:
+        if limit.measured not in disturbing[0].metrics:
             raise LimitError(
                 f"schedprof: limit {str(limit)!r} cannot be judged while {disturbing[0].name} "
                 "slows the scheduler down: profile the body without it"

@@ -27,7 +27,7 @@ def judge(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> LimitR
         LimitError: if the pattern names nothing in the scheduler's code.
     """
     subjects = _subjects(limit, evidence, known)
-    if doubt := evidence.doubt(limit.metric, limit.pattern):
+    if doubt := _doubt(limit, evidence):
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt)
     findings = sorted(
         (_find(limit, subject, evidence) for subject in subjects),
@@ -42,7 +42,7 @@ def _subjects(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> li
     if limit.owner or not limit.pattern:
         return [limit.pattern]
     matches = compile_pattern(limit.pattern).fullmatch
-    seen = [function for function in evidence.seen(limit.metric) if matches(function)]
+    seen = [function for function in evidence.seen(limit.measured) if matches(function)]
     if seen:
         return seen
     if not known:
@@ -53,8 +53,15 @@ def _subjects(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> li
     return list(known[:1])
 
 
+def _doubt(limit: Limit, evidence: Evidence) -> str:
+    if limit.of and (doubt := evidence.doubt_of_growth(limit.of, limit.pattern)):
+        return doubt
+    return evidence.doubt(limit.measured, limit.pattern)
+
+
 def _find(limit: Limit, subject: str, evidence: Evidence) -> Finding:
-    estimate = evidence.of(limit.metric, subject)
+    of = evidence.growth if limit.of else evidence.of
+    estimate = of(limit.measured, subject)
     return Finding(subject, estimate, _verdict(estimate, limit.bound))
 
 
@@ -81,6 +88,11 @@ def _fact(finding: Finding, name: str) -> str:
         readable(amount, metric) for amount in (estimate.value, estimate.low, estimate.high)
     )
     subject = finding.subject or "the scheduler"
+    if metric.of_metric:
+        return (
+            f"what it takes of {subject} grows as scale ** {value} "
+            f"(at least {low}, at most {high}) over {estimate.samples} tasks"
+        )
     bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
     if metric.units is PERCENT:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.model.metric import METRICS, PERCENT, Metric, format_amount
+from pytest_schedprof.model.metric import GROWING, METRICS, PERCENT, Metric, format_amount
 
 LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)
 
@@ -33,11 +33,18 @@ class Limit:
     """In the unit of results: a fraction of one, seconds, bytes. `30%` is 0.3."""
     unit: str = "%"
     """In which the bound was written."""
+    of: str = ""
+    """The metric whose growth is limited; empty for every other limit."""
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str, str]:
         """What a closer limit must share with a farther one to replace it."""
-        return (self.metric, self.pattern)
+        return (self.metric, self.of, self.pattern)
+
+    @property
+    def measured(self) -> str:
+        """The metric that a backend must measure."""
+        return self.of or self.metric
 
     @cached_property
     def owner(self) -> str | None:
@@ -45,14 +52,15 @@ class Limit:
         return self.pattern[1:] if self.pattern.startswith("@") else None
 
     def __str__(self) -> str:
-        subject = f"({self.pattern})" if self.pattern else ""
+        words = ", ".join(filter(None, (self.of, self.pattern)))
+        subject = f"({words})" if words else ""
         bound = format_amount(self.bound, self.unit, METRICS[self.metric].units[self.unit])
         return f"{self.metric}{subject} <= {bound}"
 
 
 def merge_limits(layers: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
     """Limits add up; of two with the same metric and pattern the later layer's holds."""
-    merged: dict[tuple[str, str], Limit] = {}
+    merged: dict[tuple[str, str, str], Limit] = {}
     for layer in layers:
         merged.update({limit.key: limit for limit in layer})
     return tuple(merged.values())
@@ -75,12 +83,12 @@ class _Parser:
     def limit(self) -> Limit:
         name = self._metric()
         metric = METRICS[name]
-        pattern = self._subject(name, metric)
+        of, pattern = self._growing() if metric.of_metric else ("", self._subject(name, metric))
         self._expect("<=", "'<=' (a limit is an upper bound)")
         bound, unit = self._bound(metric)
         if self._at < len(self._text):
             raise self._error("the end of the limit")
-        return Limit(name, pattern, bound, unit)
+        return Limit(name, pattern, bound, unit, of)
 
     def _metric(self) -> str:
         start = self._skip_space()
@@ -102,6 +110,22 @@ class _Parser:
         pattern = self._pattern(name)
         self._expect(")", "')'")
         return pattern
+
+    def _growing(self) -> tuple[str, str]:
+        """Of `growth(calls, pattern)` what is in the brackets; the pattern may be missing."""
+        self._expect("(", "'(' and a metric, as in growth(bytecodes) <= 1.05")
+        start = self._skip_space()
+        of = self._take(_METRIC) or ""
+        if of not in GROWING:
+            self._at = start
+            raise self._error(_one_of("a metric that can grow", of, GROWING))
+        self._skip_space()
+        pattern = ""
+        if METRICS[of].of_functions and self._text.startswith(",", self._at):
+            self._at += 1
+            pattern = self._pattern(of)
+        self._expect(")", "')'")
+        return of, pattern
 
     def _pattern(self, metric: str) -> str:
         start = self._skip_space()

@@ -33,6 +33,8 @@ class Metric(NamedTuple):
     of_functions: bool = True
     of_whole: bool = True
     """Whether it can be limited without a pattern, for the scheduler as a whole."""
+    of_metric: bool = False
+    """Whether it is said of another metric, which comes first in its brackets."""
 
 
 METRICS: dict[str, Metric] = {
@@ -49,7 +51,14 @@ METRICS: dict[str, Metric] = {
     "bytes_out": Metric(BYTES, "", is_exact=True, of_functions=False),
     "peak": Metric(BYTES, "", is_peak=True, of_functions=False),
     "leaked": Metric(BYTES, "", is_peak=True, of_functions=False),
+    "growth": Metric(NUMBER, "", of_metric=True),
 }
+
+
+GROWING = tuple(
+    name for name, metric in METRICS.items() if metric.units is not PERCENT and not metric.of_metric
+)
+"""Metrics whose growth can be limited: amounts, and no parts of one."""
 
 
 def format_amount(amount: float, unit: str, factor: Decimal) -> str:

@@ -39,6 +39,8 @@ class Segment:
     tasks: int
     """Tasks that the scheduler saw finish, in memory or with an error."""
     transitions: int
+    scale: int = 0
+    """Size of the workload, where the test runs at several; else 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,25 @@ def test_messages_and_bytes_of_the_connections_are_counted(
     assert whole["bytes_out"] > 100 * TASKS
 
 
+def test_what_gets_and_what_sets_a_property_count_together(
+    cluster: LocalCluster, control: Control
+) -> None:
+    backend = CountsBackend(rate_hz=100, options={})
+    recording = backend.start(control, timeout_s=10)
+    control.call(get_and_set)
+    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+    assert profile.functions["distributed.scheduler:TaskState.state"]["calls"] // 10 == 15
+
+
+def get_and_set(dask_scheduler: Any = None) -> None:
+    """Fifty times and a hundred times, and a few more that making a task takes."""
+    dask_scheduler.new_task("x", None, "released")
+    task = dask_scheduler.tasks.pop("x")
+    for _ in range(50):
+        task.state = task.state
+        assert task.state == "released"
+
+
 def test_calls_alone_are_the_same_calls(cluster: LocalCluster, control: Control) -> None:
     backend = CountsBackend(rate_hz=100, options={"bytecodes": "false"})
     assert "bytecodes" not in backend.metrics

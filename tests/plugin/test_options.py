@@ -30,6 +30,7 @@ CASES = [
     Case("threads", "2", ["--schedprof-threads=3"], 5, (2, 3, 5)),
     Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
+    Case("scale", "20, 10", ["--schedprof-scale=3"], [5, 7], ((10, 20), (3,), (5, 7))),
     Case(
         "targets",
         "scheduler, workers:2",

@@ -1,0 +1,43 @@
+"""How fast costs grow with the size of a workload: the slope of one logarithm over the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log, sqrt
+from statistics import fmean
+
+from pytest_schedprof.analysis.estimate import CONFIDENCE, student_quantile
+from pytest_schedprof.model.verdict import Estimate
+
+MIN_SCALES = 2
+"""Through one point goes any line."""
+
+
+def exponent(points: Sequence[tuple[int, float]], tasks: int, drift: float) -> Estimate:
+    """The `b` of `amount = a * scale ** b`, by least squares of the logarithms.
+
+    Args:
+        points: scales and amounts; of what never happened at a scale nothing can be said there.
+        tasks: for the record.
+        drift: standard deviation of an amount between identical windows, as a part of it; 0 for
+            one that is the same every run.
+    """
+    logs = [(log(scale), log(amount)) for scale, amount in points if amount > 0]
+    middle = fmean(x for x, _ in logs) if logs else 0.0
+    spread = sum((x - middle) ** 2 for x, _ in logs)
+    if not spread:
+        return Estimate(0.0, 0.0, 0.0, tasks, 0.0)  # it happened at one scale, or never
+    slope = sum((x - middle) * y for x, y in logs) / spread
+    half = _half_width(logs, middle, slope, spread, drift) if drift else 0.0
+    return Estimate(slope, slope - half, slope + half, tasks, 0.0)
+
+
+def _half_width(
+    logs: Sequence[tuple[float, float]], middle: float, slope: float, spread: float, drift: float
+) -> float:
+    """By the scatter around the line, but by no less than amounts are known to stray."""
+    height = fmean(y for _, y in logs)
+    left = sum((y - height - slope * (x - middle)) ** 2 for x, y in logs)
+    freedom = max(1, len(logs) - 2)
+    deviation = max(drift, sqrt(left / freedom)) / sqrt(spread)
+    return deviation * student_quantile(CONFIDENCE, freedom if len(logs) > MIN_SCALES else 1000)

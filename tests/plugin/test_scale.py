@@ -1,0 +1,95 @@
+"""A test at several sizes, and limits on how its costs grow with them."""
+
+from __future__ import annotations
+
+import pytest
+from support import Project
+
+BODY = """
+@pytest.mark.schedprof("growth(bytecodes) <= 1.05", "growth(calls, @transitions) <= 1.05",
+                       backend="counts", scale=[100, 300, 1000], cluster="simulated", workers=8)
+def test_grows(schedprof_scheduler, schedprof_scale):
+    print("ran at", schedprof_scale)
+    wait(schedprof_scheduler.client.map(inc, range(schedprof_scale), pure=False))
+"""
+
+PLANTED = """
+SOURCE = '''
+def handle_task_finished(self, key, worker, stimulus_id, **kwargs):
+    for task in self.tasks.values():  # what nobody sees in a small test
+        task.key
+    return self.handle_as_ever(key=key, worker=worker, stimulus_id=stimulus_id, **kwargs)
+'''
+
+def plant(dask_scheduler, source):
+    import distributed.scheduler as module
+    Scheduler = module.Scheduler
+    Scheduler.handle_as_ever = Scheduler.handle_task_finished
+    found = dict()
+    exec(compile(source, module.__file__, "exec"), module.__dict__, found)
+    planted = found["handle_task_finished"]
+    planted.__qualname__ = "Scheduler.handle_task_finished"
+    Scheduler.handle_task_finished = planted
+    dask_scheduler.stream_handlers["task-finished"] = dask_scheduler.handle_task_finished
+
+@pytest.fixture(autouse=True)
+def planted(schedprof_scheduler):
+    schedprof_scheduler.client.run_on_scheduler(plant, source=SOURCE)
+"""
+
+
+def test_todays_scheduler_grows_no_faster_than_its_work(project: Project) -> None:
+    result = project.run_test(BODY, "-rP")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["ran at 100", "ran at 300", "ran at 1000"])
+    (backend,) = project.result().backends
+    assert [(segment.scale, segment.tasks) for segment in backend.window.segments] == [
+        (100, 100),
+        (300, 300),
+        (1000, 1000),
+    ]
+    assert [limit.findings[0].estimate.value for limit in backend.limits] == pytest.approx(
+        [1, 1], abs=0.05
+    )
+
+
+def test_linear_scan_for_each_task_is_caught(project: Project) -> None:
+    result = project.run_test(PLANTED + BODY)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*limit broken: growth(bytecodes) <= 1.05: *grows as scale [*][*] 1.*"]
+    )
+
+
+def test_scales_of_the_session_are_for_tests_that_ask(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="cputime")
+def test_asks(schedprof_scheduler, schedprof_scale):
+    print("ran at", schedprof_scale)
+
+@pytest.mark.schedprof(backend="cputime")
+def test_does_not(schedprof_scheduler):
+    print("ran once")
+
+def test_is_not_profiled(schedprof_scale):
+    assert schedprof_scale == 10
+""",
+        "--schedprof-scale=20,10",
+        "-rP",
+    )
+    result.assert_outcomes(passed=3)
+    assert result.stdout.str().count("ran once") == 1
+    result.stdout.fnmatch_lines(["ran at 10", "ran at 20"])
+
+
+def test_scale_that_the_test_does_not_ask_for_is_a_mistake(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(scale=[10, 20])
+def test_it(schedprof_scheduler):
+    pass
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*has scale 10, 20 but does not ask *; give it the fixture *"])

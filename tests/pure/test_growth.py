@@ -1,0 +1,98 @@
+"""The exponent of costs against scale."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_schedprof.analysis.costs import Costs, Unit
+from pytest_schedprof.analysis.growth import exponent
+from pytest_schedprof.errors import LimitError
+from pytest_schedprof.gates.judge import describe, judge
+from pytest_schedprof.gates.limits import merge_limits, parse_limit
+from pytest_schedprof.model.verdict import Verdict
+
+SCALES = st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True)
+
+
+@given(SCALES, st.floats(-1, 3), st.floats(0.01, 1e6))
+def test_a_power_is_found_exactly(scales: list[int], power: float, factor: float) -> None:
+    points = [(scale, factor * scale**power) for scale in scales]
+    found = exponent(points, 1, 0.0)
+    assert found.value == pytest.approx(power, abs=1e-6)
+    assert found.low == found.high == found.value
+
+
+def test_a_linear_scan_for_each_task_grows_as_a_square() -> None:
+    points = [(scale, 500.0 * scale + 4.0 * scale**2) for scale in (100, 1000, 10_000)]
+    assert 1.2 < exponent(points, 1, 0.0).value < 2
+
+
+def test_timed_amounts_have_bounds_that_hold_the_truth() -> None:
+    rng, missed = random.Random(0), 0
+    for _ in range(500):
+        points = [(n, 3.0 * n * rng.gauss(1, 0.1)) for n in (100, 1000, 10_000)]
+        found = exponent(points, 1, 0.1)
+        missed += not found.low <= 1 <= found.high
+    assert missed / 500 < 0.1
+
+
+@pytest.mark.parametrize("points", [[], [(10, 5.0)], [(10, 0.0), (100, 0.0)], [(10, 1.0)] * 3])
+def test_what_happened_at_one_scale_does_not_grow(points: list[tuple[int, float]]) -> None:
+    assert exponent(points, 1, 0.0).value == 0
+
+
+def costs(power: float) -> Costs:
+    return Costs(
+        [
+            Unit(scale, {"m:f": {"bytecodes": 7.0 * scale**power}}, {}, scale=scale)
+            for scale in (100, 1000)
+        ]
+    )
+
+
+def test_limits_on_growth_are_judged() -> None:
+    limit = parse_limit("growth(bytecodes, m:f) <= 1.05")
+    assert judge(limit, costs(1.0), ["m:f"]).verdict is Verdict.PASS
+    broken = judge(limit, costs(1.5), ["m:f"])
+    assert broken.verdict is Verdict.FAIL
+    assert "grows as scale ** 1.5" in describe(broken)
+
+
+def test_without_scales_there_is_no_verdict() -> None:
+    one = Costs([Unit(10, {"m:f": {"calls": 10.0}}, {})])
+    result = judge(parse_limit("growth(calls) <= 1.05"), one, [])
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "scale=[100, 1000]" in result.note
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["growth(bytecodes) <= 1.05", "growth(calls, a:b*) <= 1.2", "growth(cpu) <= 1.1"],
+)
+def test_its_limits_are_written_as_they_are_read(text: str) -> None:
+    assert str(parse_limit(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("growth <= 1", r"column 8: expected '\('"),
+        ("growth(share) <= 1", "column 8: expected a metric that can grow: cpu"),
+        ("growth(byte) <= 1", r"did you mean 'bytes_"),
+        ("growth(calls, b) <= 1", "column 15: expected module:qualname"),
+        ("growth(peak, a:b) <= 1", r"expected '\)'"),
+        ("growth(calls) <= 3%", "a number without a unit"),
+    ],
+)
+def test_wrong_ones_are_told(text: str, message: str) -> None:
+    with pytest.raises(LimitError, match=message):
+        parse_limit(text)
+
+
+def test_growth_of_two_metrics_is_two_limits() -> None:
+    both = [parse_limit("growth(calls) <= 1"), parse_limit("growth(bytecodes) <= 1")]
+    assert len(merge_limits([both])) == 2
