@@ -67,7 +67,7 @@ def refusal(python: str, label: str) -> BackendUnavailableError:
     major, minor, *_ = python.split(".")
     if (int(major), int(minor)) < FIRST_PYTHON:
         return BackendNotInstalledError(
-            "schedprof: tachyon comes with Python 3.15 and newer (profiling.sampling), and the "
+            "schedprof: tachyon comes with Python 3.15 and newer (profiling.sampling), and "
             f"{label} runs Python {python}; {INSTEAD}"
         )
     return BackendUnavailableError(

@@ -42,7 +42,7 @@ def test_every_builtin_keeps_the_contract_but_the_one_that_records_nothing() -> 
 
 @pytest.mark.parametrize("python", ["3.10.0", "3.11.7", "3.14.2rc1", "2.7.18"])
 def test_before_python_315_it_is_not_installed(python: str) -> None:
-    error = refusal(python, "tcp://a")
+    error = refusal(python, "the scheduler tcp://a")
     assert isinstance(error, BackendNotInstalledError)
     assert (
         f"comes with Python 3.15 and newer (profiling.sampling), and the scheduler tcp://a "
@@ -52,7 +52,7 @@ def test_before_python_315_it_is_not_installed(python: str) -> None:
 
 @pytest.mark.parametrize("python", ["3.15.0a1", "3.15.0", "3.16.1", "4.0.0"])
 def test_from_python_315_on_it_is_not_driven_yet(python: str) -> None:
-    error = refusal(python, "tcp://a")
+    error = refusal(python, "the scheduler tcp://a")
     assert not isinstance(error, BackendNotInstalledError)
     assert "this release does not drive tachyon yet" in str(error)
 
