@@ -5,6 +5,7 @@ from __future__ import annotations
 import dask
 import dask.array
 import pytest
+from distributed import wait
 
 from pytest_schedprof import SchedulerUnderTest
 
@@ -16,8 +17,7 @@ from pytest_schedprof import SchedulerUnderTest
 )
 def test_rechunk_of_an_array(schedprof_scheduler: SchedulerUnderTest) -> None:
     array = dask.array.ones((500, 500), chunks=(20, 100))
-    total = array.rechunk((100, 20)).sum().compute()
-    assert total == 500 * 500
+    wait(schedprof_scheduler.client.compute(array.rechunk((100, 20)).sum()))
 
 
 @pytest.mark.schedprof("share(@serialisation) <= 80%", rate=200)
@@ -25,5 +25,4 @@ def test_set_index_of_a_time_series(schedprof_scheduler: SchedulerUnderTest) -> 
     frame = dask.datasets.timeseries(
         start="2000-01-01", end="2000-01-08", partition_freq="6h", freq="10min", seed=1
     )
-    means = frame.set_index("id")[["x", "y"]].mean().compute()
-    assert means.abs().max() <= 1
+    wait(schedprof_scheduler.client.compute(frame.set_index("id")[["x", "y"]].mean()))

@@ -21,7 +21,9 @@ from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result, Run
 from pytest_schedprof.options import MARKER_KEYWORDS, OPTIONS, Option
+from pytest_schedprof.simulation.behaviour import TRAITS
 from pytest_schedprof.storage.records import json_schema
+from pytest_schedprof.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -82,6 +84,17 @@ def test_architecture_names_every_room() -> None:
     rooms = [path.name for path in package.iterdir() if path.suffix == ".py"]
     rooms += [f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()]
     assert [room for room in rooms if f"`{room}`" not in page and room != "__init__.py"] == []
+
+
+def test_every_workload_is_documented() -> None:
+    page = (ROOT / "docs" / "clusters.md").read_text()
+    assert [name for name in WORKLOADS if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("kind", TRAITS)
+def test_every_trait_of_hollow_workers_is_documented_with_its_default(kind: str) -> None:
+    page = (ROOT / "docs" / "clusters.md").read_text()
+    assert f"| `{kind}` | `{TRAITS[kind].default}` |" in page
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Result, "result"), (Run, "run")])

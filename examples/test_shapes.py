@@ -1,0 +1,29 @@
+"""Shapes of graphs that have hurt schedulers, each at a size of your choice.
+
+Few workers and a thousand tasks by default. For load like a large cluster's:
+
+    pytest --schedprof=counts --schedprof-cluster=simulated --schedprof-workers=1000 examples/
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_schedprof import SchedulerUnderTest
+from pytest_schedprof.workloads import WORKLOADS
+
+SHAPES = ("fan_out", "fan_in", "deep_chains", "all_to_all", "many_prefixes", "submission_only")
+
+
+@pytest.mark.schedprof("share(@worker-choice) <= 90%", "share(@stealing) <= 90%", rate=200)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shape(schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, shape: str) -> None:
+    WORKLOADS[shape](schedprof_scheduler.client, schedprof_scale)
+
+
+@pytest.mark.schedprof("growth(bytecodes) <= 1.1", backend="counts", scale=[200, 1_000])
+def test_cost_of_a_task_does_not_grow(
+    schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int
+) -> None:
+    """What is linear in the number of tasks, for each task, breaks this."""
+    WORKLOADS["many_tiny_tasks"](schedprof_scheduler.client, schedprof_scale)

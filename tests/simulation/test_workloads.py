@@ -1,0 +1,49 @@
+"""Every workload runs to its end, on real workers and on hollow ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from distributed import Client
+
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.workloads import WORKLOADS
+
+SIZE = 100
+FEWER_TASKS = {"submission_only": 1, "rechunk": 21}
+"""Of the first nothing is computed; the second's size is how many connections it has."""
+
+
+@pytest.fixture(scope="module", params=[LocalCluster, SimulatedCluster], ids=lambda kind: kind.kind)
+def cluster(request: pytest.FixtureRequest) -> Iterator[OwnCluster]:
+    cluster = request.param(4, timeout_s=30)
+    yield cluster
+    cluster.close()
+
+
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "workers_leave"])
+def test_has_about_its_size_and_leaves_nothing(cluster: OwnCluster, name: str) -> None:
+    with Control(cluster.address) as control:
+        recorder = Recorder(control, [], 30.0)
+        with Client(cluster.address) as client, recorder.round():
+            WORKLOADS[name](client, SIZE)
+        ((segment,),) = recorder.rounds
+        assert clean(control) is None
+    wanted = FEWER_TASKS.get(name, SIZE)
+    assert wanted * 0.8 <= segment.facts.tasks <= wanted * 2.5
+
+
+def test_half_of_the_workers_leave() -> None:
+    cluster = SimulatedCluster(4, timeout_s=30)
+    try:
+        with Client(cluster.address) as client:
+            WORKLOADS["workers_leave"](client, SIZE)
+            assert len(client.scheduler_info()["workers"]) == 2
+    finally:
+        cluster.close()
