@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-import functools
 import importlib
 import inspect
 import mmap
-import pkgutil
 import sys
 import tempfile
 import threading
-import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from pytest_schedprof.agent.patches import Patches, Step, similar
 from pytest_schedprof.agent.recordings import Recording, begin, under_way
 
 BEGIN, END = "schedprof: begin", "schedprof: end"
@@ -27,8 +24,6 @@ TRACERS = "_schedprof_tracers"
 
 FLUSH = "flush_as_finish"
 """Calls that have not returned when recording ends are kept with the time they took so far."""
-
-Step = Callable[[Callable[[], Any]], Any]
 
 
 def hook_is_taken() -> bool:
@@ -83,8 +78,8 @@ class VizTracerRecording(Recording):
         self.own = tracer if is_object else "viztracer"
         self.thread = threading.get_ident()
         self.is_tracing = self.is_over = self.was_displaced = False
-        self.uncalled: set[str] = set()
         self.undo = ExitStack()
+        self.patches = self.undo.enter_context(Patches())
         self.trace_file: mmap.mmap | None = None
 
     def begin(self, options: dict[str, Any], *, at_once: bool) -> None:
@@ -110,38 +105,13 @@ class VizTracerRecording(Recording):
         else:
             self.trace(partial(self.tracer.add_instant, name))
 
-    def patch(self, name: str, scheduler: Any, *, logged: bool) -> None:
-        """Let all calls of a function go through a step, also where the scheduler refers to it."""
-        owner, attribute = find_owner(name)
-        found = inspect.getattr_static(owner, attribute)
-        function = function_in(found)
-        step = partial(self.log, event_name(function)) if logged else self.trace
-        wrapper = self.wrapped(name, function, step)
-        is_own = attribute in vars(owner)
-        setattr(owner, attribute, wrapper if found is function else type(found)(wrapper))
-        put_back = (setattr, owner, attribute, found) if is_own else (delattr, owner, attribute)
-        self.undo.callback(*put_back)
-        for table, key, value in references(scheduler, function):
-            target = getattr(value, "__self__", None)
-            table[key] = wrapper if value is function else types.MethodType(wrapper, target)
-            self.undo.callback(table.__setitem__, key, value)
-        self.uncalled.add(name)
+    def log_step(self, function: Any) -> Step:
+        """Logs each run of a function."""
+        return partial(self.log, event_name(function))
 
-    def wrapped(self, name: str, function: Any, step: Step) -> Any:
-        """The function, each run of which goes through the step; a coroutine's between awaits."""
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self.uncalled.discard(name)
-            result = step(partial(function, *args, **kwargs))
-            return in_steps(result, step) if inspect.iscoroutine(result) else result
-
-        @functools.wraps(function)
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            self.uncalled.discard(name)
-            return await in_steps(function(*args, **kwargs), step)
-
-        return coroutine if inspect.iscoroutinefunction(function) else call
+    def trace_step(self, function: Any) -> Step:
+        """Traces what happens in it."""
+        return self.trace
 
     def trace(self, call: Callable[[], Any]) -> Any:
         """A step: trace all that happens in it. No function of Python stands between."""
@@ -194,7 +164,7 @@ class VizTracerRecording(Recording):
         with tempfile.NamedTemporaryFile(prefix="schedprof-") as file:
             self.tracer.dump(file.name)
             self.trace_file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return {"displaced": self.was_displaced, "uncalled": sorted(self.uncalled)}
+        return {"displaced": self.was_displaced, "uncalled": sorted(self.patches.uncalled)}
 
     def size(self) -> int:
         """Of the trace."""
@@ -211,56 +181,6 @@ class VizTracerRecording(Recording):
             self.finish()
         if self.trace_file is not None:
             self.trace_file.close()
-
-
-async def in_steps(coroutine: Any, step: Step) -> Any:
-    """A coroutine in the place of another, that goes its way in steps."""
-    return await steps(coroutine, step)
-
-
-@types.coroutine
-def steps(coroutine: Any, step: Step) -> Generator[Any, Any, Any]:
-    """Drive a coroutine, each stretch between two awaits through a step.
-
-    `partial`, for a method of C called as such would be traced with the function.
-    """
-    call = partial(coroutine.send, None)
-    while True:
-        try:
-            awaited = step(call)
-        except StopIteration as stop:
-            return stop.value
-        try:
-            call = partial(coroutine.send, (yield awaited))
-        except BaseException as error:  # a cancellation too is for the coroutine
-            call = partial(coroutine.throw, error)
-
-
-def find_owner(name: str) -> tuple[Any, str]:
-    """What holds the named function, and under which attribute; as unittest.mock.patch does."""
-    path, _, attribute = name.replace(":", ".").rpartition(".")
-    return pkgutil.resolve_name(path), attribute
-
-
-def function_in(found: Any) -> Any:
-    """The function that an attribute holds, bare or as a static or class method."""
-    function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
-    is_lazy = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-    if not callable(function) or isinstance(function, type) or is_lazy:
-        raise TypeError("it is no function or coroutine function")
-    return function
-
-
-def references(scheduler: Any, function: Any) -> list[tuple[dict[Any, Any], Any, Any]]:
-    """Where the scheduler keeps the function beside its name, mostly as a bound method."""
-    tables = [scheduler.handlers, scheduler.stream_handlers, scheduler._TRANSITIONS_TABLE]
-    tables += [vars(callback) for callback in scheduler.periodic_callbacks.values()]
-    return [
-        (table, key, value)
-        for table in tables
-        for key, value in table.items()
-        if getattr(value, "__func__", value) is function
-    ]
 
 
 def event_name(function: Any) -> str:
@@ -307,18 +227,9 @@ def patch_all(
     """Patch every named function; the problem with the first that cannot be."""
     for name in (*traced, *logged):
         try:
-            recording.patch(name, scheduler, logged=name in logged)
+            step = recording.log_step if name in logged else recording.trace_step
+            recording.patches.add(name, scheduler, step)
         except Exception as error:  # an import that a name leads to may raise anything
             reason = f"{type(error).__name__}: {error}{similar(name)}"
             return {"problem": "no-function", "name": name, "log": reason}
     return {}
-
-
-def similar(name: str) -> str:
-    """What is there under nearly that name, for one that another version of the code had."""
-    try:
-        owner, attribute = find_owner(name)
-    except Exception:
-        return ""
-    close = difflib.get_close_matches(attribute, dir(owner), n=1)
-    return f"; did you mean {close[0]!r}?" if close and close[0] != attribute else ""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import Project, settle
 
-from pytest_schedprof.agent.viztracer import in_steps
+from pytest_schedprof.agent.patches import in_steps
 from pytest_schedprof.backends.contract import RawProfile
 from pytest_schedprof.backends.cprofile import CProfileBackend
 from pytest_schedprof.backends.viztracer import VizTracerBackend
