@@ -275,6 +275,8 @@ def test_modules_beside_the_tests_do_not_stand_for_pythons_own(project: Project)
     directory.mkdir()
     for name in ("queue", "calendar", "logging"):
         (directory / f"{name}.py").write_text("raise ImportError('not the one you want')")
+    # The session itself has them already; what starts later must not find the others.
+    (project.path / "conftest.py").write_text("import calendar, logging, queue, distributed")
     project.write(
         """
 def test_it(schedprof_scheduler):
