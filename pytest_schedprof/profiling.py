@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from pytest_schedprof import __version__
+from pytest_schedprof.agent import facts
 from pytest_schedprof.analysis.estimate import CONFIDENCE
 from pytest_schedprof.assessment import Assessment, assess
 from pytest_schedprof.backends.contract import Backend
@@ -238,4 +239,5 @@ def _environment(description: dict[str, Any]) -> Environment:
         scheduler_python=description["python"],
         scheduler_platform=description["platform"],
         versions=description["versions"],
+        test_versions=facts.versions(),
     )

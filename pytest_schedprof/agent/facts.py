@@ -97,8 +97,13 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
         "platform": platform.platform(),
-        "versions": {name: _version(name) for name in PACKAGES if _version(name)},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that are installed here, among those that matter."""
+    return {name: found for name in PACKAGES if (found := _version(name))}
 
 
 def process() -> tuple[str, int]:

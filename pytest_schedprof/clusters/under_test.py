@@ -14,7 +14,7 @@ from distributed import Client
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.control import Control, any_versions
 from pytest_schedprof.errors import ClusterError, SchedulerLostError
 
 CLEANING_S = 5.0
@@ -75,9 +75,10 @@ class SchedulerUnderTest:
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[Client]:
         """An asynchronous client for `async def` tests."""
-        async with Client(
-            self.address, security=self.cluster.security, asynchronous=True
-        ) as client:
+        client = Client(self.address, security=self.cluster.security, asynchronous=True)
+        with any_versions():
+            await client
+        async with client:
             yield client
 
 
@@ -85,7 +86,8 @@ class SchedulerUnderTest:
 def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnderTest]:
     """A cluster's scheduler with a fresh client, for one test."""
     try:
-        client = Client(cluster.address, security=cluster.security)
+        with any_versions():
+            client = Client(cluster.address, security=cluster.security)
     except (OSError, ValueError) as error:
         raise SchedulerLostError(
             f"schedprof: no scheduler answers at {cluster.address!r}: {error}"

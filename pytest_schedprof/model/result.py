@@ -147,6 +147,23 @@ class Environment:
     scheduler_platform: str
     versions: dict[str, str]
     """Versions of the packages that matter, on the scheduler."""
+    test_versions: dict[str, str] = field(default_factory=dict)
+    """The same where the test runs."""
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What is not the same on both sides, in words."""
+        sides = [("Python", self.python, self.scheduler_python)]
+        sides += [
+            (name, here, self.versions[name])
+            for name, here in self.test_versions.items()
+            if name in self.versions
+        ]
+        return tuple(
+            f"{name} is {here} where the tests run and {there} where the scheduler does"
+            for name, here, there in sides
+            if here != there
+        )
 
 
 @dataclass(frozen=True, slots=True)

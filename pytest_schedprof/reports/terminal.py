@@ -47,7 +47,15 @@ def summary_lines(results: Sequence[Result], directory: str, *, verbosity: int) 
         for result in results:
             yield from _test_lines(result, verbosity)
     yield from _limit_lines(results, verbosity)
+    yield from _version_lines(results)
     yield Line(f"artifacts of {len(results)} profiled tests: {directory}")
+
+
+def _version_lines(results: Sequence[Result]) -> Iterator[Line]:
+    """Once for all tests: results of versions that differ are not those of either."""
+    environments = [result.environment for result in results if result.environment]
+    for text in dict.fromkeys(text for each in environments for text in each.differences):
+        yield Line(f"note: {text}", {"yellow": True})
 
 
 def _test_lines(result: Result, verbosity: int) -> Iterator[Line]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from distributed import Client, Event
@@ -377,3 +378,37 @@ def test_it(schedprof_scheduler):
     assert client.submit(inc, 1, resources={"GPU": 1}).result(timeout=20) == 2
 """
     ).assert_outcomes(passed=1)
+
+
+def test_versions_that_differ_are_told_and_fail_nothing(others: Client, project: Project) -> None:
+    """Also where warnings are errors, as in this project."""
+
+    def pretend(dask_scheduler: Any) -> None:
+        import importlib.metadata
+
+        from distributed import versions
+
+        known, told = importlib.metadata.version, versions.get_versions
+        patched: Any = importlib.metadata
+        patched.version = lambda name: "0.1" if name == "tornado" else known(name)
+
+        def older(*args: Any, **keywords: Any) -> Any:
+            found = told(*args, **keywords)
+            return {**found, "packages": {**found["packages"], "tornado": "0.1"}}
+
+        versions.get_versions = older
+
+    others.run_on_scheduler(pretend)
+    scheduler: Any = others.scheduler
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="cputime")
+def test_it(schedprof_scheduler):
+    assert schedprof_scheduler.client.submit(sum, [1, 2]).result() == 3
+""",
+        f"--schedprof-cluster={scheduler.address}",
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["note: tornado is * where the tests run and 0.1 where the scheduler does"]
+    )
