@@ -1,6 +1,6 @@
 """Are the bounds of a share honest? Identical windows, one after the other, on one cluster.
 
-    python benchmarks/coverage.py [--windows N] [--tasks N] [--rate HZ] [--noise]
+    python benchmarks/coverage.py [--backend NAME] [--windows N] [--tasks N] [--rate HZ] [--noise]
 
 With --noise two processes take a core each in bursts of seconds, as neighbours on a shared
 machine do.
@@ -24,7 +24,7 @@ from distributed import Client, wait
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_of
 from pytest_schedprof.analysis.shares import Shares, shares_of
-from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.clusters.under_test import clean
@@ -39,9 +39,9 @@ def inc(x: int) -> int:
     return x + 1
 
 
-def record(windows: int, tasks: int, rate_hz: float) -> list[SampleProfile]:
+def record(name: str, windows: int, tasks: int, rate_hz: float) -> list[SampleProfile]:
     """The same work so many times, each in a window of its own."""
-    backend = PySpyBackend(rate_hz=rate_hz, options={})
+    backend = BackendRegistry().make(name, rate_hz=rate_hz, options={})
     cluster = LocalCluster(4, timeout_s=30)
     profiles = []
     try:
@@ -54,8 +54,10 @@ def record(windows: int, tasks: int, rate_hz: float) -> list[SampleProfile]:
                 if recorder.troubles:
                     sys.exit("\n".join(recorder.troubles))
                 raw = recorder.rounds[0][0].raw[backend.name]
+                profile = backend.read(raw.content, control.name_places)
+                assert isinstance(profile, SampleProfile)
                 if number:  # the first window warms up
-                    profiles.append(backend.read(raw.content, control.name_places))
+                    profiles.append(profile)
     finally:
         cluster.close()
     return profiles
@@ -122,11 +124,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--windows", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=3000)
+    parser.add_argument("--backend", default="pyspy", choices=("cputime", "pyspy"))
     parser.add_argument("--rate", type=int, default=100)
     parser.add_argument("--noise", action="store_true")
     given = parser.parse_args()
     with neighbours(2 if given.noise else 0):
-        profiles = record(given.windows, given.tasks, given.rate)
+        profiles = record(given.backend, given.windows, given.tasks, given.rate)
     report(profiles)
 
 
