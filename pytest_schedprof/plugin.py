@@ -25,6 +25,7 @@ from pytest_schedprof.settings import Settings, overlay, read_session
 
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry
+    from pytest_schedprof.clusters.in_process import InProcess
     from pytest_schedprof.model.result import StoredResult
     from pytest_schedprof.profiling import Plan, ProfiledTest
     from pytest_schedprof.storage.run_directory import RunDirectory
@@ -114,25 +115,19 @@ def _with_scale(item: pytest.Item, settings: Settings) -> Settings:
 
 
 def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool:
+    """A marked test without the fixture has its scheduler in this process."""
     has_scheduler = "schedprof_scheduler" in getattr(item, "fixturenames", ())
-    if settings.is_off or not (is_marked or (settings.is_forced and has_scheduler)):
-        return False
-    if not has_scheduler:
-        pytest.fail(
-            f"schedprof: {item.nodeid!r} is marked but has no scheduler to profile; "
-            "give it the fixture schedprof_scheduler, as an argument",
-            pytrace=False,
-        )
-    return True
+    return not settings.is_off and (is_marked or (settings.is_forced and has_scheduler))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    plan, scheduler = item.stash.get(PLAN, None), item.stash.get(SCHEDULER, None)
-    if plan is None or scheduler is None:
+    plan = item.stash.get(PLAN, None)
+    if plan is None:
         return (yield)
     from pytest_schedprof.profiling import ProfiledTest
 
+    scheduler = item.stash.get(SCHEDULER, None) or _own_process()
     profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler)
     item.stash[PROFILED] = profiled
     first, *others = plan.takes
@@ -152,6 +147,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if complaint := profiled.complaint():  # only of a test that passed: see the finally above
         pytest.fail(complaint, pytrace=False)
     return outcome
+
+
+def _own_process() -> InProcess:
+    from pytest_schedprof.clusters.in_process import InProcess
+
+    return InProcess()
 
 
 def _set_scale(item: pytest.Item, scale: int) -> None:

@@ -18,6 +18,7 @@ from pytest_schedprof.analysis.estimate import CONFIDENCE
 from pytest_schedprof.assessment import Assessment, assess
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import LimitError, SettingsError, as_own
 from pytest_schedprof.gates.judge import describe
@@ -136,7 +137,7 @@ class ProfiledTest:
     test_id: str
     plan: Plan
     run: Place
-    scheduler: SchedulerUnderTest
+    scheduler: SchedulerUnderTest | InProcess
     recorder: Recorder = field(init=False)
     directory: Path | None = None
     assessment: Assessment = NOTHING
@@ -162,6 +163,7 @@ class ProfiledTest:
             return
         self._is_assessed = True
         self.scheduler.window = nullcontext  # a `measure` in a teardown is no part of the test
+        self.recorder.errors.extend(self.scheduler.leave())
         try:
             self.directory = self.run.new_test(self.test_id)
             self.assessment = assess(self.recorder, self.plan.settings.limit, self.directory)
@@ -220,7 +222,7 @@ class ProfiledTest:
             write(self.directory / "result.json", encode(result))
 
 
-def _cluster(scheduler: SchedulerUnderTest) -> ClusterFacts:
+def _cluster(scheduler: SchedulerUnderTest | InProcess) -> ClusterFacts:
     description = scheduler.description
     return ClusterFacts(
         kind=scheduler.cluster.kind,

@@ -125,7 +125,8 @@ class Recorder:
 
     def _observations(self) -> Iterator[tuple[Backend, Target]]:
         """The scheduler's come last: it is busy with starting and fetching those of workers."""
-        for target in find_targets(self.control, self.targets) if self.targets else ():
+        wanted = [target for target in self.targets if target != self.control.kind]
+        for target in find_targets(self.control, wanted) if wanted else ():
             for backend in self._taking_part:
                 if target.kind in backend.targets:
                     yield backend, target

@@ -60,11 +60,11 @@ class ClientTarget:
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
         """Run an agent's function here."""
         answer = function(*args, dask_scheduler=OWN_PROCESS)
-        return _complete(answer) if inspect.iscoroutine(answer) else answer
+        return complete(answer) if inspect.iscoroutine(answer) else answer
 
 
-def _complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """In an event loop of its own; in this thread, unless it runs one already."""
+def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run it in an event loop of its own; in this thread, unless it runs one already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -15,7 +15,7 @@ from distributed import Client
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster
 from pytest_schedprof.clusters.control import Control, any_versions
-from pytest_schedprof.errors import ClusterError, SchedulerLostError
+from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostError
 
 CLEANING_S = 5.0
 
@@ -64,6 +64,10 @@ class SchedulerUnderTest:
     def workers(self) -> tuple[str, ...]:
         """Addresses of the workers that the scheduler knows now."""
         return tuple(self.control.call(facts.describe)["workers"])
+
+    def leave(self) -> list[SchedprofError]:
+        """What was wrong with it, now that the test's body is over."""
+        return []
 
     def measure(self) -> Measure:
         """Profile only what happens inside: `with scheduler.measure():`, or `async with`.

@@ -103,20 +103,6 @@ def test_wrong_marker_is_one_error_of_its_own_test(
     assert "During handling" not in result.stdout.str()
 
 
-def test_marked_test_without_a_scheduler(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.schedprof
-def test_it():
-    pass
-"""
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["schedprof: 'test_it.py::test_it' is marked but has no scheduler to profile; give it *"]
-    )
-
-
 def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:
     result = project.run_test(
         """

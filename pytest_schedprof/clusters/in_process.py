@@ -1,0 +1,156 @@
+"""Schedulers that live in the test's own process, as those of `gen_cluster` and `LocalCluster`.
+
+They come and go within the test, so nothing can be asked of one in advance: the whole process is
+observed, samples are told apart by owner, and tasks are counted over all schedulers that lived
+meanwhile. No line is opened and no thread started, for tests of dask itself look for such.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import platform
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from weakref import WeakSet
+
+from distributed import Scheduler
+from distributed.core import Status
+
+from pytest_schedprof.agent import facts, names
+from pytest_schedprof.agent.recordings import OwnProcess
+from pytest_schedprof.clusters.targets import complete
+from pytest_schedprof.errors import ClusterError, SchedprofError
+
+ENDINGS = ("memory", "erred")
+GONE = (Status.closing, Status.closed, Status.failed)
+
+
+class Schedulers(OwnProcess):
+    """Stands for all schedulers of this process; counts what each of them did until it closed."""
+
+    def __init__(self) -> None:
+        self.lived = False
+        """Whether there was any."""
+        self._left: Counter[str] = Counter()
+        self._counted: WeakSet[Scheduler] = WeakSet()
+        self._patched = {name: getattr(Scheduler, name) for name in ("close", "_clear_task_state")}
+
+    def watch(self) -> None:
+        """Stand before what makes a scheduler forget."""
+        before_close, before_clear = self._patched.values()
+        counting = self
+
+        @functools.wraps(before_close)
+        async def close(scheduler: Scheduler, *args: Any, **keywords: Any) -> Any:
+            counting._count_out(scheduler)
+            return await before_close(scheduler, *args, **keywords)
+
+        @functools.wraps(before_clear)
+        def clear(scheduler: Scheduler) -> Any:
+            if scheduler not in counting._counted:  # forgets tasks, not transitions
+                counting._left.update(finished(scheduler))
+            return before_clear(scheduler)
+
+        patched: Any = Scheduler
+        patched.close, patched._clear_task_state = close, clear
+
+    def unwatch(self) -> None:
+        """Leave the class as it was."""
+        self._living()
+        for name, function in self._patched.items():
+            setattr(Scheduler, name, function)
+
+    def _count_out(self, scheduler: Scheduler) -> None:
+        self.lived = True
+        if scheduler not in self._counted:
+            self._counted.add(scheduler)
+            self._left.update(finished(scheduler), transitions=scheduler.transition_counter)
+
+    def _living(self) -> list[Scheduler]:
+        living = [each for each in list(Scheduler._instances) if self._lives(each)]
+        self.lived = self.lived or bool(living)
+        return living
+
+    def _lives(self, scheduler: Scheduler) -> bool:
+        """Those of tests before may be closed and yet in memory, for who knows how long."""
+        return scheduler not in self._counted and scheduler.status not in GONE
+
+    @property
+    def transition_counter(self) -> int:
+        """Transitions of all of them, as a scheduler counts its own."""
+        living = sum(each.transition_counter for each in self._living())
+        return self._left["transitions"] + living
+
+    @property
+    def task_prefixes(self) -> dict[str, Any]:
+        """Tasks that came to an end on any of them, as a scheduler keeps its own."""
+        counts = Counter({ending: self._left[ending] for ending in ENDINGS})
+        for scheduler in self._living():
+            counts.update(finished(scheduler))
+        return {"all": SimpleNamespace(state_counts=counts)}
+
+
+def finished(scheduler: Any) -> Counter[str]:
+    """Tasks that came to an end, by how."""
+    counts: Counter[str] = Counter()
+    for prefix in scheduler.task_prefixes.values():
+        counts.update({ending: prefix.state_counts[ending] for ending in ENDINGS})
+    return counts
+
+
+class InProcess:
+    """Takes the place of a scheduler under test, of its cluster and of the control line to it."""
+
+    kind = name = "scheduler"
+    label = "the test's own process"
+    address = "in-process"
+    client_id = ""
+    addresses: tuple[str, ...] = ()
+    security = None
+    is_ours = False
+
+    def __init__(self) -> None:
+        self.schedulers = Schedulers()
+        self.schedulers.watch()
+        self.window: Any = None
+        self.cluster = SimpleNamespace(kind="in-process", death=self.death)
+        self.control: Any = self
+        self.description: dict[str, Any] = {
+            "pid": os.getpid(),
+            "workers": [],
+            "threads": 0,
+            "python": platform.python_version(),
+            "implementation": sys.implementation.name,
+            "platform": platform.platform(),
+            "versions": facts.versions(),
+        }
+
+    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Run an agent's function here."""
+        asks = "dask_scheduler" in inspect.signature(function).parameters
+        answer = function(*args, **({"dask_scheduler": self.schedulers} if asks else {}))
+        return complete(answer) if inspect.iscoroutine(answer) else answer
+
+    def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
+        """`module:qualname` of each place in the code."""
+        return names.name_places(places)
+
+    def leave(self) -> list[SchedprofError]:
+        """A test in which there was no scheduler has nothing that could be judged."""
+        self.schedulers.unwatch()
+        if self.schedulers.lived:
+            return []
+        return [
+            ClusterError(
+                "schedprof: the test is marked, but no scheduler ran in its own process; give it "
+                "the fixture schedprof_scheduler, as an argument"
+            )
+        ]
+
+    def death(self, patience_s: float = 0) -> None:
+        """It would be that of the test itself."""
