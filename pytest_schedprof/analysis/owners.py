@@ -25,6 +25,8 @@ SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
             "distributed.worker_state_machine:*",
             "distributed.worker_memory:*",
             "distributed.nanny:*",
+            "dask.local:execute_task",
+            "dask.local:batch_execute_tasks",
         ),
     ),
     ("client", ("distributed.client:Client.*", "distributed.client:Future.*")),
@@ -104,6 +106,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("stealing", ("distributed.stealing:*",)),
+    ("local-scheduler", ("dask.local:*", "dask.threaded:*", "dask.multiprocessing:*")),
     ("memory-manager", ("distributed.active_memory_manager:*",)),
     ("shuffle", ("distributed.shuffle.*:*",)),
     (

@@ -1,4 +1,4 @@
-"""Schedulers that live in the test's own process, as those of `gen_cluster` and `LocalCluster`.
+"""Schedulers of the test's own process: of `gen_cluster`, a `LocalCluster`, and dask's local ones.
 
 They come and go within the test, so nothing can be asked of one in advance: the whole process is
 observed, samples are told apart by owner, and tasks are counted over all schedulers that lived
@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
+from dask.callbacks import Callback
 from distributed import Scheduler
 from distributed.core import Status
 
@@ -38,6 +39,7 @@ class Schedulers(OwnProcess):
         """Whether there was any."""
         self._left: Counter[str] = Counter()
         self._counted: WeakSet[Scheduler] = WeakSet()
+        self._local = Callback(start=self._begin_locally, posttask=self._end_locally)
         self._patched = {name: getattr(Scheduler, name) for name in ("close", "_clear_task_state")}
 
     def watch(self) -> None:
@@ -58,12 +60,21 @@ class Schedulers(OwnProcess):
 
         patched: Any = Scheduler
         patched.close, patched._clear_task_state = close, clear
+        self._local.register()
 
     def unwatch(self) -> None:
-        """Leave the class as it was."""
+        """Leave all as it was."""
         self._living()
+        self._local.unregister()
         for name, function in self._patched.items():
             setattr(Scheduler, name, function)
+
+    def _begin_locally(self, graph: Any) -> None:
+        """One of dask's schedulers for threads, processes, or none of them."""
+        self.lived = True
+
+    def _end_locally(self, *task: Any) -> None:
+        self._left["memory"] += 1
 
     def _count_out(self, scheduler: Scheduler) -> None:
         self.lived = True

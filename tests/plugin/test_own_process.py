@@ -100,3 +100,25 @@ def test_it():
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
+def test_dasks_local_schedulers(project: Project, scheduler: str) -> None:
+    project.run_test(
+        f"""
+import dask
+from dask import delayed
+
+@pytest.mark.schedprof("share(dask.local:get_async) <= 100%", "growth(cpu) <= 3",
+                       backend="cputime", rate=500)
+def test_it():
+    with dask.config.set(num_workers=2):
+        dask.compute([delayed(inc)(i) for i in range(5000)], scheduler={scheduler!r})
+"""
+    ).assert_outcomes(passed=1)
+    (backend,) = project.result().backends
+    # Results that are put together are a task or two more.
+    assert 5000 <= backend.window.tasks <= 5005
+    shares = shares_in(project.result())
+    owners = {each.owner: each.share.value for each in shares.owners}
+    assert owners.get("local-scheduler", 0) > 0.02, shares

@@ -53,6 +53,12 @@ REALISTIC: dict[str, Stack] = {
     "worker": (*TICK, "distributed.worker:Worker.execute", "distributed.worker:_deserialize"),
     "client": (*TICK, "distributed.client:Client._handle_report"),
     "import": (*TICK, "importlib._bootstrap:_find_and_load", "dask.array:<module>"),
+    "local-scheduler": (
+        "test_it:test_it",
+        "dask.threaded:get",
+        "dask.local:get_async",
+        "dask.local:finish_task",
+    ),
     "idle": (*LOOP, "selectors:EpollSelector.select"),
     "gc": (*FINISHED, "distributed.gc:GCDiagnosis._gc_callback"),
     "graph-intake": (*STREAM, "distributed.scheduler:Scheduler.update_graph", "dask.order:order"),
