@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +66,11 @@ def _check_names(config: pytest.Config, settings: Settings) -> None:
 
 
 def _check_cluster_options(settings: Settings) -> None:
+    """Of whichever kind: markers may choose another one than the session does."""
     if settings.cluster_option:
         from pytest_schedprof.clusters.options import check_cluster_options
 
-        check_cluster_options(settings.cluster, dict(settings.cluster_option))
+        check_cluster_options(None, dict(settings.cluster_option))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -104,14 +105,34 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _with_scale(item: pytest.Item, settings: Settings) -> Settings:
     """A session's scales are for the tests that ask for one."""
-    if not settings.scale or "schedprof_scale" in getattr(item, "fixturenames", ()):
-        return settings
-    if "scale" in settings.chosen:
+    asks = "schedprof_scale" in _arguments(item)
+    if settings.scale and "scale" in settings.chosen and not asks:
         raise SettingsError(
             f"schedprof: {item.nodeid!r} has scale {', '.join(map(str, settings.scale))} but does "
-            "not ask how large its workload is to be; give it the fixture schedprof_scale"
+            "not ask how large its workload is to be; give it the fixture schedprof_scale, as an "
+            "argument of the test itself"
         )
-    return settings._replace(scale=())
+    if settings.scale and asks and (others := _that_know_the_scale(item)):
+        raise SettingsError(
+            f"schedprof: fixture {others[0]!r} takes schedprof_scale, but is made once for all "
+            f"sizes of {item.nodeid!r}; take schedprof_scale in the test alone"
+        )
+    return settings if asks else settings._replace(scale=())
+
+
+def _arguments(item: pytest.Item) -> Sequence[str]:
+    """Fixtures that the test takes itself, without those that these take."""
+    return getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
+
+
+def _that_know_the_scale(item: pytest.Item) -> list[str]:
+    """Other fixtures of the test to which each size would be the first one."""
+    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    return [
+        name
+        for name, found in definitions.items()
+        if any("schedprof_scale" in each.argnames for each in found)
+    ]
 
 
 def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool:

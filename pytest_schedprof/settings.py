@@ -111,9 +111,18 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
     if session.is_forced:
         values.pop("backend", None)
     chosen = frozenset(values)
-    if "cluster_option" in values:
-        values["cluster_option"] = session.cluster_option + values["cluster_option"]
+    inherited = _inherited(session, values.get("cluster", session.cluster))
+    values["cluster_option"] = inherited + values.get("cluster_option", ())
     return session._replace(limit=_merged(layers), option=tuple(assigned), chosen=chosen, **values)
+
+
+def _inherited(session: Settings, kind: str) -> tuple[tuple[str, str], ...]:
+    """Options of the session's cluster, for a test that may choose another kind."""
+    if kind == session.cluster or not session.cluster_option:
+        return session.cluster_option
+    from pytest_schedprof.clusters.options import is_known
+
+    return tuple(each for each in session.cluster_option if is_known(kind, each[0]))
 
 
 def _marker_options(

@@ -32,24 +32,25 @@ def _join(*parts: Any) -> int:
     return 1
 
 
-def _finish(futures: Sequence[Future[Any]]) -> None:
-    wait(futures, timeout=PATIENCE_S)
+def _finish(client: Client, futures: Sequence[Future[Any]]) -> None:
+    with client.as_current():  # whose event loop it is that hears of them
+        wait(futures, timeout=PATIENCE_S)
 
 
 def many_tiny_tasks(client: Client, size: int) -> None:
     """Tasks that have nothing to do with each other."""
-    _finish(client.map(_inc, range(size), pure=False))
+    _finish(client, client.map(_inc, range(size), pure=False))
 
 
 def fan_out(client: Client, size: int) -> None:
     """One result that all others need."""
     root = client.submit(_inc, 0, pure=False)
-    _finish(client.map(_join, [root] * size, range(size), pure=False))
+    _finish(client, client.map(_join, [root] * size, range(size), pure=False))
 
 
 def fan_in(client: Client, size: int) -> None:
     """One task that needs all others' results."""
-    _finish([client.submit(_join, *client.map(_inc, range(size), pure=False), pure=False)])
+    _finish(client, [client.submit(_join, *client.map(_inc, range(size), pure=False), pure=False)])
 
 
 def deep_chains(client: Client, size: int) -> None:
@@ -57,7 +58,7 @@ def deep_chains(client: Client, size: int) -> None:
     level = client.map(_inc, range(max(1, size // CHAIN)), pure=False)
     for _ in range(CHAIN - 1):
         level = client.map(_inc, level, pure=False)
-    _finish(level)
+    _finish(client, level)
 
 
 def tree_reduction(client: Client, size: int) -> None:
@@ -66,7 +67,7 @@ def tree_reduction(client: Client, size: int) -> None:
     while len(level) > 1:
         odd = level[-1:] if len(level) % 2 else []
         level = client.map(_join, level[:-1:2], level[1::2], pure=False) + odd
-    _finish(level)
+    _finish(client, level)
 
 
 def all_to_all(client: Client, size: int) -> None:
@@ -75,7 +76,7 @@ def all_to_all(client: Client, size: int) -> None:
     inputs = client.map(_inc, range(width), pure=False)
     parts = [client.map(_join, [each] * width, range(width), pure=False) for each in inputs]
     columns = [list(column) for column in zip(*parts, strict=True)]
-    _finish([client.submit(_join, *column, pure=False) for column in columns])
+    _finish(client, [client.submit(_join, *column, pure=False) for column in columns])
 
 
 def rechunk(client: Client, size: int) -> None:
@@ -86,7 +87,7 @@ def rechunk(client: Client, size: int) -> None:
     width = max(2, isqrt(size))
     with dask.config.set({"array.rechunk.method": "tasks"}):
         rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
-        _finish(futures_of(client.persist(rows.rechunk((width, 1)))))
+        _finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
 
 
 def stealing_imbalance(client: Client, size: int) -> None:
@@ -94,6 +95,7 @@ def stealing_imbalance(client: Client, size: int) -> None:
     worker = next(iter(client.scheduler_info(n_workers=1)["workers"]))
     root = client.submit(_inc, 0, workers=worker, pure=False)
     _finish(
+        client,
         client.map(
             _join,
             [root] * size,
@@ -101,7 +103,7 @@ def stealing_imbalance(client: Client, size: int) -> None:
             workers=worker,
             allow_other_workers=True,
             pure=False,
-        )
+        ),
     )
 
 
@@ -109,13 +111,13 @@ def many_prefixes(client: Client, size: int) -> None:
     """No two tasks have the same name."""
     run = uuid4().hex
     graph = {f"prefix{number}-{run}": (_inc, number) for number in range(size)}
-    _finish(client.get(graph, list(graph), sync=False))
+    _finish(client, client.get(graph, list(graph), sync=False))
 
 
 def submission_only(client: Client, size: int) -> None:
     """Tasks that no worker can run: the graph is taken in, and that is all."""
     stuck = client.map(_inc, range(size), resources=NOWHERE, pure=False)
-    _finish([client.submit(_inc, 0, pure=False)])  # comes after them
+    _finish(client, [client.submit(_inc, 0, pure=False)])  # comes after them
     client.cancel(stuck)
 
 
@@ -128,8 +130,8 @@ def many_clients(client: Client, size: int) -> None:
     ]
     try:
         each = range(max(1, size // CLIENTS))
-        for futures in [one.map(_inc, each, pure=False) for one in clients]:
-            _finish(futures)
+        for one, futures in [(one, one.map(_inc, each, pure=False)) for one in clients]:
+            _finish(one, futures)
     finally:
         for one in clients:
             one.close()
@@ -140,14 +142,14 @@ def workers_leave(client: Client, size: int) -> None:
     futures = client.map(_inc, range(size), pure=False)
     workers = list(client.scheduler_info(n_workers=-1)["workers"])
     client.retire_workers(workers[: len(workers) // 2])
-    _finish(futures)
+    _finish(client, futures)
 
 
 def workers_restart(client: Client, size: int) -> None:
     """All workers go and come back between two halves of the work."""
-    _finish(client.map(_inc, range(size // 2), pure=False))
+    _finish(client, client.map(_inc, range(size // 2), pure=False))
     client.restart(timeout=PATIENCE_S)
-    _finish(client.map(_inc, range(size // 2), pure=False))
+    _finish(client, client.map(_inc, range(size // 2), pure=False))
 
 
 def _frame(partitions: int) -> Any:
@@ -170,21 +172,21 @@ def set_index(client: Client, size: int) -> None:
     frame = _frame(max(2, isqrt(size)))
     divisions = list(range(0, 2001, max(1, 2000 // frame.npartitions)))
     with dask.config.set({"dataframe.shuffle.method": "tasks"}):
-        _finish(futures_of(client.persist(frame.set_index("id", divisions=divisions))))
+        _finish(client, futures_of(client.persist(frame.set_index("id", divisions=divisions))))
 
 
 def column_arithmetic(client: Client, size: int) -> None:
     """Sums and differences of columns, then the sum of all."""
     frame = _frame(size // 8)
-    _finish([client.compute((frame.x + 1 + 2 - frame.y).sum())])
+    _finish(client, [client.compute((frame.x + 1 + 2 - frame.y).sum())])
 
 
 def first_rows(client: Client, size: int) -> None:
     """The head of a frame that is held by the workers, ten times."""
     frame = client.persist(_frame(size // 2))
-    _finish(futures_of(frame))
+    _finish(client, futures_of(frame))
     for _ in range(10):
-        _finish([client.compute(frame.head(compute=False))])
+        _finish(client, [client.compute(frame.head(compute=False))])
 
 
 def anomaly_mean(client: Client, size: int) -> None:
@@ -192,7 +194,9 @@ def anomaly_mean(client: Client, size: int) -> None:
     days = client.map(_inc, range(max(DAYS, size // 2)), pure=False)
     usual = [client.submit(_join, *days[day::DAYS], pure=False) for day in range(DAYS)]
     matching = [usual[day % DAYS] for day in range(len(days))]
-    _finish([client.submit(_join, *client.map(_join, days, matching, pure=False), pure=False)])
+    _finish(
+        client, [client.submit(_join, *client.map(_join, days, matching, pure=False), pure=False)]
+    )
 
 
 WORKLOADS: dict[str, Workload] = {

@@ -89,7 +89,9 @@ def chosen(modules: list[str]) -> dict[str, list[CodeType]]:
     for name, module in sorted(sys.modules.items()):
         if module is not None and wanted.fullmatch(name):
             for qualname, code in functions_of(module):
-                found.setdefault(f"{name}:{qualname}", []).append(code)
+                codes = found.setdefault(f"{name}:{qualname}", [])
+                if not any(code is each for each in codes):  # as of closures, which share theirs
+                    codes.append(code)
     return found
 
 

@@ -12,22 +12,31 @@ from pytest_schedprof.model.verdict import Estimate
 MIN_SCALES = 2
 """Through one point goes any line."""
 
+MOST = 99.0
+"""Stands for an exponent without a bound."""
+
+DIGITS = 9
+"""Of an exponent: more are those of the computer's logarithms."""
+
 
 def exponent(points: Sequence[tuple[int, float]], tasks: int, drift: float) -> Estimate:
     """The `b` of `amount = a * scale ** b`, by least squares of the logarithms.
 
     Args:
-        points: scales and amounts; of what never happened at a scale nothing can be said there.
+        points: scales and amounts. What happened at some scales and not at others may grow
+            without bounds.
         tasks: for the record.
         drift: standard deviation of an amount between identical windows, as a part of it; 0 for
             one that is the same every run.
     """
     logs = [(log(scale), log(amount)) for scale, amount in points if amount > 0]
+    if logs and len(logs) < len(points):
+        return Estimate(0.0, 0.0, MOST, tasks, 0.0)
     middle = fmean(x for x, _ in logs) if logs else 0.0
     spread = sum((x - middle) ** 2 for x, _ in logs)
     if not spread:
-        return Estimate(0.0, 0.0, 0.0, tasks, 0.0)  # it happened at one scale, or never
-    slope = sum((x - middle) * y for x, y in logs) / spread
+        return Estimate(0.0, 0.0, 0.0, tasks, 0.0)
+    slope = round(sum((x - middle) * y for x, y in logs) / spread, DIGITS)
     half = _half_width(logs, middle, slope, spread, drift) if drift else 0.0
     return Estimate(slope, slope - half, slope + half, tasks, 0.0)
 

@@ -106,10 +106,14 @@ class Control:
         return self._guarded(timeout_s, self._ask, function, args)
 
     def call_workers(
-        self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        timeout_s: float | None = None,
+        on_error: str = "raise",
     ) -> dict[str, Any]:
         """Run an agent's function on every worker; the answers by the workers' addresses."""
-        return self._on_workers(None, function, args, timeout_s, on_error="raise")
+        return self._on_workers(None, function, args, timeout_s, on_error=on_error)
 
     def call_worker(
         self,

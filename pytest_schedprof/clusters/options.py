@@ -21,21 +21,31 @@ FLAGS = {"true": True, "yes": True, "on": True, "1": True}
 FLAGS |= {"false": False, "no": False, "off": False, "0": False}
 
 
-def check_cluster_options(kind: str, options: Mapping[str, str]) -> None:
-    """What can be known before anything is started.
+def is_known(kind: str | None, name: str) -> bool:
+    """Whether a kind of cluster, or without one any, has an option of that name."""
+    first, dot, rest = name.partition(".")
+    return (f"{first}.*" if dot and rest else name) in _known(kind)
+
+
+def _known(kind: str | None) -> tuple[str, ...]:
+    if kind is None:
+        return tuple(dict.fromkeys(name for each in KNOWN.values() for name in each))
+    return KNOWN.get(kind, ())
+
+
+def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
+    """What can be known before anything is started; without a kind, of all kinds together.
 
     Raises:
         SettingsError: for an option that is unknown or malformed.
     """
-    known = KNOWN.get(kind, ())
     for name in options:
-        first, dot, rest = name.partition(".")
-        if (f"{first}.*" if dot and rest else name) not in known:
-            near = difflib.get_close_matches(name, known, 1)
+        if not is_known(kind, name):
+            near = difflib.get_close_matches(name, _known(kind), 1)
             raise SettingsError(
-                f"schedprof: cluster {kind!r} has no option {name!r}; "
+                f"schedprof: cluster {kind or ' or '.join(KNOWN)!r} has no option {name!r}; "
                 + (f"did you mean {near[0]!r}? " if near else "")
-                + f"known: {', '.join(known) or 'none'}"
+                + f"known: {', '.join(_known(kind)) or 'none'}"
             )
     is_encrypted(options)
     read_behaviour(options)

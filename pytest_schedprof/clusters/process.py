@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import threading
+from contextlib import suppress
 
 GRACE_S = 5.0
 
@@ -49,7 +50,8 @@ def _allow_descriptors() -> None:
     except ImportError:  # Windows
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with suppress(ValueError, OSError):  # macOS calls it unlimited, and takes no such number
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _remove(directory: str) -> None:

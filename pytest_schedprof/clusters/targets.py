@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pytest_schedprof.agent import facts
@@ -69,11 +69,8 @@ def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run(coroutine)
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(_run(coroutine)))
-    thread.start()
-    thread.join()
-    return answers[0]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_run, coroutine).result()
 
 
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -100,7 +97,9 @@ def find_targets(control: Control, wanted: Sequence[str]) -> list[Target]:
     if "client" in wanted and (here := facts.process()) not in taken:
         taken.add(here)
         targets.append(ClientTarget(control.client_id))
-    return [*targets, *_worker_targets(control, wanted, taken)]
+    if any(each.split(":")[0] == "workers" or "://" in each for each in wanted):
+        targets += _worker_targets(control, wanted, taken)
+    return targets
 
 
 def _worker_targets(control: Control, wanted: Sequence[str], taken: set[Any]) -> list[Target]:
@@ -121,10 +120,10 @@ def _worker_targets(control: Control, wanted: Sequence[str], taken: set[Any]) ->
 
 
 def _processes(control: Control, taken: set[Any]) -> list[list[str]]:
-    """Addresses of the workers by the process they live in, but for those that are taken."""
+    """Addresses of the workers by the process they live in, without the taken and the dead."""
     by_process: dict[Any, list[str]] = {}
-    for address, process in control.call_workers(facts.process).items():
-        if process not in taken:
+    for address, process in control.call_workers(facts.process, on_error="return").items():
+        if not isinstance(process, BaseException) and process not in taken:
             by_process.setdefault(process, []).append(address)
     return list(by_process.values())
 

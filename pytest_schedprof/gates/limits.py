@@ -121,11 +121,17 @@ class _Parser:
             raise self._error(_one_of("a metric that can grow", of, GROWING))
         self._skip_space()
         pattern = ""
+        if not METRICS[of].of_whole:
+            self._require_comma(of)
         if METRICS[of].of_functions and self._text.startswith(",", self._at):
             self._at += 1
             pattern = self._pattern(of)
         self._expect(")", "')'")
         return of, pattern
+
+    def _require_comma(self, of: str) -> None:
+        if not self._text.startswith(",", self._at):
+            raise self._error(f"', ' and a function, as in growth({of}, @transitions) <= 1.05")
 
     def _pattern(self, metric: str) -> str:
         start = self._skip_space()

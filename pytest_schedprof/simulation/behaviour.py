@@ -133,7 +133,7 @@ def _trait(name: str, options: Mapping[str, str]) -> Any:
     text = options.get(name, trait.default)
     try:
         return trait.read(text)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, IndexError, OverflowError):  # as dask's parsers have it
         raise SettingsError(
             f"schedprof: cluster option {name} must be {trait.wanted}, got {text!r}"
         ) from None

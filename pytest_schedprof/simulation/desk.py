@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from dask.sizeof import sizeof
 from distributed import profile
 from distributed import worker_state_machine as machine
-from distributed.comm.core import Comm
-from distributed.core import Server, Status
+from distributed.comm.core import Comm, Listener, listen
+from distributed.core import Server, Status, rpc
 from distributed.metrics import time
 from distributed.protocol.serialize import to_serialize
 from distributed.worker import get_data_from_worker, run
-from tornado import netutil
 
 from pytest_schedprof.simulation.behaviour import Behaviour
 from pytest_schedprof.simulation.worker import HollowWorker, versions
 
 if TYPE_CHECKING:
     from distributed.security import Security
+
+FIND_MISSING_S = 1.0
 
 BATCH_S = 0.002
 """As `BatchedSend` of a worker has it."""
@@ -43,7 +45,9 @@ class Desk(Server):
         self.doorway = asyncio.Semaphore(AT_A_TIME)
         self.hollow: dict[str, HollowWorker] = {}
         self._block = block
-        self._number = 0
+        self._listeners: dict[str, tuple[int, Listener]] = {}
+        self._free: list[int] = []
+        self._left: set[str] = set()
         self._wondered: set[str] = set()
         self._to_send: list[HollowWorker] = []
         self._sending: asyncio.Task[None] | None = None
@@ -71,32 +75,50 @@ class Desk(Server):
         self._listen_args = security.get_listen_args("worker")
 
     async def start_unsafe(self) -> Desk:
-        """Listen; the workers' addresses come later."""
-        protocol = self.scheduler_address.partition("://")[0]
-        await self.listen(  # type: ignore[no-untyped-call]
-            f"{protocol}://127.0.0.1:0", **self._listen_args
-        )
+        """Each worker listens for itself; what they all need begins here."""
         self.scheduler = self.rpc(self.scheduler_address)
+        self._missing = asyncio.ensure_future(self._find_missing())
         return self
 
-    def open_address(self, worker: HollowWorker) -> str:
+    @cached_property
+    def questions(self) -> Any:
+        """A line to the scheduler whose answers are read, which those to workers' are not."""
+        return rpc(self.scheduler_address, connection_args=self.worker_args)
+
+    async def open_address(self, worker: HollowWorker) -> str:
         """An address that is the worker's alone, on this machine alone."""
-        self._number += 1
-        number = self._number
+        number = self._free.pop() if self._free else len(self._listeners)
         # All of 127/8 is this machine on Linux; elsewhere a port tells workers apart.
         linux = sys.platform == "linux"
         host = f"127.{self._block}.{number // 250}.{number % 250 + 1}" if linux else "127.0.0.1"
-        (socket,) = netutil.bind_sockets(0, address=host)
-        listener: Any = self.listeners[0]
-        listener.tcp_server.add_socket(socket)
         protocol = self.scheduler_address.partition("://")[0]
-        address = f"{protocol}://{host}:{socket.getsockname()[1]}"
+        place, arguments = f"{protocol}://{host}:0", self._listen_args
+        listener = await listen(place, self.handle_comm, deserialize=False, **arguments)
+        address = str(listener.contact_address)
+        self._listeners[address] = number, listener
+        self._left.discard(address)
         self.hollow[address] = worker
         return address
 
-    def close_address(self, worker: HollowWorker) -> None:
+    def close_address(self, address: str) -> None:
         """Nobody is there any longer."""
-        self.hollow.pop(worker.address, None)
+        if self.hollow.pop(address, None) is not None:
+            number, listener = self._listeners.pop(address)
+            listener.stop()
+            self._free.append(number)
+            self._left.add(address)
+
+    def has_left(self, address: str) -> bool:
+        """Whether a worker of this process was there and is no more."""
+        return address in self._left
+
+    async def _find_missing(self) -> None:
+        """As each worker does every second: ask again who has what nobody seems to have."""
+        while True:
+            await asyncio.sleep(FIND_MISSING_S)
+            for worker in list(self.hollow.values()):
+                if worker.state.missing_dep_flight:
+                    worker.handle(machine.FindMissingEvent(stimulus_id=f"find-missing-{time()}"))
 
     def post(self, worker: HollowWorker) -> None:
         """Messages of a worker go out together, within two milliseconds, as those of any.
@@ -138,24 +160,38 @@ class Desk(Server):
         self._asked(comm).handle(machine.UpdateDataEvent(data=data, stimulus_id=stimulus_id))
         return {"nbytes": {key: sizeof(value) for key, value in data.items()}, "status": "OK"}
 
-    async def gather(self, comm: Comm, who_has: dict[Any, list[str]]) -> dict[str, str]:
+    async def gather(self, comm: Comm, who_has: dict[Any, list[str]]) -> dict[str, Any]:
         """Take over what others have, as when data is replicated."""
-        worker, data = self._asked(comm), {}
-        for key, holders in who_has.items():
-            if key not in worker.state.data:
-                data[key] = self.look(holders[0], key) or await self._fetch(holders[0], key)
+        worker, data, failed = self._asked(comm), {}, []
+        for key in who_has.keys() - worker.state.data.keys():
+            try:
+                data[key] = await self._fetch(who_has[key], key)
+            except OSError:
+                failed.append(key)
         if data:
             self.update_data(comm, data)
-        return {"status": "OK"}
+        return {"status": "partial-fail", "keys": failed} if failed else {"status": "OK"}
 
     def look(self, address: str, key: Any) -> Any:
         """What a worker of this process has under a key; None if there is none such."""
         worker = self.hollow.get(address)
         return worker and worker.state.data.get(key)
 
-    async def _fetch(self, address: str, key: Any) -> Any:
-        answer: Any = await get_data_from_worker(self.rpc, keys=[key], worker=address)
-        return answer["data"][key]
+    async def _fetch(self, holders: list[str], key: Any) -> Any:
+        for address in holders:
+            found = self.look(address, key)
+            if found is None and address not in self.hollow:
+                found = await self._ask(address, key)
+            if found is not None:
+                return found
+        raise OSError(f"nobody has {key!r}")
+
+    async def _ask(self, address: str, key: Any) -> Any:
+        try:
+            answer: Any = await get_data_from_worker(self.rpc, keys=[key], worker=address)
+        except OSError:
+            return None
+        return answer["data"].get(key)
 
     def free_keys(self, comm: Comm, keys: list[Any], stimulus_id: str) -> None:
         """As over the stream."""

@@ -77,7 +77,7 @@ class HollowWorker:
                 get_config("distributed.worker.transfer.message-bytes-limit")
             ),
         )
-        self.timers: dict[Any, asyncio.Handle] = {}
+        self.timers: dict[Any, tuple[asyncio.Handle, float]] = {}
         self.interval_s = 1.0
         self._ended = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -97,13 +97,18 @@ class HollowWorker:
         """Tasks that are running, as of any worker."""
         return dict(enumerate(self.timers))
 
+    @property
+    def scheduler(self) -> Any:
+        """A line to it, as any worker has."""
+        return self.desk.questions
+
     async def finished(self) -> None:
         """Until it has left."""
         await self._ended.wait()
 
     async def _start(self) -> HollowWorker:
         async with self.desk.doorway:
-            self.state.address = self.desk.open_address(self)
+            self.state.address = await self.desk.open_address(self)
             comm = await self._register()
         self._comm = comm
         self.status = Status.running
@@ -185,7 +190,7 @@ class HollowWorker:
                     address=self.address,
                     now=time(),
                     metrics=self.metrics(),
-                    executing={},
+                    executing=self.executing(),
                     extensions={},
                 )
             except OSError:
@@ -193,6 +198,11 @@ class HollowWorker:
             if answer["status"] == "missing":
                 return self._leave("worker-heartbeat-missing")
             self.interval_s = answer["heartbeat-interval"]
+
+    def executing(self) -> dict[Any, float]:
+        """Tasks that are running, and for how long in simulated time."""
+        now, scale = time(), self.desk.behaviour.time_scale
+        return {key: (now - begun) * scale for key, (_, begun) in self.timers.items()}
 
     async def _listen(self, comm: Comm) -> None:
         """Do as the scheduler says until it says no more."""
@@ -222,6 +232,8 @@ class HollowWorker:
 
     def handle(self, event: StateMachineEvent) -> None:
         """Let the state machine decide, and pretend to do what it says."""
+        if self.status is Status.closed:
+            return  # a transfer that was under way
         for instruction in self.state.handle_stimulus(event):
             if isinstance(instruction, machine.SendMessageToScheduler):
                 self.send(instruction.to_dict())
@@ -256,7 +268,8 @@ class HollowWorker:
         behaviour, prefix = self.desk.behaviour, key_split(key)
         seconds = behaviour.seconds(prefix)
         run_id = self.state.tasks[key].run_id
-        self.timers[key] = self._after(seconds, partial(self._finish, key, run_id, seconds))
+        ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
+        self.timers[key] = ending, time()
         if behaviour.secedes(prefix):
             self.handle(
                 machine.SecedeEvent(key=key, compute_duration=0.0, stimulus_id=f"secede-{time()}")
@@ -297,7 +310,7 @@ class HollowWorker:
         for key in keys:
             task = self.state.tasks.get(key)
             if key in self.timers and task is not None and task.state == "cancelled":
-                self.timers[key].cancel()
+                self.timers[key][0].cancel()
                 self._finish(key, task.run_id, 0.0)
 
     def _gather(self, instruction: machine.GatherDep) -> None:
@@ -306,13 +319,19 @@ class HollowWorker:
         behaviour = self.desk.behaviour
         seconds = behaviour.latency + instruction.total_nbytes / behaviour.bandwidth
         self._note_transfer(instruction, seconds)
-        event = machine.GatherDepSuccessEvent(
-            worker=instruction.worker,
-            total_nbytes=instruction.total_nbytes,
-            data=data,
-            stimulus_id=f"gather-dep-success-{time()}",
-        )
-        self._after(seconds, partial(self.handle, event))
+        self._after(seconds, partial(self._receive, instruction, data))
+
+    def _receive(self, instruction: machine.GatherDep, data: dict[Any, object]) -> None:
+        """What comes is all that was asked for, unless the sender left meanwhile."""
+        about: dict[str, Any] = {
+            "worker": instruction.worker,
+            "total_nbytes": instruction.total_nbytes,
+            "stimulus_id": f"gather-dep-{time()}",
+        }
+        if self.desk.has_left(instruction.worker):
+            self.handle(machine.GatherDepNetworkFailureEvent(**about))
+        else:
+            self.handle(machine.GatherDepSuccessEvent(data=data, **about))
 
     def _received(self, sender: str, key: Any) -> Any:
         """What was scattered stays what it is."""
@@ -360,7 +379,7 @@ class HollowWorker:
         was_running = self.status in (Status.running, Status.paused)
         self.is_wanted_back = was_running and reason in DROPPED
         self.status = Status.closed
-        for handle in self.timers.values():
+        for handle, _ in self.timers.values():
             handle.cancel()
         for task in self._tasks:
             if task is not asyncio.current_task():
@@ -368,5 +387,6 @@ class HollowWorker:
         comm, self._comm = self._comm, None
         if comm is not None:
             comm.abort()
-        self.desk.close_address(self)
+        if hasattr(self.state, "address"):
+            self.desk.close_address(self.address)
         self._ended.set()

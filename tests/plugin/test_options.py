@@ -140,6 +140,19 @@ def test_options_of_the_cluster_from_every_form(pytester: pytest.Pytester) -> No
     assert dict(merged.cluster_option) == {"tls": "true", "config.a.b": "3", "worker.x": "y=z"}
 
 
+def test_options_of_another_kind_of_cluster_are_not_inherited(pytester: pytest.Pytester) -> None:
+    session = settings(pytester, "schedprof_cluster_options =\n    tls = true\n    duration = 5ms")
+    merged = marked(session, cluster="local", cluster_options={"worker.x": 1})
+    assert dict(merged.cluster_option) == {"tls": "true", "duration": "5ms", "worker.x": "1"}
+    simulated = settings(
+        pytester,
+        "schedprof_cluster_options =\n    tls = true\n    duration = 5ms",
+        "--schedprof-cluster=simulated",
+    )
+    merged = marked(simulated, cluster="local", cluster_options={"worker.x": 1})
+    assert dict(merged.cluster_option) == {"tls": "true", "worker.x": "1"}
+
+
 def test_closer_markers_win_over_farther_ones(pytester: pytest.Pytester) -> None:
     session = settings(pytester, None)
     marks = [pytest.mark.schedprof(rate=1, rounds=2).mark, pytest.mark.schedprof(rate=3).mark]

@@ -93,3 +93,19 @@ def test_it(schedprof_scheduler):
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*has scale 10, 20 but does not ask *; give it the fixture *"])
+
+
+def test_fixture_that_would_keep_the_first_size_is_a_mistake(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.fixture
+def graph(schedprof_scale):
+    return range(schedprof_scale)
+
+@pytest.mark.schedprof(scale=[10, 20])
+def test_it(schedprof_scheduler, schedprof_scale, graph):
+    pass
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*fixture 'graph' takes schedprof_scale, but is made once *"])

@@ -40,9 +40,22 @@ def test_timed_amounts_have_bounds_that_hold_the_truth() -> None:
     assert missed / 500 < 0.1
 
 
-@pytest.mark.parametrize("points", [[], [(10, 5.0)], [(10, 0.0), (100, 0.0)], [(10, 1.0)] * 3])
-def test_what_happened_at_one_scale_does_not_grow(points: list[tuple[int, float]]) -> None:
+@pytest.mark.parametrize("points", [[], [(10, 0.0), (100, 0.0)]])
+def test_what_never_happened_does_not_grow(points: list[tuple[int, float]]) -> None:
     assert exponent(points, 1, 0.0).value == 0
+
+
+@pytest.mark.parametrize("amounts", [(0.0, 0.0, 5e4), (0.0, 10.0, 1e5), (3.0, 0.0, 0.0)])
+def test_what_happened_at_some_scales_only_may_grow_without_bounds(
+    amounts: tuple[float, ...],
+) -> None:
+    found = exponent(list(zip((100, 1000, 10_000), amounts, strict=True)), 1, 0.0)
+    assert found.low < 1 < found.high
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True), st.integers(1, 1000))
+def test_what_is_linear_is_exactly_so(scales: list[int], factor: int) -> None:
+    assert exponent([(n, float(factor * n)) for n in scales], 1, 0.0).high <= 1
 
 
 def costs(power: float) -> Costs:
@@ -85,6 +98,7 @@ def test_its_limits_are_written_as_they_are_read(text: str) -> None:
         ("growth(byte) <= 1", r"did you mean 'bytes_"),
         ("growth(calls, b) <= 1", "column 15: expected module:qualname"),
         ("growth(peak, a:b) <= 1", r"expected '\)'"),
+        ("growth(seconds) <= 1", "column 15: expected ', ' and a function"),
         ("growth(calls) <= 3%", "a number without a unit"),
     ],
 )

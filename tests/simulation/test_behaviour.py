@@ -63,6 +63,8 @@ def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
         ("simulated", {"duraton": "1"}, "no option 'duraton'; did you mean 'duration'?"),
         ("simulated", {"duration": "uniform(1)"}, "duration must be a time .*, got 'uniform"),
         ("simulated", {"duration": "-1"}, "duration must be a time"),
+        ("simulated", {"duration": ""}, "duration must be a time"),
+        ("simulated", {"nbytes": "1e400"}, "nbytes must be a size"),
         ("simulated", {"nbytes": "many"}, "nbytes must be a size such as 1MB"),
         ("simulated", {"failures": "2"}, "failures must be a part of all tasks"),
         ("simulated", {"time_scale": "0"}, "time_scale must be a positive number"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -228,3 +229,47 @@ def test_versions_are_compared_again_once_all_workers_are_there(client: Client) 
         return versions.error_message.__module__, "schedprof-arrival" in dask_scheduler.plugins
 
     assert client.run_on_scheduler(look) == ("distributed.versions", False)
+
+
+def test_what_a_worker_lost_sight_of_is_found_again() -> None:
+    """It fetches from one that leaves, while another has a copy: it must ask who."""
+    with simulated(3, nbytes="100MB", bandwidth="50MB") as client:
+        one, other, third = client.scheduler_info()["workers"]
+        x = client.submit(inc, 1, workers=one, pure=False)
+        wait(x)
+        y = client.submit(inc, x, workers=third, pure=False)  # takes two seconds to fetch x
+        client.replicate([x], workers=[one, other])
+        client.retire_workers([one])
+        wait(y, timeout=20)
+        assert set(client.who_has([x])[x.key]) <= {other, third}
+
+
+def test_restarts_leave_no_socket_open() -> None:
+    cluster = SimulatedCluster(20, timeout_s=30)
+    try:
+        process = psutil.Process(cluster._children[0].process.pid)
+        with Client(cluster.address) as client:
+            counts = []
+            for _ in range(3):
+                client.restart(timeout=20)
+                counts.append(process.num_fds())
+        assert max(counts) - min(counts) < 10
+    finally:
+        cluster.close()
+
+
+def test_nobody_answers_for_a_worker_that_left() -> None:
+    with simulated(2) as client:
+        one = next(iter(client.scheduler_info()["workers"]))
+        assert answers(one)
+        client.retire_workers([one])
+        wait_for(lambda: not answers(one), "its socket to be closed")
+
+
+def answers(address: str) -> bool:
+    host, _, port = address.removeprefix("tcp://").partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
