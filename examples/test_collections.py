@@ -13,7 +13,7 @@ from pytest_schedprof import SchedulerUnderTest
 @pytest.mark.schedprof(
     "share(distributed.scheduler:Scheduler.update_graph) <= 90%",
     "share(@dashboard) <= 30%",
-    rate=200,
+    rate=400,
 )
 def test_rechunk_of_an_array(schedprof_scheduler: SchedulerUnderTest) -> None:
     array = dask.array.ones((500, 500), chunks=(20, 100))

@@ -15,7 +15,7 @@ from pytest_schedprof.workloads import WORKLOADS
 SHAPES = ("fan_out", "fan_in", "deep_chains", "all_to_all", "many_prefixes", "submission_only")
 
 
-@pytest.mark.schedprof("share(@worker-choice) <= 90%", "share(@stealing) <= 90%", rate=200)
+@pytest.mark.schedprof("share(@worker-choice) <= 90%", "share(@stealing) <= 90%", rate=400)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shape(schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, shape: str) -> None:
     WORKLOADS[shape](schedprof_scheduler.client, schedprof_scale)

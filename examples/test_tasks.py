@@ -26,7 +26,7 @@ def test_many_small_tasks(schedprof_scheduler: SchedulerUnderTest) -> None:
     wait(futures)
 
 
-@pytest.mark.schedprof("share(@worker-choice) <= 50%", "share(@stealing) <= 50%")
+@pytest.mark.schedprof("share(@worker-choice) <= 50%", "share(@stealing) <= 50%", rate=250)
 def test_tree_reduction(schedprof_scheduler: SchedulerUnderTest) -> None:
     client = schedprof_scheduler.client
     level = client.map(inc, range(1_024), pure=False)

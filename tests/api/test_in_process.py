@@ -29,7 +29,13 @@ def inc(x):
 
 def profilers():
     children = psutil.Process().children(recursive=True)
-    return [child.name() for child in children if "multiprocessing" not in str(child.cmdline())]
+    return [child.name() for child in children if "multiprocessing" not in arguments(child)]
+
+def arguments(process):
+    try:
+        return str(process.cmdline())
+    except psutil.ZombieProcess:  # it has ended, and is looked after in a moment
+        return ""
 
 """
 
