@@ -3,7 +3,8 @@
 A sample whose stack holds a function of `SIDES` belongs to that side: it ran for the
 profiler, a worker or the client, or imported a module, whatever it called. Any other sample
 belongs to the owner of its innermost function that has one: a `send` called from a
-transition is `comm`.
+transition is `comm`. Of a test in the profiled process itself, what neither an event loop nor
+a local scheduler calls is the client's: it builds graphs, as they do.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
     # A module is imported once, in whichever test comes first: no cost of any one test.
     ("import", ("importlib._bootstrap*:*",)),
 )
+
+TEST = ("_pytest.python:*",)
+"""What runs a test: with a scheduler in the test's own process it stands under all of it."""
+
+SCHEDULED = ("asyncio.base_events:BaseEventLoop._run_once", "dask.local:get_async")
+"""Above what runs a test, what may be a scheduler's. The rest is the test, which is a client."""
 
 COLLECTOR = tuple(
     f"{binary}:{function}*"
@@ -192,6 +199,16 @@ def side_of(function: Function) -> str | None:
 
 
 @cache
+def _is_test(function: Function) -> bool:
+    return _first_match(function, (("test", TEST),)) is not None
+
+
+@cache
+def _may_be_scheduled(function: Function) -> bool:
+    return _first_match(function, (("scheduled", SCHEDULED),)) is not None
+
+
+@cache
 def owner_of(function: Function) -> str:
     """The owner of one function, `foreign` if it works for whoever calls it."""
     return _first_match(function, OWNERS) or FOREIGN
@@ -214,6 +231,8 @@ def owner_of_stack(stack: Stack) -> str:
     for function in stack:
         if side := side_of(function):
             return side
+    if any(map(_is_test, stack)) and not any(map(_may_be_scheduled, stack)):
+        return "client"
     for function in reversed(stack):
         if (owner := owner_of(function)) != FOREIGN:
             return owner

@@ -120,5 +120,6 @@ def test_it():
     # Results that are put together are a task or two more.
     assert 5000 <= backend.window.tasks <= 5005
     shares = shares_in(project.result())
-    owners = {each.owner: each.share.value for each in shares.owners}
-    assert owners.get("local-scheduler", 0) > 0.02, shares
+    functions = {each.function: each.share.value for each in shares.functions}
+    assert functions["dask.local:get_async"] > 0.9  # of what is not the test's own
+    assert any(each.owner == "local-scheduler" for each in shares.owners)

@@ -243,3 +243,13 @@ def test_owner_gc_is_in_doubt_until_the_collector_was_seen() -> None:
     assert doubt_of_collector("@gc", [], by_callbacks=True)
     assert doubt_of_collector("@comm", [callback]) == ""
     assert doubt_of_collector("", []) == ""
+
+
+def test_a_test_in_the_same_process_is_a_client_but_for_what_its_scheduler_does() -> None:
+    test = ("_pytest.python:pytest_pyfunc_call", "test_it:test_it")
+    assert (
+        owner_of_stack((*test, "dask.delayed:delayed", "dask._task_spec:Task.__init__")) == "client"
+    )
+    local = (*test, "dask.threaded:get", "dask.local:get_async", "dask.local:finish_task")
+    assert owner_of_stack(local) == "local-scheduler"
+    assert owner_of_stack((*test, *FINISHED)) == "transitions"
