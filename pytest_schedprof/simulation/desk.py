@@ -18,7 +18,8 @@ from distributed.protocol.serialize import to_serialize
 from distributed.worker import get_data_from_worker, run
 
 from pytest_schedprof.simulation.behaviour import Behaviour
-from pytest_schedprof.simulation.worker import HollowWorker, versions
+from pytest_schedprof.simulation.introduction import versions
+from pytest_schedprof.simulation.worker import HollowWorker
 
 if TYPE_CHECKING:
     from distributed.security import Security

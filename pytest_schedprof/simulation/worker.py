@@ -8,9 +8,8 @@ have come.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Generator, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dask.config import get as get_config
@@ -19,9 +18,9 @@ from distributed import worker_state_machine as machine
 from distributed.comm.core import Comm, connect
 from distributed.core import Status
 from distributed.metrics import time
-from distributed.versions import get_versions
 from distributed.worker_state_machine import StateMachineEvent, WorkerState
 
+from pytest_schedprof.simulation.introduction import introduction, metrics
 from pytest_schedprof.simulation.placeholder import Placeholder
 
 if TYPE_CHECKING:
@@ -44,17 +43,9 @@ DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing", "scheduler-res
 AT_ONCE_S = 0.0005
 """What takes less is not worth a timer."""
 
-IO = {"read_bps": 0.0, "write_bps": 0.0}
-
 
 class SimulatedError(Exception):
     """What a task raises that is meant to fail."""
-
-
-@cache
-def versions() -> dict[str, Any]:
-    """Looked up once, for it takes as long as all else of a worker's start."""
-    return dict(get_versions())
 
 
 class HollowWorker:
@@ -123,63 +114,12 @@ class HollowWorker:
             self.desk.scheduler_address, deserialize=False, **self.desk.worker_args
         )
         comm.allow_offload = False  # small messages: their size need not be found out
-        await comm.write(self._introduction(), serializers=["msgpack"])
+        await comm.write(introduction(self), serializers=["msgpack"])
         answer = await comm.read(deserializers=["msgpack"])
         if answer["status"] != "OK":
             raise RuntimeError(f"the scheduler refuses {self.name}: {answer}")
         self.interval_s = answer["heartbeat-interval"]
         return comm
-
-    def _introduction(self) -> dict[str, Any]:
-        return {
-            "op": "register-worker",
-            "reply": False,
-            "address": self.address,
-            "server_id": f"hollow-{os.getpid()}-{self.name}-{id(self):x}",
-            "name": self.name,
-            "status": "running",
-            "nthreads": self.state.nthreads,
-            "memory_limit": self.memory_limit,
-            "resources": {},
-            "local_directory": "",
-            "services": {},
-            "nanny": None,
-            "extra": {},
-            "pid": os.getpid(),
-            "versions": versions(),
-            "now": time(),
-            "stimulus_id": f"worker-connect-{time()}",
-            "metrics": self.metrics(),
-        }
-
-    def metrics(self) -> dict[str, Any]:
-        """What a worker tells of itself with each heartbeat."""
-        state = self.state
-        incoming = {
-            "incoming_bytes": state.transfer_incoming_bytes,
-            "incoming_count": state.transfer_incoming_count,
-            "incoming_count_total": state.transfer_incoming_count_total,
-        }
-        return {
-            "task_counts": state.task_counter.current_count(by_prefix=False),
-            "bandwidth": {"total": self.desk.behaviour.bandwidth, "workers": {}, "types": {}},
-            "digests_total_since_heartbeat": {},
-            "managed_bytes": state.nbytes,
-            "spilled_bytes": {"memory": 0, "disk": 0},
-            "transfer": {
-                **incoming,
-                "outgoing_bytes": 0,
-                "outgoing_count": 0,
-                "outgoing_count_total": 0,
-            },
-            "event_loop_interval": 0.02,
-            "cpu": 0.0,
-            "memory": 100_000_000 + state.nbytes,
-            "num_fds": 10,
-            "time": time(),
-            "host_net_io": IO,
-            "host_disk_io": IO,
-        }
 
     async def _beat(self) -> None:
         """Heartbeats, as often as the scheduler wants them."""
@@ -189,7 +129,7 @@ class HollowWorker:
                 answer = await self.desk.scheduler.heartbeat_worker(
                     address=self.address,
                     now=time(),
-                    metrics=self.metrics(),
+                    metrics=metrics(self),
                     executing=self.executing(),
                     extensions={},
                 )

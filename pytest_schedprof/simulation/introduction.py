@@ -1,0 +1,74 @@
+"""What a hollow worker tells the scheduler of itself: when it comes, and with each heartbeat."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from distributed.metrics import time
+from distributed.versions import get_versions
+
+if TYPE_CHECKING:
+    from pytest_schedprof.simulation.worker import HollowWorker
+
+IO = {"read_bps": 0.0, "write_bps": 0.0}
+BASE_MEMORY = 100_000_000
+"""Of a worker that holds no results."""
+
+
+@cache
+def versions() -> dict[str, Any]:
+    """Looked up once, for it takes as long as all else of a worker's start."""
+    return dict(get_versions())
+
+
+def introduction(worker: HollowWorker) -> dict[str, Any]:
+    """The message by which the scheduler comes to know it."""
+    return {
+        "op": "register-worker",
+        "reply": False,
+        "address": worker.address,
+        "server_id": f"hollow-{os.getpid()}-{worker.name}-{id(worker):x}",
+        "name": worker.name,
+        "status": "running",
+        "nthreads": worker.state.nthreads,
+        "memory_limit": worker.memory_limit,
+        "resources": {},
+        "local_directory": "",
+        "services": {},
+        "nanny": None,
+        "extra": {},
+        "pid": os.getpid(),
+        "versions": versions(),
+        "now": time(),
+        "stimulus_id": f"worker-connect-{time()}",
+        "metrics": metrics(worker),
+    }
+
+
+def metrics(worker: HollowWorker) -> dict[str, Any]:
+    """Its state in figures; what only a worker that works has is nothing, or a constant."""
+    state = worker.state
+    return {
+        "task_counts": state.task_counter.current_count(by_prefix=False),
+        "bandwidth": {"total": worker.desk.behaviour.bandwidth, "workers": {}, "types": {}},
+        "digests_total_since_heartbeat": {},
+        "managed_bytes": state.nbytes,
+        "spilled_bytes": {"memory": 0, "disk": 0},
+        "transfer": {
+            "incoming_bytes": state.transfer_incoming_bytes,
+            "incoming_count": state.transfer_incoming_count,
+            "incoming_count_total": state.transfer_incoming_count_total,
+            "outgoing_bytes": 0,
+            "outgoing_count": 0,
+            "outgoing_count_total": 0,
+        },
+        "event_loop_interval": 0.02,
+        "cpu": 0.0,
+        "memory": BASE_MEMORY + state.nbytes,
+        "num_fds": 10,
+        "time": time(),
+        "host_net_io": IO,
+        "host_disk_io": IO,
+    }
