@@ -20,6 +20,7 @@ from distributed.core import Status
 from distributed.metrics import time
 from distributed.worker_state_machine import StateMachineEvent, WorkerState
 
+from pytest_schedprof.clusters.nodes import DROPPED
 from pytest_schedprof.simulation.introduction import introduction, metrics
 from pytest_schedprof.simulation.placeholder import Placeholder
 
@@ -37,8 +38,6 @@ STIMULI: Mapping[str, type[StateMachineEvent]] = {
     "steal-request": machine.StealRequestEvent,
 }
 """What the scheduler's messages mean to the state machine."""
-
-DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing", "scheduler-restart")
 
 AT_ONCE_S = 0.0005
 """What takes less is not worth a timer."""
@@ -146,18 +145,14 @@ class HollowWorker:
 
     async def _listen(self, comm: Comm) -> None:
         """Do as the scheduler says until it says no more."""
-        reason = "the scheduler hung up"
         try:
-            while not reason.startswith("told"):
+            while self.status is not Status.closed:
                 for message in await comm.read():
-                    if message["op"] == "close":
-                        reason = f"told {message.get('reason', '')}"
-                        break
                     self._hear(dict(message))
         except OSError:
             pass
         finally:
-            self._leave(reason.partition(" ")[2])
+            self._leave("the scheduler hung up")  # unless it was told to
 
     def _hear(self, message: dict[str, Any]) -> None:
         op = message.pop("op")
@@ -167,6 +162,8 @@ class HollowWorker:
                 self._end_cancelled(message["keys"])
         elif op == "worker-status-change":
             self.change(Status[message["status"]], message["stimulus_id"])
+        elif op == "close":
+            self._leave(message.get("reason", ""))
         else:
             self.desk.wonder(op)
 
