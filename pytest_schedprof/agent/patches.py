@@ -10,7 +10,6 @@ import types
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 Step = Callable[[Callable[[], Any]], Any]
@@ -18,23 +17,12 @@ Step = Callable[[Callable[[], Any]], Any]
 
 
 class Patches:
-    """All patches of one recording; the end takes every one of them away."""
+    """All patches of one recording, whose end takes every one of them away."""
 
-    def __init__(self) -> None:
+    def __init__(self, undo: ExitStack) -> None:
         self.uncalled: set[str] = set()
         """Names of functions that nobody called yet."""
-        self.undo = ExitStack()
-
-    def __enter__(self) -> Patches:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.undo.close()
+        self.undo = undo
 
     def add(self, name: str, scheduler: Any, step_of: Callable[[Any], Step]) -> None:
         """Let all calls of a function go through a step, also where the scheduler refers to it."""

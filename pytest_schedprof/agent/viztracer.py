@@ -79,7 +79,7 @@ class VizTracerRecording(Recording):
         self.thread = threading.get_ident()
         self.is_tracing = self.is_over = self.was_displaced = False
         self.undo = ExitStack()
-        self.patches = self.undo.enter_context(Patches())
+        self.patches = Patches(self.undo)
         self.trace_file: mmap.mmap | None = None
 
     def begin(self, options: dict[str, Any], *, at_once: bool) -> None:
