@@ -8,11 +8,11 @@ import sys
 from types import CodeType
 from typing import Any
 
-from pytest_schedprof.agent.monitoring import Monitor
-from pytest_schedprof.agent.names import functions_of
-from pytest_schedprof.agent.opcodes import Opcodes
-from pytest_schedprof.agent.recordings import Recording, begin, under_way
-from pytest_schedprof.agent.traffic import Traffic
+from .monitoring import Monitor
+from .names import functions_of
+from .opcodes import Opcodes
+from .recordings import Recording, begin, under_way
+from .traffic import Traffic
 
 CLOCKWORK = (
     "distributed.active_memory_manager:ActiveMemoryManagerExtension.run_once",

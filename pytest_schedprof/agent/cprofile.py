@@ -9,7 +9,7 @@ import threading
 from types import CodeType
 from typing import Any
 
-from pytest_schedprof.agent.recordings import Recording, begin, under_way
+from .recordings import Recording, begin, under_way
 
 Place = tuple[str, int, str]
 """File, first line and name: how pstats names a function."""

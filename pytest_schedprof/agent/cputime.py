@@ -13,7 +13,7 @@ from statistics import median
 from types import CodeType, FrameType
 from typing import Any
 
-from pytest_schedprof.agent.recordings import OwnProcess, Recording, begin, under_way
+from .recordings import OwnProcess, Recording, begin, under_way
 
 FRAMES_ARE_UNSAFE = sys.version_info[:2] == (3, 11)
 """Reading another thread's frames can crash Python 3.11."""

@@ -10,6 +10,8 @@ import sys
 import time
 from typing import Any
 
+from . import others
+
 PACKAGES = (
     "dask",
     "distributed",
@@ -25,13 +27,16 @@ WINDOWS = "_schedprof_windows"
 """Attribute of the scheduler while windows are open: how many, and the tasks it forgot since."""
 
 
-def open_window(dask_scheduler: Any = None) -> dict[str, Any]:
+def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     """Counters at the begin of a segment; from here on they outlast a restart.
 
     `Client.restart` makes the scheduler forget its counts. What they were is kept by standing
     before the method that forgets them, as long as a window is open. (A plugin would be called
-    at every transition, and be seen in every profile.)
+    at every transition, and be seen in every profile. Where others use the scheduler too, one
+    tells their tasks from those of the client's process: else what is per task would be of theirs.)
     """
+    if client:
+        others.start(client, dask_scheduler)
     windows = dask_scheduler.__dict__.setdefault(WINDOWS, {"open": 0, "forgotten": 0})
     windows["open"] += 1
     forget = getattr(dask_scheduler, "_clear_task_state", None)
@@ -45,9 +50,14 @@ def open_window(dask_scheduler: Any = None) -> dict[str, Any]:
     return _counters(dask_scheduler)
 
 
-def close_window(dask_scheduler: Any = None) -> dict[str, Any]:
+def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     """Counters at the end of a segment; nothing stands before the scheduler any more."""
     counters = _counters(dask_scheduler)
+    if client:
+        theirs = others.stop(client, dask_scheduler)
+        counters["others_tasks"] = theirs["tasks"]
+        counters["tasks"] -= theirs["tasks"]
+        counters["transitions"] -= theirs["transitions"]
     windows = getattr(dask_scheduler, WINDOWS, {"open": 1})
     windows["open"] -= 1
     if not windows["open"]:
@@ -148,24 +158,11 @@ async def wait_until_idle(
         begun = time.monotonic()
         left = dask_scheduler.tasks.keys() - tasks
         if left and clients:
-            left -= _wanted_by(clients, dask_scheduler)
+            left -= others.wanted_by(clients, dask_scheduler)
         if not left or begun > deadline:
             return len(left)
         # Where others have many tasks a look takes long: leave the scheduler time for them.
         await asyncio.sleep(max(0.002, time.monotonic() - begun))
-
-
-def _wanted_by(clients: frozenset[str], scheduler: Any) -> set[Any]:
-    """Keys that clients wait for, or that are needed for these."""
-    keys: set[Any] = set()
-    known = [scheduler.clients[name] for name in clients if name in scheduler.clients]
-    found = [task for client in known for task in client.wants_what]
-    while found:
-        task = found.pop()
-        if task.key not in keys:
-            keys.add(task.key)
-            found.extend(task.dependencies)
-    return keys
 
 
 def processing(dask_scheduler: Any = None) -> frozenset[Any]:

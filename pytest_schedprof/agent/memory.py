@@ -10,7 +10,7 @@ import tempfile
 from types import ModuleType
 from typing import Any
 
-from pytest_schedprof.agent.recordings import Recording, begin, under_way
+from .recordings import Recording, begin, under_way
 
 PROOF_BYTES = 4096
 """More than Python's allocator of small objects gives, so that memray sees it in every mode."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from pytest_schedprof.agent.blocks import Flow
+from .blocks import Flow
 
 FREE_TOOLS = (4, 3)
 """Tool numbers that Python leaves to whoever comes; the others have owners."""
@@ -20,7 +20,7 @@ Callbacks = dict[int, Callable[..., None]]
 
 
 def monitoring() -> Any:
-    """`sys.monitoring`, which a global name here could not hold: it does not travel by value."""
+    """`sys.monitoring`, which Python 3.11 and older does not have."""
     return getattr(sys, "monitoring", None)
 
 

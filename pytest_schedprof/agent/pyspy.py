@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from pytest_schedprof.agent.recordings import FileRecording, begin, forget, keep, under_way
+from .recordings import FileRecording, begin, forget, keep, under_way
 
 KNOWS_THREADS = sys.hexversion >= 0x030B0000
 """Whether py-spy can tell by its first sample which thread is busy: since Python 3.11."""

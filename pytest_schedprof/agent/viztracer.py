@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from pytest_schedprof.agent.patches import Patches, Step, similar
-from pytest_schedprof.agent.recordings import Recording, begin, under_way
+from .patches import Patches, Step, similar
+from .recordings import Recording, begin, under_way
 
 BEGIN, END = "schedprof: begin", "schedprof: end"
 """Marks in the trace: it was recorded from the first to the last, on the thread of both."""

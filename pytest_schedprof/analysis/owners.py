@@ -16,7 +16,10 @@ from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.model.profile import Function, Stack
 
 SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("profiler", ("pytest_schedprof.agent*:*", "dask_pyspy*:*", "viztracer*:*")),
+    (
+        "profiler",
+        ("pytest_schedprof.agent*:*", "schedprof_agent_*:*", "dask_pyspy*:*", "viztracer*:*"),
+    ),
     (
         "worker",
         (

@@ -17,10 +17,13 @@ from distributed import Client, Scheduler
 from distributed.core import clean_exception
 from distributed.versions import VersionMismatchWarning
 
-import pytest_schedprof.agent as agent_package
+from pytest_schedprof.clusters.transport import as_source, is_of_agent
 from pytest_schedprof.errors import RecordingError, SchedulerLostError
 
 LOST_WORKER_CHECK_S = 0.5
+
+PROTOCOL = 4
+"""Of pickle: each Python knows it that can run the agent."""
 
 MARGIN_S = 15.0
 """Added to the agent's own deadlines, so that its answer can still arrive."""
@@ -157,9 +160,12 @@ class Control:
         *,
         on_error: str,
     ) -> dict[str, Any]:
-        _send_by_value(function)
-
-        run = partial(self._client._run, function, *args, workers=addresses, on_error=on_error)
+        sent: Any = function
+        if is_of_agent(function):
+            sent = as_source(function)
+        else:
+            _send_by_value(function)
+        run = partial(self._client._run, sent, *args, workers=addresses, on_error=on_error)
         ask = run if addresses is None else partial(self._unless_gone, run, addresses)
         answers: dict[str, Any] = self._guarded(timeout_s, ask)
         return answers
@@ -178,8 +184,8 @@ class Control:
         """As `Client.run_on_scheduler` does, but an error there is no broken line here."""
         response = await self._scheduler.run_function(
             function=self._pickled(function),
-            args=pickle.dumps(args),
-            kwargs=pickle.dumps({}),
+            args=pickle.dumps(args, PROTOCOL),
+            kwargs=pickle.dumps({}, PROTOCOL),
             wait=True,
         )
         if response["status"] == "error":
@@ -188,17 +194,11 @@ class Control:
         return response["result"]
 
     def _pickled(self, function: Callable[..., Any]) -> bytes:
-        """By value, but for an agent that goes to this very process.
-
-        There cloudpickle takes a class that comes back for the one that was sent, and replaces
-        its methods with those that came: the next time they are sent, they no longer belong to
-        one module with the functions beside them.
-        """
-        is_agent = function.__module__.startswith(agent_package.__name__)
-        if is_agent and self._is_here():
-            return pickle.dumps(function)
+        """In this very process the agent is there: else there would be two of each class."""
+        if is_of_agent(function):
+            return pickle.dumps(function if self._is_here() else as_source(function), PROTOCOL)
         _send_by_value(function)
-        return bytes(cloudpickle.dumps(function))
+        return bytes(cloudpickle.dumps(function, PROTOCOL))
 
     def _is_here(self) -> bool:
         """Whether the scheduler lives in this process."""
@@ -252,9 +252,8 @@ class Control:
 
 
 def _send_by_value(function: Callable[..., Any]) -> None:
-    """Nothing of this package need be installed where the scheduler runs."""
-    for module in (agent_package, sys.modules[function.__module__]):
-        cloudpickle.register_pickle_by_value(module)
+    """What a third party's backend brings need not be installed where the scheduler runs either."""
+    cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
 
 
 def _failed(
