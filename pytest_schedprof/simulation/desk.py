@@ -68,6 +68,7 @@ class Desk(Server):
             "plugin-add": self.accept,
             "plugin-remove": self.accept,
             "upload_file": self.accept,
+            "shuffle_inputs_done": self.inputs_done,
         }
         self.worker_args = security.get_connection_args("worker")
         super().__init__(  # type: ignore[no-untyped-call]
@@ -227,6 +228,9 @@ class Desk(Server):
     def no_lines(self, **ignored: Any) -> list[Any]:
         """Nothing is logged."""
         return []
+
+    def inputs_done(self, **ignored: Any) -> None:
+        """What was not sent has arrived."""
 
     def accept(self, **ignored: Any) -> dict[str, str]:
         """Plugins and files are for those who compute."""

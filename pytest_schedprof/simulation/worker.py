@@ -23,6 +23,7 @@ from distributed.worker_state_machine import StateMachineEvent, WorkerState
 from pytest_schedprof.clusters.nodes import DROPPED
 from pytest_schedprof.simulation.introduction import introduction, metrics
 from pytest_schedprof.simulation.placeholder import Placeholder
+from pytest_schedprof.simulation.shuffles import ElsewhereError, Shuffles, is_part
 
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.desk import Desk
@@ -67,7 +68,8 @@ class HollowWorker:
                 get_config("distributed.worker.transfer.message-bytes-limit")
             ),
         )
-        self.timers: dict[Any, tuple[asyncio.Handle, float]] = {}
+        self.shuffles = Shuffles(self)
+        self.timers: dict[Any, tuple[asyncio.Handle | asyncio.Task[None], float]] = {}
         self.interval_s = 1.0
         self._ended = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -164,6 +166,8 @@ class HollowWorker:
             self.change(Status[message["status"]], message["stimulus_id"])
         elif op == "close":
             self._leave(message.get("reason", ""))
+        elif op == "shuffle-fail":
+            self.shuffles.forget(message["shuffle_id"], message["run_id"])
         else:
             self.desk.wonder(op)
 
@@ -202,9 +206,29 @@ class HollowWorker:
         return loop.call_soon(call) if delay < AT_ONCE_S else loop.call_later(delay, call)
 
     def _execute(self, key: Any) -> None:
+        task = self.state.tasks[key]
+        if is_part(key, task.dependencies):
+            self.timers[key] = asyncio.ensure_future(self._take_part(task)), time()
+        else:
+            self._compute(key, task.run_id)
+
+    async def _take_part(self, task: machine.TaskState) -> None:
+        """In a shuffle, and then compute."""
+        key, run_id, begun = task.key, task.run_id, time()
+        try:
+            await self.shuffles.take_part(key, task.run_spec)
+        except ElsewhereError:
+            del self.timers[key]
+            self.handle(machine.RescheduleEvent(key=key, stimulus_id=f"reschedule-{time()}"))
+        except Exception as error:  # as any task's, told to whoever wants its result
+            del self.timers[key]
+            self.handle(self._failure(error, key, run_id, begun, time()))
+        else:
+            self._compute(key, run_id)
+
+    def _compute(self, key: Any, run_id: int) -> None:
         behaviour, prefix = self.desk.behaviour, key_split(key)
         seconds = behaviour.seconds(prefix)
-        run_id = self.state.tasks[key].run_id
         ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
         self.timers[key] = ending, time()
         if behaviour.secedes(prefix):
@@ -216,7 +240,8 @@ class HollowWorker:
         del self.timers[key]
         prefix, stop = key_split(key), time()
         if self.desk.behaviour.fails(prefix):
-            self.handle(self._failure(key, run_id, stop - seconds, stop))
+            error = SimulatedError(f"{key!r} was meant to fail")
+            self.handle(self._failure(error, key, run_id, stop - seconds, stop))
             return
         nbytes = self.desk.behaviour.size(prefix)
         self.handle(
@@ -232,9 +257,11 @@ class HollowWorker:
             )
         )
 
-    def _failure(self, key: Any, run_id: int, start: float, stop: float) -> StateMachineEvent:
+    def _failure(
+        self, error: Exception, key: Any, run_id: int, start: float, stop: float
+    ) -> StateMachineEvent:
         return machine.ExecuteFailureEvent.from_exception(
-            SimulatedError(f"{key!r} was meant to fail"),
+            error,
             key=key,
             run_id=run_id,
             start=start,

@@ -48,6 +48,10 @@ TOLERANCE = 0.02
 RARE = 0.05
 """Calls per task below which a few more or less are chance."""
 
+CHANCE = {"p2p": 0.05}
+"""Calls per task that may be more or less. How many outputs of a shuffle are first tried where they
+belong is chance: of 200, so much is three standard deviations of the difference of two runs."""
+
 
 def inc(x: int) -> int:
     return 1
@@ -79,10 +83,13 @@ def shuffle(method: str) -> Callable[[Client], Any]:
     return shuffled
 
 
-def rechunk(client: Client) -> Any:
-    with dask.config.set({"array.rechunk.method": "tasks"}):
-        array = dask.array.random.random((800, 800), chunks=(40, 800))
-        return client.persist(array.rechunk((800, 40)))
+def rechunk(method: str, step: int) -> Callable[[Client], Any]:
+    def rechunked(client: Client) -> Any:
+        with dask.config.set({"array.rechunk.method": method}):
+            array = dask.array.random.random((800, 800), chunks=(step, 800))
+            return client.persist(array.rechunk((800, step)))
+
+    return rechunked
 
 
 def random_graph(client: Client) -> Any:
@@ -97,7 +104,8 @@ GRAPHS: dict[str, Callable[[Client], Any]] = {
     "map": many_tasks,
     "tree": tree,
     "shuffle": shuffle("tasks"),
-    "rechunk": rechunk,
+    "rechunk": rechunk("tasks", 40),
+    "p2p": rechunk("p2p", 4),
     "random": random_graph,
 }
 
@@ -155,6 +163,7 @@ def test_calls_per_task_are_those_of_real_workers(both: dict[str, Any], name: st
     far = {
         function: (calls, hollow.get(function, 0.0))
         for function, calls in real.items()
-        if function in functions and abs(hollow.get(function, 0.0) - calls) > TOLERANCE * calls
+        if function in functions
+        and abs(hollow.get(function, 0.0) - calls) > TOLERANCE * calls + CHANCE.get(name, 0)
     }
     assert {name: each for name, each in far.items() if max(each) > RARE} == {}
