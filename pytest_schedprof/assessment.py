@@ -17,10 +17,13 @@ from pytest_schedprof.errors import LimitError, SchedprofError, as_own
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
-from pytest_schedprof.model.result import BackendResult, TargetFiles, Window
+from pytest_schedprof.model.result import BackendResult, Segment, TargetFiles, Window
 from pytest_schedprof.model.verdict import LimitResult
 from pytest_schedprof.recorder import Recorder, SegmentRecord
 from pytest_schedprof.storage.run_directory import write
+
+OTHERS_MATTER = 0.01
+"""Part of the tasks that may be other clients' before no limit can be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,8 @@ class _Case:
     def _read(self, segment: SegmentRecord) -> Profile:
         raw = segment.raw[self.backend.name]
         profile = self.backend.read(raw.content, self.control.name_places)
-        return replace(profile, doubt=profile.doubt or raw.doubt)
+        doubt = profile.doubt or raw.doubt or _doubt_of_others(segment.facts)
+        return replace(profile, doubt=doubt)
 
     def _judged(self, limits: Sequence[Limit], evidence: Shares | Costs) -> list[LimitResult]:
         mine = [limit for limit in limits if limit.measured in self.backend.metrics]
@@ -158,6 +162,7 @@ class _Case:
         limits: list[LimitResult],
     ) -> BackendResult:
         segments = tuple(segment.facts for each in self.rounds for segment in each)
+        told = [text for raw in self.raws for text in raw.warnings]
         return BackendResult(
             backend=self.backend.name,
             mode=mode,
@@ -167,8 +172,26 @@ class _Case:
             costs=evidence.measured() if isinstance(evidence, Costs) else None,
             limits=tuple(limits),
             artifacts=(),
-            warnings=tuple(dict.fromkeys(text for raw in self.raws for text in raw.warnings)),
+            warnings=tuple(dict.fromkeys([*_note_of_others(segments), *told])),
         )
+
+
+def _note_of_others(segments: Sequence[Segment]) -> list[str]:
+    tasks = sum(segment.others_tasks for segment in segments)
+    if not tasks:
+        return []
+    return [f"{tasks} tasks of other clients finished meanwhile; what they cost is in all figures"]
+
+
+def _doubt_of_others(segment: Segment) -> str:
+    """What they cost cannot be told from the costs of our own."""
+    total = segment.tasks + segment.others_tasks
+    if segment.others_tasks <= OTHERS_MATTER * total:
+        return ""
+    return (
+        f"{segment.others_tasks} of {total} tasks were other clients': profile a scheduler that "
+        "nobody else uses"
+    )
 
 
 def _told_by_scheduler(segments: Sequence[SegmentRecord]) -> dict[str, float]:

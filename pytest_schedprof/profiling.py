@@ -154,6 +154,7 @@ class ProfiledTest:
             self.plan.settings.timeout,
             death=self.scheduler.cluster.death,
             targets=self.plan.settings.targets,
+            is_shared=not self.scheduler.cluster.is_ours,
         )
         self.scheduler.window = self.recorder.measure
 
@@ -163,7 +164,7 @@ class ProfiledTest:
             return
         self._is_assessed = True
         self.scheduler.window = nullcontext  # a `measure` in a teardown is no part of the test
-        self.recorder.errors.extend(self.scheduler.leave())
+        self.recorder.errors.extend(self.scheduler.leave(self.plan.backends))
         try:
             self.directory = self.run.new_test(self.test_id)
             self.assessment = assess(self.recorder, self.plan.settings.limit, self.directory)

@@ -59,6 +59,8 @@ class Recorder:
     """How the scheduler ended, if it is known to have ended within so many seconds."""
     targets: Sequence[str] = ()
     """What is to be observed beside the scheduler."""
+    is_shared: bool = False
+    """Whether others may use the scheduler too."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """What went wrong with the recording itself."""
@@ -117,11 +119,16 @@ class Recorder:
                 for backend, target in self._observations():
                     recording = backend.start(target, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, target, recording))
-                opened.before = self.control.call(facts.open_window)
+                opened.before = self.control.call(facts.open_window, self._own_client)
                 self._open = opened
             finally:
                 if self._open is not opened:
                     self._abandon(opened)
+
+    @property
+    def _own_client(self) -> str:
+        """Whose tasks are to be told from others'; nobody's on a scheduler of our own."""
+        return self.control.client_id if self.is_shared else ""
 
     def _observations(self) -> Iterator[tuple[Backend, Target]]:
         """The scheduler's come last: it is busy with starting and fetching those of workers."""
@@ -150,7 +157,7 @@ class Recorder:
     def _close(self, opened: _Open) -> SegmentRecord:
         if any(backend.disturbs for backend in self._taking_part):
             self.control.call(facts.settle, STEADY_S, SETTLING_S)
-        after = self.control.call(facts.close_window)
+        after = self.control.call(facts.close_window, self._own_client)
         raw: dict[str, RawProfile] = {}
         elsewhere: list[tuple[str, Target, RawProfile]] = []
         for name, target, recording in reversed(opened.recordings):
@@ -166,7 +173,7 @@ class Recorder:
     def _abandon(self, opened: _Open) -> None:
         if opened.before:
             with self._keeping_trouble():
-                self.control.call(facts.close_window)
+                self.control.call(facts.close_window, self._own_client)
         for _, _, recording in reversed(opened.recordings):
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)
@@ -194,4 +201,5 @@ def _segment(before: dict[str, Any], after: dict[str, Any]) -> Segment:
         cpu_seconds=after["cpu"] - before["cpu"],
         tasks=after["tasks"] - before["tasks"],
         transitions=after["transitions"] - before["transitions"],
+        others_tasks=after.get("others_tasks", 0),
     )

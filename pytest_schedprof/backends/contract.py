@@ -53,6 +53,9 @@ class Backend(Protocol):
     0 for a backend that does not sample."""
     targets: frozenset[str]
     """Kinds of processes that it can observe: `scheduler`, perhaps `workers` and `client`."""
+    sees_threads: bool
+    """Whether it observes all threads of the process, and not only the one that runs the agent: the
+    event loop's, but in the test's own process the main one, whichever runs a scheduler there."""
     disturbs: bool
     """Whether it slows the scheduler down or takes a hook of the interpreter. Such a backend
     records alone: the body of the test is run once more for it."""

@@ -35,6 +35,7 @@ class CountsBackend:
     suffix = "counts.json"
     drift = 0.0
     targets = frozenset({"scheduler"})
+    sees_threads = agent.HAS_MONITORING
     disturbs = True
 
     def __init__(

@@ -38,6 +38,7 @@ class CProfileBackend:
     metrics = frozenset({"calls", "seconds"})
     drift = 0.0
     targets = frozenset({"scheduler"})
+    sees_threads = sys.version_info >= (3, 12)
     disturbs = True
     mode = ""
 

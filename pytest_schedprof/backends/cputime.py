@@ -49,6 +49,7 @@ class CpuTimeBackend:
     drift = 0.05
     """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
     targets = ALL_TARGETS
+    sees_threads = False
     disturbs = False
     mode = ""
 

@@ -53,6 +53,7 @@ class MemrayBackend:
     metrics = frozenset({"peak", "leaked"})
     drift = 0.0
     targets = ALL_TARGETS
+    sees_threads = True
     disturbs = True
 
     def __init__(

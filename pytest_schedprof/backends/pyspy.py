@@ -89,6 +89,7 @@ class PySpyBackend:
     """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
 
     targets = ALL_TARGETS
+    sees_threads = True
     disturbs = False
 
     def __init__(

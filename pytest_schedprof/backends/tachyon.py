@@ -36,6 +36,7 @@ class TachyonBackend:
     metrics = frozenset({"share", "self"})
     drift = 0.0
     targets = frozenset({"scheduler"})
+    sees_threads = True
     disturbs = False
     mode = ""
 

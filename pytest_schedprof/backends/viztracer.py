@@ -97,6 +97,7 @@ class VizTracerBackend:
     """Not calls: filters, sparse tracing and a full buffer all leave some out."""
     drift = 0.0
     targets = frozenset({"scheduler"})
+    sees_threads = False
     disturbs = True
 
     def __init__(

@@ -12,8 +12,9 @@ import inspect
 import os
 import platform
 import sys
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -24,6 +25,7 @@ from distributed.core import Status
 
 from pytest_schedprof.agent import facts, names
 from pytest_schedprof.agent.recordings import OwnProcess
+from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.clusters.targets import complete
 from pytest_schedprof.errors import ClusterError, SchedprofError
 
@@ -37,6 +39,8 @@ class Schedulers(OwnProcess):
     def __init__(self) -> None:
         self.lived = False
         """Whether there was any."""
+        self.threads: set[int] = set()
+        """Where their event loops ran."""
         self._left: Counter[str] = Counter()
         self._counted: WeakSet[Scheduler] = WeakSet()
         self._local = Callback(start=self._begin_locally, posttask=self._end_locally)
@@ -77,15 +81,21 @@ class Schedulers(OwnProcess):
         self._left["memory"] += 1
 
     def _count_out(self, scheduler: Scheduler) -> None:
-        self.lived = True
+        self._note(scheduler)
         if scheduler not in self._counted:
             self._counted.add(scheduler)
             self._left.update(finished(scheduler), transitions=scheduler.transition_counter)
 
     def _living(self) -> list[Scheduler]:
         living = [each for each in list(Scheduler._instances) if self._lives(each)]
-        self.lived = self.lived or bool(living)
+        for scheduler in living:
+            self._note(scheduler)
         return living
+
+    def _note(self, scheduler: Scheduler) -> None:
+        self.lived = True
+        if scheduler.thread_id:  # else its loop did not run yet
+            self.threads.add(scheduler.thread_id)
 
     def _lives(self, scheduler: Scheduler) -> bool:
         """Those of tests before may be closed and yet in memory, for who knows how long."""
@@ -122,14 +132,12 @@ class InProcess:
     address = "in-process"
     client_id = ""
     addresses: tuple[str, ...] = ()
-    security = None
-    is_ours = False
 
     def __init__(self) -> None:
         self.schedulers = Schedulers()
         self.schedulers.watch()
         self.window: Any = None
-        self.cluster = SimpleNamespace(kind="in-process", death=self.death)
+        self.cluster = SimpleNamespace(kind="in-process", death=self.death, is_ours=True)
         self.control: Any = self
         self.description: dict[str, Any] = {
             "pid": os.getpid(),
@@ -151,17 +159,21 @@ class InProcess:
         """`module:qualname` of each place in the code."""
         return names.name_places(places)
 
-    def leave(self) -> list[SchedprofError]:
-        """A test in which there was no scheduler has nothing that could be judged."""
+    def leave(self, backends: Sequence[Backend]) -> list[SchedprofError]:
+        """A test in which no scheduler ran, or none that was seen, has nothing to be judged."""
         self.schedulers.unwatch()
-        if self.schedulers.lived:
-            return []
-        return [
-            ClusterError(
-                "schedprof: the test is marked, but no scheduler ran in its own process; give it "
-                "the fixture schedprof_scheduler, as an argument"
+        blind = [backend.name for backend in backends if not backend.sees_threads]
+        if not self.schedulers.lived:
+            what = "no scheduler ran in its own process; give it"
+        elif blind and self.schedulers.threads - {threading.main_thread().ident}:
+            what = (
+                f"{' and '.join(blind)} cannot see its scheduler, whose event loop was not in the "
+                "main thread: use pyspy, or give it"
             )
-        ]
+        else:
+            return []
+        fixture = "the fixture schedprof_scheduler, as an argument"
+        return [ClusterError(f"schedprof: the test is marked, but {what} {fixture}")]
 
     def death(self, patience_s: float = 0) -> None:
         """It would be that of the test itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from distributed import Client
 
 from pytest_schedprof.agent import facts
+from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.clusters.contract import Cluster
 from pytest_schedprof.clusters.control import Control, any_versions
 from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostError
@@ -65,7 +66,7 @@ class SchedulerUnderTest:
         """Addresses of the workers that the scheduler knows now."""
         return tuple(self.control.call(facts.describe)["workers"])
 
-    def leave(self) -> list[SchedprofError]:
+    def leave(self, backends: Sequence[Backend]) -> list[SchedprofError]:
         """What was wrong with it, now that the test's body is over."""
         return []
 

@@ -41,6 +41,9 @@ class Segment:
     transitions: int
     scale: int = 0
     """Size of the workload, where the test runs at several; else 0."""
+    others_tasks: int = 0
+    """Tasks of other clients that finished meanwhile; they are not among the tasks, but what they
+    cost is in all costs and shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,11 @@ class Window:
     def tasks(self) -> int:
         """Tasks processed over all segments."""
         return sum(segment.tasks for segment in self.segments)
+
+    @property
+    def others_tasks(self) -> int:
+        """Tasks of other clients over all segments."""
+        return sum(segment.others_tasks for segment in self.segments)
 
     @property
     def cpu_seconds(self) -> float:

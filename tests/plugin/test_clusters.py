@@ -119,7 +119,8 @@ class Recording:
         pass
 
 class Fixed:
-    name, suffix, mode, drift, disturbs = "fixed", "fixed.txt", "", 0.0, False
+    name, suffix, mode, drift = "fixed", "fixed.txt", "", 0.0
+    disturbs = sees_threads = False
     metrics = frozenset({"share", "self"})
     targets = frozenset({"scheduler"})
     def __init__(self, *, rate_hz, options, patterns):

@@ -1,0 +1,102 @@
+"""A scheduler that somebody else uses too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from distributed import Client
+from support import Project, wait_for
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+
+SHARED = """
+import subprocess, sys
+from distributed import Client
+
+OTHERS = '''
+import sys
+from distributed import Client, wait
+
+with Client(sys.argv[1]) as client:
+    wait(client.map(lambda x: x, range(int(sys.argv[2])), pure=False))
+'''
+
+@pytest.mark.schedprof("cpu <= 1s", backend="cputime")
+def test_it(schedprof_scheduler):
+    address = schedprof_scheduler.address
+    with Client(address, set_as_default=False) as second:
+        wait(second.map(lambda x: x, range(100), pure=False))
+    wait(schedprof_scheduler.client.map(lambda x: x, range(100), pure=False))
+    subprocess.run([sys.executable, "-c", OTHERS, address, "TASKS"], check=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalCluster]:
+    """A scheduler that no session owns."""
+    cluster = LocalCluster(1, timeout_s=30)
+    yield cluster
+    cluster.close()
+
+
+def plugins(control: Control) -> set[str]:
+    """Names of what is called at each transition."""
+
+    def plugins_here(dask_scheduler: object = None) -> set[str]:
+        return set(dask_scheduler.plugins)  # type: ignore[attr-defined]
+
+    return set(control.call(plugins_here))
+
+
+def test_only_our_own_tasks_are_counted(project: Project, shared: LocalCluster) -> None:
+    with Control(shared.address) as control:
+        before = plugins(control)
+        result = project.run_test(
+            SHARED.replace("TASKS", "300"), f"--schedprof-cluster={shared.address}"
+        )
+        assert plugins(control) == before
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*300 tasks of other clients finished meanwhile; what they cost is in all figures",
+            "*inconclusive*cpu <= 1s*300 of 500 tasks were other clients'*",
+        ]
+    )
+    (backend,) = project.result().backends
+    assert backend.window.tasks == 200
+    assert backend.window.others_tasks == 300
+    assert 5 < backend.window.segments[0].transitions / 200 < 6.5
+
+
+def test_a_task_or_two_of_others_leave_a_verdict(project: Project, shared: LocalCluster) -> None:
+    project.run_test(
+        SHARED.replace("TASKS", "1"), f"--schedprof-cluster={shared.address}"
+    ).assert_outcomes(passed=1)
+    (backend,) = project.result().backends
+    assert backend.window.others_tasks == 1
+    assert backend.limits[0].verdict.value == "pass"
+
+
+def test_what_others_had_before_is_theirs(shared: LocalCluster) -> None:
+    with Client(shared.address, set_as_default=False) as client, Control(shared.address) as control:
+        kept = client.submit(sum, [1], pure=False)
+        assert kept.result() == 1
+        # For the scheduler a client of another process differs by its name alone.
+        stranger = control.client_id.replace(control.client_id[-36:], "0" * 36)
+        control.call(facts.open_window, stranger)
+        assert client.submit(sum, [1, 2], pure=False).result() == 3
+        del kept
+        counters = control.call(facts.close_window, stranger)
+    assert counters["others_tasks"] == 1
+
+
+def test_nothing_is_left_by_a_session_that_vanished(shared: LocalCluster) -> None:
+    with Control(shared.address) as other:
+        before = plugins(other)
+        with Control(shared.address) as control:
+            control.call(facts.open_window, control.client_id)
+            assert plugins(other) - before
+        wait_for(lambda: plugins(other) == before, "the plugin to go")
