@@ -20,6 +20,12 @@ class LimitError(SettingsError):
 class BackendUnavailableError(SchedprofError):
     """A known backend cannot work on this scheduler."""
 
+    def __init__(self, reason: str, *remedies: str) -> None:
+        super().__init__("; ".join([reason, *remedies]))
+        self.reason = reason
+        self.remedies = remedies
+        """What can be done, each by itself."""
+
 
 class BackendUnknownError(SettingsError):
     """No backend of that name is registered."""

@@ -76,7 +76,8 @@ class MemrayBackend:
         if importlib.util.find_spec("memray") is None:
             raise BackendNotInstalledError(
                 "schedprof: memray is not installed here, where the tests run, and its files "
-                f"cannot be read without it; {sys.executable} -m pip install memray"
+                "cannot be read without it",
+                f"here: {sys.executable} -m pip install memray",
             )
         flags = {
             "native_traces": self.options.native,
@@ -193,8 +194,8 @@ def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
     """Say why memray cannot work there, and what to do."""
     if answer["problem"] == "not-installed":
         raise BackendNotInstalledError(
-            f"schedprof: memray is not installed where {label} runs; "
-            f"there: {answer['executable']} -m pip install memray"
+            f"schedprof: memray is not installed where {label} runs",
+            f"there: {answer['executable']} -m pip install memray",
         )
     reason = "one process has room for one tracker or profiler only: stop the other first"
     raise already_at_work("memray", label, reason)

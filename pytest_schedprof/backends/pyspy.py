@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
+from pytest_schedprof.agent import privileges
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends.contract import ALL_TARGETS, Namer, Setting
 from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.backends.pictures import SPEEDSCOPE, check_formats, pictures
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.clusters.contract import Target
+from pytest_schedprof.diagnosis.privileges import read_privileges, why_refused
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
@@ -33,7 +36,8 @@ MAX_BEHIND = 0.1
 """Part of the window by which samples may come late; py-spy tells of a second and more."""
 
 _FORBIDDEN = re.compile(
-    r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root",
+    r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root"
+    r"|ENOSYS|function not implemented",
     re.IGNORECASE,
 )
 _ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
@@ -43,11 +47,6 @@ _BEHIND = re.compile(r"([\d.]+)s behind in sampling")
 
 MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
 """Flags that change what a sample means."""
-
-PERMISSION_REMEDY = (
-    "let py-spy trace the scheduler: in a container --cap-add SYS_PTRACE or a seccomp profile "
-    "that allows ptrace and process_vm_readv, on macOS run as root; see docs/privileges.md"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ class PySpyBackend:
         if answer.get("problem") == "not-installed" and self.options.send:
             answer = self._ask(target, timeout_s, _program(answer, target.label))
         if "problem" in answer:
-            _refuse(answer, target.label, timeout_s)
+            _refuse(answer, target, timeout_s)
         return PySpyRecording(target, answer["token"], self.name)
 
     def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
@@ -224,13 +223,15 @@ def _program(answer: Mapping[str, Any], label: str) -> bytes:
 
 def _not_installed(answer: Mapping[str, Any], label: str, other: str) -> BackendNotInstalledError:
     return BackendNotInstalledError(
-        f"schedprof: py-spy is not installed where {label} runs; "
-        f"there: {answer['executable']} -m pip install py-spy; {other}"
+        f"schedprof: py-spy is not installed where {label} runs",
+        f"there: {answer['executable']} -m pip install py-spy",
+        other,
     )
 
 
-def _refuse(answer: Mapping[str, Any], label: str, timeout_s: float) -> NoReturn:
+def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoReturn:
     """Say which of the reasons it is why py-spy cannot work here, and what to do."""
+    label = target.label
     if answer["problem"] == "not-installed":
         raise _not_installed(
             answer, label, "or have the one from here sent there with pyspy.send=true"
@@ -245,16 +246,25 @@ def _refuse(answer: Mapping[str, Any], label: str, timeout_s: float) -> NoReturn
             "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
             "programs to run"
         )
-    if _FORBIDDEN.search(log):
-        raise BackendNotPermittedError(
-            f"schedprof: py-spy may not trace {label}: {_reason(log)!r}; {PERMISSION_REMEDY}"
-        )
+    if _FORBIDDEN.search(log) or answer["status"] == -signal.SIGSYS:
+        raise _not_permitted(target, log)
     if answer["early"]:
         raise RecordingError(
             f"schedprof: py-spy ended at once with exit status {answer['status']}: {_reason(log)!r}"
         )
     raise RecordingError(
         f"schedprof: py-spy took no sample within {timeout_s:g} s: {_reason(log)!r}"
+    )
+
+
+def _not_permitted(target: Target, log: str) -> BackendNotPermittedError:
+    """By what is seen there; py-spy itself knows no more than that it was refused."""
+    refusal = why_refused(read_privileges(target.call(privileges.privileges)))
+    words = f" (py-spy: {_reason(log)!r})" if log else ""
+    return BackendNotPermittedError(
+        f"schedprof: py-spy may not trace {target.label}: {refusal.reason}{words}",
+        *refusal.remedies,
+        "see docs/privileges.md",
     )
 
 

@@ -69,9 +69,11 @@ def refusal(python: str, label: str) -> BackendUnavailableError:
     if (int(major), int(minor)) < FIRST_PYTHON:
         return BackendNotInstalledError(
             "schedprof: tachyon comes with Python 3.15 and newer (profiling.sampling), and "
-            f"{label} runs Python {python}; {INSTEAD}"
+            f"{label} runs Python {python}",
+            INSTEAD,
         )
     return BackendUnavailableError(
         f"schedprof: this release does not drive tachyon yet, although {label} "
-        f"runs Python {python}, which has it; {INSTEAD}"
+        f"runs Python {python}, which has it",
+        INSTEAD,
     )

@@ -217,8 +217,8 @@ def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
     """Say which of the reasons it is why viztracer cannot work here, and what to do."""
     if answer["problem"] == "not-installed":
         raise BackendNotInstalledError(
-            f"schedprof: viztracer is not installed where {label} runs; "
-            f"there: {answer['executable']} -m pip install viztracer"
+            f"schedprof: viztracer is not installed where {label} runs",
+            f"there: {answer['executable']} -m pip install viztracer",
         )
     if answer["problem"] == "busy":
         reason = "one thread has room for one profiler only: stop the other first"

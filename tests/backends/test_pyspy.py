@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from hardening import KILL, drop_sys_ptrace, filter_tracing, protect
 from support import wait_for
 
 from pytest_schedprof.agent import pyspy as agent
@@ -46,46 +47,41 @@ def burn(dask_scheduler: Any = None) -> None:
         pass
 
 
-def forbid_tracing(dask_scheduler: Any = None) -> None:
-    """What a hardened container does: ptrace and process_vm_readv answer EPERM."""
-    import ctypes
-    import platform
-    import struct
-
-    calls = {"x86_64": (101, 310, 0xC000003E), "aarch64": (117, 270, 0xC00000B7)}
-    ptrace, readv, architecture = calls[platform.machine()]
-    load_arch, load_call, allow = (0x20, 0, 0, 4), (0x20, 0, 0, 0), (0x06, 0, 0, 0x7FFF0000)
-    refuse = (0x06, 0, 0, 0x00050000 | 1)
-    program = [
-        load_arch,
-        (0x15, 0, 3, architecture),
-        load_call,
-        (0x15, 2, 0, ptrace),
-        (0x15, 1, 0, readv),
-        allow,
-        refuse,
-    ]
-    code = b"".join(struct.pack("HBBI", *each) for each in program)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    filter_program = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
-    assert libc.prctl(22, 2, filter_program, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
-
-
-def test_not_permitted_says_what_to_do() -> None:
+@pytest.fixture
+def hardened() -> Iterator[Control]:
+    """A line to a scheduler that a test is about to harden."""
     cluster = LocalCluster(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            control.call(forbid_tracing)
-            with pytest.raises(BackendNotPermittedError) as caught:
-                PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-    finally:
-        cluster.close()
-    message = str(caught.value)
-    assert "SYS_PTRACE" in message
-    assert "macOS" in message
+    with Control(cluster.address) as control:
+        yield control
+    cluster.close()
+
+
+def refusal(control: Control) -> str:
+    with pytest.raises(BackendNotPermittedError) as caught:
+        PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    assert caught.value.remedies
+    return str(caught.value)
+
+
+def test_filter_is_named_with_what_mends_it(hardened: Control) -> None:
+    hardened.call(drop_sys_ptrace)
+    hardened.call(filter_tracing)
+    message = refusal(hardened)
+    assert "a seccomp filter there refuses ptrace (EPERM) and process_vm_readv" in message
     assert "Operation not permitted" in message  # py-spy's own words for it
+    assert "cputime and counts need no permission" in message
+
+
+def test_filter_that_kills_is_named_and_the_scheduler_lives(hardened: Control) -> None:
+    hardened.call(filter_tracing, KILL)
+    assert "a seccomp filter there refuses ptrace (SIGSYS)" in refusal(hardened)
+    hardened.call(burn)
+
+
+def test_protected_process_is_told_from_a_filtered_one(hardened: Control) -> None:
+    hardened.call(drop_sys_ptrace)
+    hardened.call(protect)
+    assert "it is not dumpable" in refusal(hardened)
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Why a backend cannot work somewhere, and what to do about it."""

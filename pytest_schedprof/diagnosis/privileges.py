@@ -1,0 +1,153 @@
+"""Why py-spy may not trace a process, by what that process found out about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+APPLES_OWN = ("/System/", "/usr/bin/", "/Library/Developer/", "/Applications/Xcode")
+"""Where macOS has interpreters that nobody may trace."""
+
+SECCOMP_FILTER = 2
+NOBODY, ONLY_CAPABLE = 3, 2
+"""Values of ptrace_scope that forbid what the agent does; with 1 it allows its children itself."""
+
+CALLS = "ptrace and process_vm_readv"
+WITHOUT = "cputime and counts need no permission"
+KUBERNETES = "Kubernetes: securityContext: {capabilities: {add: [SYS_PTRACE]}}"
+CONTAINERS = ("Docker: run it with --cap-add SYS_PTRACE", "compose: cap_add: [SYS_PTRACE]")
+
+PROFILES = {
+    "kubernetes": "seccompProfile: {type: Localhost, localhostProfile: FILE}",
+    "": "SystemCallFilter= of its systemd unit, or whatever sets the filter",
+}
+"""How a container of a kind, or what is none, is given a filter."""
+DOCKERS_PROFILE = "--security-opt seccomp=FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Privileges:
+    """What the agent found where the scheduler runs."""
+
+    platform: str = "linux"
+    uid: int = 0
+    interpreter: str = ""
+    container: str = ""
+    """`kubernetes`, the name of another kind, or empty."""
+    refused_calls: Mapping[str, str] = field(default_factory=dict)
+    """System calls that a filter answers, with the error or the signal."""
+    seccomp: int = 0
+    """As /proc has it; 2 is a filter."""
+    may_ptrace: bool = False
+    """Whether a child of the process, as py-spy is, has CAP_SYS_PTRACE."""
+    was_given_ptrace: bool = False
+    """Whether its container was; a process that is not root's lacks it all the same."""
+    no_new_privileges: bool = False
+    ptrace_scope: int = -1
+    """Yama's; -1 where the kernel has none."""
+    is_dumpable: bool = True
+    security_label: str = ""
+    """What AppArmor or SELinux calls the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why, and what can be done: clauses of one sentence."""
+
+    reason: str
+    remedies: tuple[str, ...]
+
+
+def read_privileges(found: Mapping[str, Any]) -> Privileges:
+    """As the agent sent them."""
+    return Privileges(**{each.name: found[each.name] for each in fields(Privileges)})
+
+
+def why_refused(found: Privileges) -> Refusal:
+    """The reason that a py-spy which was refused has been refused for."""
+    checks = [_on_macos] if found.platform == "darwin" else [_filtered, _by_yama, _by_others]
+    refusals = (refusal for check in checks if (refusal := check(found)))
+    return next(refusals, _unknown(found))
+
+
+def _on_macos(found: Privileges) -> Refusal | None:
+    as_root = () if found.uid == 0 else ("run the scheduler as root: sudo",)
+    if found.interpreter.startswith(APPLES_OWN):
+        return Refusal(
+            f"{found.interpreter} is macOS's own Python, which System Integrity Protection (SIP) "
+            "lets nobody trace",
+            ("use one of Homebrew, conda, uv or python.org", *as_root, WITHOUT),
+        )
+    return Refusal("macOS lets only root trace", (*as_root, WITHOUT)) if as_root else None
+
+
+def _filtered(found: Privileges) -> Refusal | None:
+    """By the probe, which a filter refuses and no permission does."""
+    if not found.refused_calls:
+        return None
+    calls = " and ".join(f"{name} ({how})" for name, how in found.refused_calls.items())
+    if found.seccomp != SECCOMP_FILTER:
+        sandbox = f"the system there does not do {calls}, as sandboxes like gVisor may not"
+        return Refusal(sandbox, ("run the scheduler outside of it", WITHOUT))
+    how = PROFILES.get(found.container, DOCKERS_PROFILE)
+    profile = f"a seccomp profile that allows {CALLS}: {how}"
+    return Refusal(f"a seccomp filter there refuses {calls}", _past_filter(found, profile))
+
+
+def _past_filter(found: Privileges, profile: str) -> tuple[str, ...]:
+    """Docker's own profiles, also old ones, allow the calls to containers with SYS_PTRACE."""
+    if not found.container:
+        return (f"run the scheduler under {profile}", WITHOUT)
+    if found.was_given_ptrace:
+        return (f"it has SYS_PTRACE, which does not mend this: run it with {profile}", WITHOUT)
+    return (*_capability(found), f"where that does not mend it, with {profile}", WITHOUT)
+
+
+def _capability(found: Privileges) -> tuple[str, ...]:
+    return (KUBERNETES,) if found.container == "kubernetes" else (*CONTAINERS, KUBERNETES)
+
+
+def _by_yama(found: Privileges) -> Refusal | None:
+    host = "on the container's host" if found.container else "there"
+    if found.ptrace_scope == NOBODY:
+        return Refusal(
+            "ptrace_scope is 3, so nobody may trace before the next boot",
+            (f"set kernel.yama.ptrace_scope=1 in /etc/sysctl.d {host} and reboot", WITHOUT),
+        )
+    if found.ptrace_scope != ONLY_CAPABLE or found.may_ptrace:
+        return None
+    return Refusal(
+        "ptrace_scope is 2, so only who has CAP_SYS_PTRACE may trace",
+        (
+            f"as root {host}: echo 1 > /proc/sys/kernel/yama/ptrace_scope",
+            "or run the scheduler as root" + (" with SYS_PTRACE" if found.container else ""),
+            *(_capability(found) if found.container and not found.was_given_ptrace else ()),
+            WITHOUT,
+        ),
+    )
+
+
+def _by_others(found: Privileges) -> Refusal | None:
+    if not (found.is_dumpable or found.may_ptrace):
+        return Refusal(
+            "the kernel protects the scheduler's process, whose program has capabilities of its "
+            "own or which changed its user (it is not dumpable)",
+            ("start it as the user that it is to run as", _stripped(found), WITHOUT),
+        )
+    if found.security_label in ("", "unconfined", "kernel"):
+        return None
+    return Refusal(
+        f"AppArmor or SELinux may forbid it, which confines the scheduler as "
+        f"{found.security_label!r}",
+        ("let that profile trace itself (ptrace), or run the scheduler without it", WITHOUT),
+    )
+
+
+def _stripped(found: Privileges) -> str:
+    return f"by an interpreter without capabilities: setcap -r {found.interpreter}"
+
+
+def _unknown(found: Privileges) -> Refusal:
+    remedies = () if found.may_ptrace or found.platform != "linux" else _capability(found)
+    return Refusal("nothing that can be seen there forbids it", (*remedies, WITHOUT))
