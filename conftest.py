@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sysconfig
+import venv
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from support import Project
+from support import Project, wait_for
 
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
@@ -32,3 +38,33 @@ def control(cluster: LocalCluster) -> Iterator[Control]:
     """A line to that scheduler."""
     with Control(cluster.address) as control:
         yield control
+
+
+@pytest.fixture
+def hardened() -> Iterator[Control]:
+    """A line to a scheduler that a test is about to harden."""
+    cluster = LocalCluster(0, timeout_s=30)
+    with Control(cluster.address) as control:
+        yield control
+    cluster.close()
+
+
+@pytest.fixture
+def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
+    """A scheduler of an environment that has distributed but no py-spy."""
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
+    file = tmp_path / "scheduler.json"
+    command = [str(python), "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--scheduler-file", str(file)],
+        env={**os.environ, "PATH": "/usr/bin:/bin"},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
+            yield json.loads(file.read_text())["address"]
+        finally:
+            process.terminate()

@@ -18,8 +18,8 @@ CLOCK_MONOTONIC_COARSE = 6
 
 
 def examine() -> dict[str, Any]:
-    """Identity and surroundings of this process; called on a scheduler, in its event loop."""
-    place = tempfile.gettempdir()
+    """Identity and surroundings of this process."""
+    directory = tempfile.gettempdir()
     return {
         "pid": os.getpid(),
         "uid": os.getuid() if hasattr(os, "getuid") else -1,
@@ -29,10 +29,9 @@ def examine() -> dict[str, Any]:
         "interpreter": sys.executable,
         "platform": platform.platform(),
         "versions": versions(),
-        "is_main_thread": threading.current_thread() is threading.main_thread(),
         "tick_hz": tick_hz(),
-        "directory": place,
-        "free_bytes": free_bytes(place),
+        "directory": directory,
+        "free_bytes": free_bytes(directory),
     }
 
 
@@ -56,6 +55,11 @@ def tick_hz() -> float:
 def free_bytes(directory: str) -> int:
     """Room for files of this user there."""
     return shutil.disk_usage(directory).free
+
+
+def is_in_main_thread() -> bool:
+    """Of a scheduler, which calls this in its event loop."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def now() -> float:

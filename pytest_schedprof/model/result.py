@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
+from pytest_schedprof.model.versions import differences
 
 SCHEMA_VERSION = 1
 """Raised when a reader of the old records would misread a new one."""
@@ -161,17 +162,8 @@ class Environment:
     @property
     def differences(self) -> tuple[str, ...]:
         """What is not the same on both sides, in words."""
-        sides = [("Python", self.python, self.scheduler_python)]
-        sides += [
-            (name, here, self.versions[name])
-            for name, here in self.test_versions.items()
-            if name in self.versions
-        ]
-        return tuple(
-            f"{name} is {here} where the tests run and {there} where the scheduler does"
-            for name, here, there in sides
-            if here != there
-        )
+        python = (self.python, self.scheduler_python)
+        return differences(self.test_versions, self.versions, python=python)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,9 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import sysconfig
 import time
-import venv
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +44,6 @@ def burn(dask_scheduler: Any = None) -> None:
         pass
 
 
-@pytest.fixture
-def hardened() -> Iterator[Control]:
-    """A line to a scheduler that a test is about to harden."""
-    cluster = LocalCluster(0, timeout_s=30)
-    with Control(cluster.address) as control:
-        yield control
-    cluster.close()
-
-
 def refusal(control: Control) -> str:
     with pytest.raises(BackendNotPermittedError) as caught:
         PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
@@ -89,27 +77,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory for temporary files of schedulers that are started from here on."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture
-def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
-    """A scheduler of an environment that has distributed but no py-spy."""
-    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
-    python = tmp_path / "env" / "bin" / "python"
-    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
-    (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
-    file = tmp_path / "scheduler.json"
-    command = [str(python), "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--scheduler-file", str(file)],
-        env={**os.environ, "PATH": "/usr/bin:/bin"},
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
-            yield json.loads(file.read_text())["address"]
-        finally:
-            process.terminate()
 
 
 def test_not_installed_says_how_to_install_it_there(scheduler_without_pyspy: str) -> None:

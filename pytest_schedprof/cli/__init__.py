@@ -1,0 +1,1 @@
+"""The command `schedprof`: one file for each of its commands."""

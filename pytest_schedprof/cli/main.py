@@ -1,0 +1,38 @@
+"""`schedprof`: finds the command and turns errors into exit statuses."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pytest_schedprof import __version__
+from pytest_schedprof.cli import doctor
+from pytest_schedprof.errors import SchedprofError, SettingsError
+
+COMMANDS = (doctor,)
+"""Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0 for yes, 1 for no or for trouble, 2 for a mistake of the user's."""
+    given = _parser().parse_args(arguments)
+    try:
+        status: int = given.run(given)
+    except SchedprofError as error:
+        print(error, file=sys.stderr)
+        return USAGE if isinstance(error, SettingsError) else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("schedprof", description="Profiles of dask schedulers.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser

@@ -1,0 +1,183 @@
+"""`schedprof doctor` against real schedulers, hardened, bare, and none at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import version
+from typing import Any
+
+import psutil
+import pytest
+from hardening import drop_sys_ptrace, filter_tracing
+
+from pytest_schedprof.backends.registry import BUILTIN
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.local import LocalCluster
+
+ABSENT_BEFORE_315 = {"tachyon"}
+
+
+def attributes(dask_scheduler: Any = None) -> list[str]:
+    return [name for name in vars(dask_scheduler) if name.startswith("_schedprof")]
+
+
+def examined(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Exit status and JSON."""
+    status = main(["doctor", "--json", *arguments])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
+    command = [sys.executable, "-m", "pytest_schedprof", "doctor", "--backend", "pyspy,counts"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stderr == ""
+    assert process.stdout.endswith("\ncounts and pyspy work here\n")
+    assert "started for this" in process.stdout
+    assert "in the main thread: cputime samples by a timer" in process.stdout
+    pid = int(process.stdout.partition("process ")[2].partition(" of")[0])
+    assert not psutil.pid_exists(pid)
+
+
+def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(
+    cluster: LocalCluster, control: Control, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, found = examined(capsys, cluster.address)
+    process, there = psutil.Process(cluster.pid), found["scheduler"]
+    assert status == 0
+    assert found["works"]
+    assert not found["is_own"]
+    assert (there["pid"], there["uid"]) == (cluster.pid, process.uids().real)
+    assert there["user"] == process.username()
+    assert there["versions"]["distributed"] == version("distributed")
+    assert there["free_bytes"] > 0
+    assert found["differences"] == []
+    assert found["loop_in_main_thread"]
+    assert abs(found["clock"]["seconds"]) <= found["clock"]["uncertainty"] + 0.001
+    assert 0 < found["clock"]["uncertainty"] < 1
+    works = {each["name"]: each["works"] for each in found["backends"]}
+    assert works == {name: name not in ABSENT_BEFORE_315 for name in BUILTIN}
+    assert [each["name"] for each in found["backends"] if each["is_chosen"]] == ["pyspy"]
+    assert control.call(attributes) == []
+    assert process.children(recursive=True) == []
+
+
+def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
+    hardened: Control, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hardened.call(drop_sys_ptrace)
+    hardened.call(filter_tracing)
+    assert main(["doctor", hardened.address]) == 1
+    text = capsys.readouterr().out
+    words = " ".join(text.split())
+    assert "a seccomp filter, ptrace is refused (EPERM), process_vm_readv is refused" in words
+    assert "pyspy        no: py-spy may not trace the scheduler tcp://" in text
+    assert "\n               - cputime and counts need no permission\n" in text
+    last = text.splitlines()[-1]
+    assert last.startswith("pyspy does not work here; cputime, counts, cprofile")
+    assert main(["doctor", "--backend", "cputime", hardened.address]) == 0
+    assert capsys.readouterr().out.endswith("\ncputime works here\n")
+
+
+def test_missing_pyspy_is_told_how_to_install_it_or_sent(
+    scheduler_without_pyspy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, found = examined(capsys, scheduler_without_pyspy)
+    (pyspy,) = [each for each in found["backends"] if each["is_chosen"]]
+    assert status == 1
+    assert "is not installed where the scheduler" in pyspy["reason"]
+    assert "env/bin/python -m pip install py-spy" in pyspy["remedies"][0]
+    assert main(["doctor", "--option", "pyspy.send=true", scheduler_without_pyspy]) == 0
+
+
+THREADED = """
+import distributed
+cluster = distributed.LocalCluster(
+    n_workers=1, processes=False, protocol="tcp", dashboard_address=None
+)
+print(cluster.scheduler_address, cluster.workers[0].address, flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def threaded() -> Iterator[tuple[str, str]]:
+    """Addresses of a scheduler whose loop is in no main thread, and of its worker."""
+    with subprocess.Popen(
+        [sys.executable, "-c", THREADED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        scheduler, worker = process.stdout.readline().split()
+        yield scheduler, worker
+        process.communicate("\n", timeout=30)
+
+
+def test_loop_that_is_not_in_the_main_thread_decides_what_cputime_does(
+    threaded: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scheduler, worker = threaded
+    status, found = examined(capsys, "--backend", "cputime", scheduler)
+    assert not found["loop_in_main_thread"]
+    assert status == (1 if sys.version_info[:2] == (3, 11) else 0)
+    assert main(["doctor", worker]) == 1
+    message = f"schedprof: a dask Worker answers at {worker!r}; give the scheduler's address\n"
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["127.0.0.1:8786"], "'127.0.0.1:8786' is no scheduler's address; give one such as"),
+        (["tcp://127.0.0.1:port"], "'tcp://127.0.0.1:port' is no scheduler's address"),
+        (["http://127.0.0.1:80"], "'http://127.0.0.1:80' is no scheduler's address"),
+        (["--backend", "pyspi"], "backend 'pyspi' is unknown; known: counts, "),
+        (["--option", "send"], "option must be backend.option=value, got 'send' (from --option)"),
+        (["--option", "pyspy.sent=1"], "backend 'pyspy' has no option 'sent'; known: "),
+        (["--timeout", "soon"], "timeout must be a positive number of seconds"),
+    ],
+)
+def test_mistakes_on_the_command_line_start_nothing(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", *arguments]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("schedprof: ")
+    assert message in output.err
+
+
+def test_nobody_there_and_somebody_else_there_are_one_clear_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        silent_address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        begun = time.monotonic()
+        assert main(["doctor", "--timeout", "1", silent_address]) == 1
+        assert time.monotonic() - begun < 10
+        assert "does not answer as dask does" in capsys.readouterr().err
+    assert main(["doctor", "--timeout", "1", silent_address]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"schedprof: no scheduler answers at {silent_address!r} within 1 s")
+    assert "Connection refused" in line or "Timed out trying to connect" in line
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys\n"
+        "from pytest_schedprof.cli.main import main\n"
+        "try:\n    main(['doctor', '--help'])\nexcept SystemExit:\n    pass\n"
+        "assert not {'distributed', 'dask', 'msgspec', 'pytest'} & set(sys.modules)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=os.getcwd(), timeout=60
+    )
+    assert process.returncode == 0, process.stderr
+    assert "example: schedprof doctor" in process.stdout
