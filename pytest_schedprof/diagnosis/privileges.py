@@ -149,5 +149,6 @@ def _stripped(found: Privileges) -> str:
 
 
 def _unknown(found: Privileges) -> Refusal:
-    remedies = () if found.may_ptrace or found.platform != "linux" else _capability(found)
+    could_help = found.container and not found.was_given_ptrace
+    remedies = _capability(found) if could_help else ()
     return Refusal("nothing that can be seen there forbids it", (*remedies, WITHOUT))
