@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from pytest_schedprof.agent.facts import versions
+from .facts import versions
 
 CLOCK_MONOTONIC_COARSE = 6
 """Linux's clock that goes on with the kernel's tick; Python has no name for it."""

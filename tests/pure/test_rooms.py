@@ -147,6 +147,8 @@ def test_the_agent_imports_only_what_a_scheduler_surely_has(module: str) -> None
     imported = imports_of(module)
     roots = {each.root for each in imported if not each.name.startswith(f"{NAME}.agent")}
     assert roots <= {*sys.stdlib_module_names, *AGENT_MAY_IMPORT}
+    # Where it runs the package has another name.
+    assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
 
 
 def test_only_five_modules_know_pytest() -> None:
