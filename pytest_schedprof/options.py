@@ -99,9 +99,12 @@ def _text(raw: Any) -> str:
     return raw.strip()
 
 
+CLUSTER_KINDS = ("local", "simulated", "docker")
+
+
 def _cluster(raw: Any) -> str:
     text = _text(raw)
-    if text not in ("local", "simulated") and "://" not in text:
+    if text not in CLUSTER_KINDS and "://" not in text:
         raise ValueError(raw)
     return text
 
@@ -216,10 +219,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "cluster",
         "'local' (default: a scheduler and workers in processes of their own), 'simulated' (a "
-        "real scheduler with thousands of hollow workers), or the address of a scheduler that "
-        "runs already",
+        "real scheduler with thousands of hollow workers), 'docker' (a compose project), or the "
+        "address of a scheduler that runs already",
         _cluster,
-        "'local', 'simulated', or an address such as tcp://127.0.0.1:8786",
+        f"{', '.join(map(repr, CLUSTER_KINDS))}, or an address such as tcp://127.0.0.1:8786",
         "local",
         metavar="KIND",
     ),
@@ -261,7 +264,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "cluster_option",
-        "option of a local or simulated cluster, as in duration=50ms; may be repeated. "
+        "option of a local, simulated or docker cluster, as in duration=50ms; may be repeated. "
         "In a marker: cluster_options={'duration': '50ms'}",
         _cluster_option,
         "name=value",

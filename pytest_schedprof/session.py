@@ -81,16 +81,29 @@ class ClusterSession:
 
 
 def _spec(settings: Settings) -> ClusterSpec:
-    if settings.cluster not in DEFAULT_WORKERS:
+    if "://" in settings.cluster:
         return ClusterSpec(settings.cluster)
     options = dict(settings.cluster_option)  # of those given twice the last one counts
     check_cluster_options(settings.cluster, options)
+    if settings.cluster not in DEFAULT_WORKERS:
+        _check_workers(settings)
+        return ClusterSpec(settings.cluster, options=tuple(sorted(options.items())))
     return ClusterSpec(
         settings.cluster,
         settings.workers or DEFAULT_WORKERS[settings.cluster],
         settings.threads,
         tuple(sorted(options.items())),
     )
+
+
+def _check_workers(settings: Settings) -> None:
+    """Of containers a compose file has as many as it says."""
+    for name, value in (("workers", settings.workers), ("threads", settings.threads - 1)):
+        if value:
+            raise SettingsError(
+                f"schedprof: {name} has no effect on cluster {settings.cluster!r}, whose workers "
+                "are those of the compose file"
+            )
 
 
 def _check_choice(cluster: Cluster, settings: Settings) -> None:

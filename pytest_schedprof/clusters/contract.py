@@ -12,7 +12,7 @@ class ClusterSpec:
     """What a test asks for; equal specs share one cluster."""
 
     kind: str
-    """`local`, `simulated`, or the address of a scheduler that runs already."""
+    """`local`, `simulated`, `docker`, or the address of a scheduler that runs already."""
     workers: int = 0
     threads: int = 1
     options: tuple[tuple[str, str], ...] = ()

@@ -14,7 +14,11 @@ from pytest_schedprof.simulation.behaviour import TRAITS, read_behaviour
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
-KNOWN = {"local": ("tls", "config.*", "worker.*"), "simulated": ("tls", "config.*", *TRAITS)}
+KNOWN = {
+    "local": ("tls", "config.*", "worker.*"),
+    "simulated": ("tls", "config.*", *TRAITS),
+    "docker": ("compose_file", "service", "port", "tls"),
+}
 """What each kind takes. `worker.*` are keywords of `distributed.Worker`, `config.*` dask's."""
 
 FLAGS = {"true": True, "yes": True, "on": True, "1": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_schedprof.clusters.attached import AttachedCluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
+from pytest_schedprof.clusters.docker import DockerCluster
 from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
@@ -35,6 +36,8 @@ class ClusterPool:
 
 def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:
     """A cluster by its specification; settings have made sure that the kind is known."""
+    if spec.kind == DockerCluster.kind:
+        return DockerCluster(timeout_s=timeout_s, options=dict(spec.options))
     if spec.kind not in OWN:
         return AttachedCluster(spec.kind)
     return OWN[spec.kind](

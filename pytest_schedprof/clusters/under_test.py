@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -99,7 +98,7 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
         ) from error
     try:
         scheduler = SchedulerUnderTest(client, cluster, control)
-        if scheduler.pid == os.getpid():
+        if control.call(facts.process) == facts.process():
             raise ClusterError(
                 f"schedprof: the scheduler at {cluster.address!r} lives in the test's own process; "
                 "profile one in a process of its own, as the default schedprof_cluster starts"

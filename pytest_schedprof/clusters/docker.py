@@ -1,0 +1,147 @@
+"""A cluster in containers: a compose project that is up for as long as the session."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pytest_schedprof.clusters.compose import Compose, Container, wait_until
+from pytest_schedprof.clusters.options import is_encrypted
+from pytest_schedprof.errors import ClusterError, SettingsError
+
+USUAL_FILES = ("docker/docker-compose.yml", "docker-compose.yml", "compose.yaml", "compose.yml")
+SERVICE, PORT = "scheduler", "8786"
+
+
+class DockerCluster:
+    """Containers of a compose file; which of them is the scheduler's, options say."""
+
+    kind = "docker"
+    security = None
+    """dask's own configuration, for an address that begins with tls://."""
+    is_ours = True
+
+    def __init__(self, *, timeout_s: float, options: Mapping[str, str]) -> None:
+        self._service = options.get("service", SERVICE)
+        self._port = _port(options.get("port", PORT))
+        self._protocol = "tls" if is_encrypted(options) else "tcp"
+        self._compose = Compose(compose_files(options.get("compose_file", "")))
+        try:
+            self._compose.up()
+            self._wait_until_ready(time.monotonic() + timeout_s, timeout_s)
+            self.address = f"{self._protocol}://{self._place()}"
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait_until_ready(self, deadline: float, timeout_s: float) -> None:
+        """Until every container with a health check is healthy; one that ends is told at once."""
+        if not any(each.service == self._service for each in self._compose.containers()):
+            self._raise_unknown_service()
+        if not wait_until(deadline, self._is_ready):
+            slow = [each for each in self._compose.containers() if not _is_ready(each)]
+            raise ClusterError(
+                f"schedprof: container {slow[0].service!r} was not healthy within {timeout_s:g} s; "
+                f"raise --schedprof-timeout; its log ends: {self._compose.last_words(slow[0])}"
+                if slow
+                else f"schedprof: containers were not ready within {timeout_s:g} s"
+            )
+
+    def _is_ready(self) -> bool:
+        containers = self._compose.containers()
+        for each in containers:
+            if _has_failed(each) or (each.service == self._service and not each.is_running):
+                raise ClusterError(f"schedprof: {self._end_of(each)}")
+        return all(map(_is_ready, containers))
+
+    def _raise_unknown_service(self) -> None:
+        known = ", ".join(sorted({each.service for each in self._compose.containers()}))
+        raise SettingsError(
+            f"schedprof: the compose file has no service {self._service!r}; known: {known}; say "
+            "which one is the scheduler: --schedprof-cluster-option=service=NAME"
+        )
+
+    def _place(self) -> str:
+        """Where this machine reaches the scheduler."""
+        found = self._compose.port(self._service, self._port)
+        if not found:
+            raise ClusterError(
+                f"schedprof: service {self._service!r} publishes no port {self._port}: add "
+                f'ports: ["127.0.0.1::{self._port}"] to it, or say which port the scheduler has: '
+                "--schedprof-cluster-option=port=NUMBER"
+            )
+        host, _, port = found.rpartition(":")
+        return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
+
+    def death(self, patience_s: float = 0) -> str | None:
+        """How the scheduler's container ended, with its last words."""
+        wait_until(time.monotonic() + patience_s, lambda: not self._scheduler().is_running)
+        container = self._scheduler()
+        return None if container.is_running else self._end_of(container)
+
+    def _scheduler(self) -> Container:
+        (found,) = [each for each in self._compose.containers() if each.service == self._service]
+        return found
+
+    def _end_of(self, container: Container) -> str:
+        memory = ", out of memory" if container.is_out_of_memory else ""
+        return (
+            f"container {container.service!r} exited with {container.exit_code}{memory}; "
+            f"its log ends: {self._compose.last_words(container)}"
+        )
+
+    def is_whole(self) -> bool:
+        """Whether no container has failed."""
+        containers = self._compose.containers()
+        return bool(containers) and not any(map(_has_failed, containers))
+
+    def close(self) -> None:
+        """Take the project down."""
+        self._compose.down()
+
+
+def compose_files(given: str) -> list[Path]:
+    """The files that an option names, or the first of the usual ones that is there.
+
+    Raises:
+        SettingsError: if there is none.
+    """
+    if not given:
+        found = [Path(name).absolute() for name in USUAL_FILES if Path(name).exists()]
+        if not found:
+            raise SettingsError(
+                f"schedprof: cluster 'docker' finds none of {', '.join(USUAL_FILES)}; name yours: "
+                "--schedprof-cluster-option=compose_file=PATH"
+            )
+        return found[:1]
+    paths = [Path(name).absolute() for name in given.split(os.pathsep)]
+    for path in paths:
+        if not path.is_file():
+            raise SettingsError(
+                f"schedprof: cluster option compose_file: there is no file {str(path)!r}; several "
+                f"are separated by {os.pathsep!r}"
+            )
+    return paths
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise SettingsError(f"schedprof: cluster option port must be a port's number, got {text!r}")
+    return int(text)
+
+
+def _is_ready(container: Container) -> bool:
+    return container.health in ("", "healthy")
+
+
+def _has_failed(container: Container) -> bool:
+    """One that did its work and left has not."""
+    return not container.is_running and container.exit_code != 0
+
+
+def _engine_host() -> str:
+    """The machine that publishes the ports: this one, unless the engine is reached elsewhere."""
+    return urlsplit(os.environ.get("DOCKER_HOST", "")).hostname or "127.0.0.1"
