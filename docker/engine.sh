@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# A container engine and base images on a Debian machine that has neither a registry nor an engine.
+#
+#   engine.sh start            make `docker info` work: with the engine that answers, or one started here
+#   engine.sh image [SUITE]    make schedprof-base:SUITE, and wheels for its Python in wheelhouse/
+#                              (bookworm, the default, has Python 3.11; trixie has 3.13)
+#   engine.sh host             what DOCKER_HOST must be to reach that engine
+#   engine.sh stop             end the engine that was started here, and no other
+#
+# What is missing is installed with apt-get. Images are kept in /var/lib/schedprof-docker.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+state=${SCHEDPROF_ENGINE_STATE:-/run/schedprof-docker} # short: a socket's path has 108 characters
+data=${SCHEDPROF_ENGINE_DATA:-/var/lib/schedprof-docker}
+socket=$state/docker.sock
+wheels="distributed py-spy>=0.4.0 viztracer>=1.0"
+
+say() { echo "engine: $*" >&2; }
+
+host() {
+    if [ -S "$socket" ]; then echo "unix://$socket"; else echo "${DOCKER_HOST:-}"; fi
+}
+
+answers() { docker info >/dev/null 2>&1; }
+
+installed() { # PROGRAM PACKAGE...
+    command -v "$1" >/dev/null && return
+    say "installs ${*:2}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${@:2}" >/dev/null
+}
+
+start() {
+    if answers; then
+        say "one answers already"
+        return
+    fi
+    installed dockerd docker.io
+    installed iptables iptables
+    mkdir -p "$state" "$data"
+    # vfs works on any file system, but copies the whole image for each layer and container.
+    launched overlay2 || launched vfs || { tail -n 20 "$state/log" >&2; say "did not start"; return 1; }
+    say "$(docker info --format '{{.ServerVersion}} with {{.Driver}}') at $DOCKER_HOST"
+}
+
+launched() { # DRIVER
+    export DOCKER_HOST=unix://$socket
+    setsid dockerd --storage-driver "$1" --data-root "$data" --exec-root "$state/exec" \
+        --pidfile "$state/pid" --host "$DOCKER_HOST" >"$state/log" 2>&1 </dev/null &
+    local pid=$!
+    for _ in $(seq 300); do
+        answers && return
+        kill -0 "$pid" 2>/dev/null || return 1
+        sleep 0.1
+    done
+    kill "$pid"
+    return 1
+}
+
+image() { # [SUITE]
+    local suite=${1:-bookworm}
+    local name=schedprof-base:$suite
+    docker image inspect "$name" >/dev/null 2>&1 || base "$suite" "$name"
+    download "$(docker run --rm "$name" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+}
+
+base() { # SUITE NAME
+    say "makes $2"
+    installed mmdebstrap mmdebstrap
+    mmdebstrap --quiet --mode=root --variant=minbase --include=python3,python3-venv \
+        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+        --dpkgopt='path-exclude=/usr/share/locale/*' "$1" - "$(mirror)" | docker import - "$2" >/dev/null
+}
+
+mirror() { # that of this machine's own Debian packages
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' |
+        head -n 1 | grep . || { say "apt-get knows no mirror of Debian"; return 1; }
+}
+
+download() { # PYTHON
+    local platform platforms=()
+    for platform in manylinux_2_28 manylinux_2_17 manylinux2014 manylinux1; do
+        platforms+=(--platform "${platform}_$(uname -m)")
+    done
+    # shellcheck disable=SC2086
+    "${PYTHON:-python3}" -m pip download --quiet --disable-pip-version-check --only-binary :all: \
+        --dest "$here/wheelhouse" --implementation cp --python-version "$1" "${platforms[@]}" $wheels
+    say "has $(find "$here/wheelhouse" -name '*.whl' | wc -l) wheels, with those for Python $1"
+}
+
+stop() {
+    [ -f "$state/pid" ] || return 0
+    local pid
+    pid=$(cat "$state/pid")
+    kill "$pid"
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    rm -rf "$state"
+}
+
+export DOCKER_HOST
+DOCKER_HOST=$(host)
+[ -n "$DOCKER_HOST" ] || unset DOCKER_HOST
+case ${1:-} in
+    start | image | host | stop) "$@" ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 2 ;;
+esac
