@@ -6,6 +6,7 @@
 #                              (bookworm, the default, has Python 3.11; trixie has 3.13)
 #   engine.sh host             what DOCKER_HOST must be to reach that engine
 #   engine.sh stop             end the engine that was started here, and no other
+#   engine.sh run COMMAND...   run it with an engine and BASE_IMAGE, and end what had to be started
 #
 # What is missing is installed with apt-get. Images are kept in /var/lib/schedprof-docker.
 set -euo pipefail
@@ -61,11 +62,13 @@ launched() { # DRIVER
 image() { # [SUITE]
     local suite=${1:-bookworm}
     local name=schedprof-base:$suite
-    docker image inspect "$name" >/dev/null 2>&1 || base "$suite" "$name"
+    if ! docker image inspect "$name" >/dev/null 2>&1; then
+        if mirror >/dev/null; then bootstrap "$suite" "$name"; else pull "$suite" "$name"; fi
+    fi
     download "$(docker run --rm "$name" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 }
 
-base() { # SUITE NAME
+bootstrap() { # SUITE NAME
     say "makes $2"
     installed mmdebstrap mmdebstrap
     mmdebstrap --quiet --mode=root --variant=minbase --include=python3,python3-venv \
@@ -73,9 +76,15 @@ base() { # SUITE NAME
         --dpkgopt='path-exclude=/usr/share/locale/*' "$1" - "$(mirror)" | docker import - "$2" >/dev/null
 }
 
+pull() { # SUITE NAME: where packages are not Debian's, there is hopefully a registry
+    local -A python=([bookworm]=3.11 [trixie]=3.13)
+    docker pull --quiet "python:${python[$1]}-slim-$1" >&2
+    docker tag "python:${python[$1]}-slim-$1" "$2"
+}
+
 mirror() { # that of this machine's own Debian packages
     apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' |
-        head -n 1 | grep . || { say "apt-get knows no mirror of Debian"; return 1; }
+        head -n 1 | grep .
 }
 
 download() { # PYTHON
@@ -93,15 +102,23 @@ stop() {
     [ -f "$state/pid" ] || return 0
     local pid
     pid=$(cat "$state/pid")
-    kill "$pid"
-    while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    if grep -qs dockerd "/proc/$pid/comm"; then
+        kill "$pid"
+        while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    fi
     rm -rf "$state"
+}
+
+run() { # COMMAND...
+    answers || { trap stop EXIT; start; }
+    image bookworm
+    BASE_IMAGE=schedprof-base:bookworm "$@"
 }
 
 export DOCKER_HOST
 DOCKER_HOST=$(host)
 [ -n "$DOCKER_HOST" ] || unset DOCKER_HOST
 case ${1:-} in
-    start | image | host | stop) "$@" ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 2 ;;
+    start | image | host | stop | run) "$@" ;;
+    *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac

@@ -1,0 +1,31 @@
+"""pytest-docker-compose's containers, and what stands where there is no Docker engine."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from containers import build, engine_problem, wait_until_healthy
+from pytest_docker_compose import ContainerGetter, plugin
+
+# The plugin object carries its fixtures as attributes of the instance, where pytest since 8.3
+# does not look for them.
+session_scoped_container_getter = plugin.session_scoped_container_getter
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine() -> None:
+    """A Docker engine with the image; where CI requires one, its absence is no reason to skip."""
+    if problem := engine_problem():
+        refuse = pytest.fail if os.environ.get("SCHEDPROF_DOCKER") == "required" else pytest.skip
+        refuse(f"no Docker engine: {problem}")
+    build()
+
+
+@pytest.fixture(scope="session")
+def address(session_scoped_container_getter: ContainerGetter) -> str:
+    """The scheduler of docker/docker-compose.yml, with its two workers."""
+    containers = session_scoped_container_getter.docker_project.containers()
+    wait_until_healthy([container.id for container in containers])
+    (port,) = session_scoped_container_getter.get("scheduler").network_info
+    return f"tcp://{port.hostname}:{port.host_port}"

@@ -1,0 +1,58 @@
+"""A user's test against a scheduler elsewhere, and what its profiles hold."""
+
+from __future__ import annotations
+
+from support import Project
+
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.storage.records import read_record
+
+BODY = """
+from operator import neg
+
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.5)
+    if schedprof_scheduler.workers:
+        wait(schedprof_scheduler.client.map(neg, range(200), pure=False))
+"""
+"""What workers compute must be importable where they are, and they know no test module."""
+
+TRANSITION = "distributed.scheduler:SchedulerState._transition"
+
+
+class Observed:
+    """One run of that test with some backends."""
+
+    def __init__(self, project: Project, address: str, *backends: str, option: str = "") -> None:
+        run = project.path / f"run-{len(list(project.path.iterdir()))}"
+        arguments = [f"--schedprof-cluster={address}", f"--schedprof={','.join(backends)}"]
+        arguments += [f"--schedprof-option={option}"] if option else []
+        # Its own pytest need not know pytest-docker-compose, nor its warnings.
+        arguments += [f"--schedprof-dir={run}", "-p", "no:docker_compose", "--assert=plain"]
+        self.outcome = project.run_test(BODY, *arguments)
+        (self._record,) = run.glob("*/tests/*/result.json")
+
+    def calls_per_task(self, function: str) -> float:
+        """What `counts` counted."""
+        backend = self._backend("counts")
+        assert backend.costs is not None
+        (cost,) = [each for each in backend.costs.functions if each.function == function]
+        return cost.total["calls"] / backend.window.tasks
+
+    def share_of_burning(self, backend: str) -> float:
+        """What a sampler saw of the function that `burn` has the scheduler run."""
+        shares = self._backend(backend).shares
+        assert shares is not None
+        (burning,) = [s for s in shares.functions if s.function.endswith("burn_scheduler_cpu")]
+        return burning.share.value
+
+    def artifact(self, backend: str) -> str:
+        """The one file of a backend."""
+        (name,) = self._backend(backend).artifacts
+        return (self._record.parent / name).read_text()
+
+    def _backend(self, name: str) -> BackendResult:
+        record = read_record(self._record, Result)
+        (found,) = [each for each in record.backends if each.backend == name]
+        return found
