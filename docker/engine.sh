@@ -82,9 +82,10 @@ pull() { # SUITE NAME: where packages are not Debian's, there is hopefully a reg
     docker tag "python:${python[$1]}-slim-$1" "$2"
 }
 
+# shellcheck disable=SC2016
 mirror() { # that of this machine's own Debian packages
     apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' |
-        head -n 1 | grep .
+        sed -n 1p | grep .
 }
 
 download() { # PYTHON

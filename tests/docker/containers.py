@@ -26,7 +26,7 @@ def output(*command: str, **environment: str) -> str:
 def engine_problem() -> str:
     """Why no Docker engine answers; empty if one does."""
     try:
-        output("docker", "info")
+        output("docker", "version", "--format", "{{.Server.Version}}")
     except (OSError, AssertionError) as error:
         return str(error)
     return ""
