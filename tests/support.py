@@ -100,10 +100,10 @@ class Project:
         except (psutil.Error, OSError):
             return False  # it is a zombie, or somebody else's
 
-    def run_test(self, body: str, *arguments: str) -> pytest.RunResult:
+    def run_test(self, body: str, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
         """Write a test file and run it."""
         self.write(body)
-        return self.run(*arguments)
+        return self.run(*arguments, timeout_s=timeout_s)
 
     @property
     def run_directory(self) -> Path:

@@ -29,7 +29,7 @@ class Observed:
         arguments = [f"--schedprof-cluster={address}", f"--schedprof={','.join(backends)}"]
         arguments += [f"--schedprof-option={option}"] if option else []
         # Its own pytest need not know pytest-docker-compose, nor its warnings.
-        arguments += [f"--schedprof-dir={run}", "-p", "no:docker_compose", "--assert=plain"]
+        arguments += [f"--schedprof-dir={run}", "-p", "no:docker_compose"]
         self.outcome = project.run_test(BODY, *arguments)
         (self._record,) = run.glob("*/tests/*/result.json")
 

@@ -1,0 +1,180 @@
+"""`--schedprof-cluster=docker`: the plugin has the containers up and takes them down."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from containers import DOCKER, build, output
+from support import Project, wait_for
+
+FILE = f"--schedprof-cluster-option=compose_file={DOCKER / 'docker-compose.yml'}"
+ARGUMENTS = ("--schedprof-cluster=docker", "-p", "no:docker_compose")
+
+WORK = """
+from operator import neg
+
+@pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 6.5", backend="counts")
+@pytest.mark.parametrize("number", [1, 2])
+def test_it(schedprof_scheduler, number):
+    assert len(schedprof_scheduler.workers) == 2
+    wait(schedprof_scheduler.client.map(neg, range(200), pure=False))
+"""
+
+HANGS = """
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+KILLS = """
+import subprocess
+
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    name = schedprof_scheduler.cluster._scheduler().id
+    subprocess.run(["docker", "kill", name], check=True)
+    time.sleep(0.5)
+"""
+
+
+def projects() -> set[str]:
+    """Compose projects with a container or a network that is still there."""
+    form = '{{.Label "com.docker.compose.project"}}'
+    listed = output("docker", "ps", "--all", "--format", form)
+    return {*f"{listed}\n{output('docker', 'network', 'ls', '--format', form)}".split()}
+
+
+@pytest.fixture
+def nothing_left() -> Callable[[], bool]:
+    """Whether all containers and networks that were not there before are gone."""
+    before = projects()
+    return lambda: projects() <= before
+
+
+def test_one_project_for_the_session(project: Project, nothing_left: Callable[[], bool]) -> None:
+    result = project.run_test(WORK, *ARGUMENTS, FILE, "--schedprof=counts", timeout_s=120)
+    result.assert_outcomes(passed=2)
+    assert nothing_left()
+    records = list(project.results().values())
+    assert {record.cluster.kind for record in records if record.cluster} == {"docker"}
+    assert len({record.cluster.address for record in records if record.cluster}) == 1
+
+
+def test_another_minor_version_of_python(
+    project: Project, monkeypatch: pytest.MonkeyPatch, nothing_left: Callable[[], bool]
+) -> None:
+    """Of Debian trixie; every backend's agent runs there."""
+    image = {"BASE_IMAGE": "schedprof-base:trixie", "SCHEDPROF_IMAGE": "schedprof-dask:trixie"}
+    build(**image)
+    for name, value in image.items():
+        monkeypatch.setenv(name, value)
+    backends = "--schedprof=pyspy,cputime,counts,viztracer,cprofile"
+    result = project.run_test(WORK, *ARGUMENTS, FILE, backends, timeout_s=120)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["note: Python is 3.* where the tests run and 3.13.*"])
+    assert nothing_left()
+    for record in project.results().values():
+        assert record.troubles == ()
+        assert all(backend.artifacts for backend in record.backends)
+        (limit,) = record.limits
+        assert 5.5 < limit.findings[0].estimate.value < 6.5
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_session_that_is_interrupted_or_killed(
+    project: Project, nothing_left: Callable[[], bool], number: signal.Signals
+) -> None:
+    project.write(HANGS)
+    (project.path / "pytest.ini").write_text(
+        f"[pytest]\naddopts = {' '.join(ARGUMENTS)} {FILE}\n"
+        "asyncio_default_fixture_loop_scope = function\n"
+    )
+    with project.running("ready") as process:
+        assert not nothing_left()
+        process.send_signal(number)
+    wait_for(nothing_left, "containers and networks to go", 30)
+
+
+def test_container_that_dies_during_a_test(
+    project: Project, nothing_left: Callable[[], bool]
+) -> None:
+    result = project.run_test(KILLS, *ARGUMENTS, FILE, timeout_s=120)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["schedprof: container 'scheduler' exited with 137*log ends*"])
+    assert nothing_left()
+
+
+def one_service(path: Path, **service: object) -> str:
+    """A compose file of one container."""
+    file = path / "compose.yml"
+    file.write_text(json.dumps({"services": {"only": service}}))
+    return f"--schedprof-cluster-option=compose_file={file}"
+
+
+IMAGE = "schedprof-dask"
+SLEEPS = {"image": IMAGE, "command": "sleep 60"}
+
+
+@pytest.mark.parametrize(
+    ("service", "option", "message"),
+    [
+        (SLEEPS, "", "*has no service 'scheduler'; known: only;*service=NAME*"),
+        (SLEEPS, "service=only", "*service 'only' publishes no port 8786: add ports:*"),
+        (
+            {"image": IMAGE, "command": "sh -c 'echo no such thing >&2; exit 3'"},
+            "service=only",
+            "*container 'only' exited with 3; its log ends: no such thing*",
+        ),
+        ({"build": "."}, "service=only", "*docker*compose* up failed:*FROM nothing*"),
+        (
+            {
+                "image": IMAGE,
+                "command": "python3 -m http.server 8786",
+                "ports": ["127.0.0.1::8786"],
+            },
+            "service=only",
+            "schedprof: *tcp://127.0.0.1:*",
+        ),
+    ],
+    ids=["service", "port", "exit", "build", "no-dask"],
+)
+def test_project_that_is_no_cluster(
+    project: Project,
+    nothing_left: Callable[[], bool],
+    service: dict[str, object],
+    option: str,
+    message: str,
+) -> None:
+    (project.path / "Dockerfile").write_text("FROM nothing:at-all\nRUN false\n")
+    options = [f"--schedprof-cluster-option={option}"] if option else []
+    result = project.run_test(
+        WORK, *ARGUMENTS, one_service(project.path, **service), *options, "-k", "1", timeout_s=120
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
+    assert nothing_left()
+
+
+def test_port_that_is_taken(project: Project, nothing_left: Callable[[], bool]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = [f"127.0.0.1:{taken.getsockname()[1]}:8786"]
+        option = one_service(project.path, **SLEEPS, ports=ports)
+        result = project.run_test(WORK, *ARGUMENTS, option, "-k", "1", timeout_s=120)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*compose* up failed:*{ports[0].split(':')[1]}*"])
+    assert nothing_left()
+
+
+def test_no_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{project.path}/nobody.sock")
+    result = project.run_test(WORK, *ARGUMENTS, FILE, "-k", "1")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*Docker engine refuses: *nobody.sock*DOCKER_HOST*"])
