@@ -11,6 +11,7 @@ from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.pool import ClusterPool
+from pytest_schedprof.clusters.reachability import require_scheduler
 from pytest_schedprof.clusters.under_test import (
     SchedulerUnderTest,
     Surroundings,
@@ -60,6 +61,8 @@ class ClusterSession:
         control = self._control
         if control is None or control.address != cluster.address or not control.is_up:
             self._hang_up()
+            if not cluster.is_ours:
+                require_scheduler(cluster.address, cluster.security, timeout_s)
             control = Control(cluster.address, security=cluster.security, timeout_s=timeout_s)
             self._control = control
         return control

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -125,6 +126,24 @@ class Project:
         """The one result that there is."""
         (result,) = self.results().values()
         return result
+
+
+@contextmanager
+def somebodys_scheduler(path: Path, *arguments: str) -> Iterator[str]:
+    """Address of a scheduler that somebody else started, as `dask scheduler` does."""
+    file = path / "scheduler.json"
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    with subprocess.Popen(
+        [*command, "--port", "0", "--scheduler-file", str(file), *arguments],
+        stderr=subprocess.DEVNULL,
+        cwd=path,
+    ) as process:
+        try:
+            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
+            yield json.loads(file.read_text())["address"]
+            assert process.poll() is None, "somebody else's scheduler was ended"
+        finally:
+            process.terminate()
 
 
 def shares_in(result: Result) -> SampledShares:

@@ -135,7 +135,9 @@ def test_no_scheduler_at_the_address(project: Project) -> None:
         "--schedprof-timeout=1",
     )
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["schedprof: no scheduler answers at 'tcp://127.0.0.1:1' within*"])
+    result.stdout.fnmatch_lines(
+        ["schedprof: no scheduler answers at 'tcp://127.0.0.1:1': nobody *"]
+    )
 
 
 def test_fixture_that_returns_no_cluster(project: Project) -> None:

@@ -1,0 +1,208 @@
+"""Whether a scheduler answers at an address; if none does, why, and as soon as that is certain."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import Any
+
+from distributed.client import _maybe_call_security_loader
+from distributed.comm.addressing import parse_host_port
+from distributed.comm.core import connect
+from distributed.comm.registry import get_backend
+from distributed.core import send_recv
+from distributed.security import Security
+
+from pytest_schedprof.clusters.targets import complete
+from pytest_schedprof.errors import SchedulerLostError
+
+PATIENCE_S = 3.0
+"""A scheduler that is started beside the tests listens after a second or two."""
+
+LOOK_S = 2.0
+"""For one look at what else may listen there."""
+
+CONFIGURATION = "dask's configuration (distributed.comm.tls)"
+
+
+class NoAnswerError(Exception):
+    """Why no scheduler answers, and what to do."""
+
+
+def require_scheduler(address: str, security: Any, timeout_s: float) -> None:
+    """Make sure that a scheduler answers at the address.
+
+    Raises:
+        SchedulerLostError: if none does; with the reason, where it can be known.
+    """
+    try:
+        _check_form(address)
+        complete(_require(address, _arguments(address, security), timeout_s))
+    except NoAnswerError as fault:
+        raise SchedulerLostError(
+            f"schedprof: no scheduler answers at {address!r}: {fault}"
+        ) from fault.__cause__
+
+
+def _check_form(address: str) -> None:
+    scheme, _, rest = address.partition("://")
+    try:
+        get_backend(scheme)
+        if scheme in ("tcp", "tls") and not 0 < parse_host_port(rest)[1] < 2**16:
+            raise ValueError("port must be 1 to 65535")
+    except ValueError as error:
+        raise NoAnswerError(f"{error}; an address looks like tcp://127.0.0.1:8786") from error
+
+
+def _arguments(address: str, security: Any) -> dict[str, Any]:
+    """For connections, found as `Client` finds them."""
+    security = security or _maybe_call_security_loader(address) or Security()
+    try:
+        arguments: dict[str, Any] = security.get_connection_args("client")
+    except (OSError, ValueError) as error:
+        raise NoAnswerError(
+            f"the certificates of {CONFIGURATION} cannot be loaded: {error}"
+        ) from error
+    if address.startswith("tls://") and not arguments.get("ssl_context"):
+        raise NoAnswerError(
+            f"it needs certificates; name ca-file, client.cert and client.key in {CONFIGURATION}, "
+            "as DASK_DISTRIBUTED__COMM__TLS__CA_FILE does"
+        )
+    return arguments
+
+
+async def _require(address: str, arguments: dict[str, Any], timeout_s: float) -> None:
+    context = arguments.get("ssl_context")
+    try:
+        identity = await _identity(address, arguments, timeout_s)
+    except NoAnswerError:
+        raise
+    except Exception as error:  # each kind of connection has its own
+        raise NoAnswerError(
+            await asyncio.to_thread(find_fault, address, context, is_silent=False)
+            or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        ) from error
+    if "workers" not in identity:
+        known = identity.get("scheduler")
+        whose = f" of the scheduler at {known!r}" if known else ""
+        raise NoAnswerError(
+            f"that is a {identity.get('type')}{whose}; give the address of a scheduler"
+        )
+
+
+async def _identity(address: str, arguments: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """What answers there says of itself.
+
+    dask goes on trying for as long as it may, and sets no limit to the first answer.
+    """
+    asked = asyncio.ensure_future(_ask(address, arguments, timeout_s))
+    soon = min(PATIENCE_S, timeout_s)
+    try:
+        for patience_s in filter(None, (soon, timeout_s - soon)):
+            if (await asyncio.wait([asked], timeout=patience_s))[0]:
+                return asked.result()
+            context = arguments.get("ssl_context")
+            if fault := await asyncio.to_thread(find_fault, address, context, is_silent=True):
+                raise NoAnswerError(fault)
+        raise NoAnswerError(f"no answer within {timeout_s:g} s; it hangs, or is no dask scheduler")
+    finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+
+
+async def _ask(address: str, arguments: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    if address.startswith("tls://"):
+        # First, for tornado leaves a socket open where it finds no TLS.
+        await asyncio.to_thread(_require_tls, address, arguments["ssl_context"])
+    comm = await connect(address, timeout=timeout_s, **arguments)
+    try:
+        identity: dict[str, Any] = await send_recv(comm, op="identity")
+        return identity
+    finally:
+        comm.abort()
+
+
+def _require_tls(address: str, context: ssl.SSLContext) -> None:
+    try:
+        fault = _look(address, context, is_silent=False)
+    except OSError:
+        return  # perhaps not yet there
+    if fault:
+        raise NoAnswerError(fault)
+
+
+def find_fault(address: str, context: ssl.SSLContext | None, *, is_silent: bool) -> str | None:
+    """What is certainly wrong there; None if it may yet be a scheduler that is busy.
+
+    Args:
+        address: of the scheduler that was expected.
+        context: for TLS.
+        is_silent: whether what is there holds the connection without a word, or ended it.
+    """
+    try:
+        return _look(address, context, is_silent=is_silent)
+    except ConnectionRefusedError:
+        return "nobody listens there; start one (`dask scheduler`), or correct the address"
+    except socket.gaierror as error:
+        return f"there is no such host ({error.strerror}); correct the address"
+    except OSError:
+        return None
+
+
+def _look(address: str, context: ssl.SSLContext | None, *, is_silent: bool) -> str | None:
+    scheme, _, rest = address.partition("://")
+    if scheme not in ("tcp", "tls"):
+        return None
+    place = parse_host_port(rest)
+    with socket.create_connection(place, timeout=LOOK_S) as connection:
+        if scheme == "tls" and context:
+            return _fault_of_tls(connection, place[0], context)
+        return _fault_of_web_server(connection) if is_silent else _fault_of_plain(connection)
+
+
+def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext) -> str | None:
+    try:
+        with context.wrap_socket(connection, server_hostname=host) as encrypted:
+            encrypted.recv(1)  # what it thinks of our certificate comes with its first byte
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"its certificate is not by the authority of {CONFIGURATION}, ca-file "
+            f"({error.verify_message}); name the authority's that signed it"
+        )
+    except ssl.SSLError as error:
+        if _is_alert(error):
+            return (
+                f"it refuses the certificate of {CONFIGURATION}, client.cert ({error.reason}); "
+                "name one that the cluster's authority signed"
+            )
+        return "it does not speak TLS; write tcp:// if it is a scheduler's"
+    return None
+
+
+def _fault_of_plain(connection: socket.socket) -> str | None:
+    """It ended a connection at once, as what speaks TLS does with one that does not."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLError as error:
+        if not _is_alert(error):
+            return None
+    return f"it speaks TLS; write tls://, with the cluster's certificates in {CONFIGURATION}"
+
+
+def _fault_of_web_server(connection: socket.socket) -> str | None:
+    connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    if not connection.recv(8).startswith(b"HTTP/"):
+        return None
+    return (
+        "that is a web server, such as the dashboard; give the address of the scheduler itself, "
+        "whose port is 8786 unless it was told another"
+    )
+
+
+def _is_alert(error: ssl.SSLError) -> bool:
+    """Whether the other side complained in TLS, and so speaks it."""
+    return "ALERT" in (error.reason or "")

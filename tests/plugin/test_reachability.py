@@ -1,0 +1,202 @@
+"""Addresses at which no scheduler can be had: told at once, with what is there instead."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import dask.config
+import pytest
+from distributed import Client
+from distributed.security import Security
+from support import Project, shares_in, somebodys_scheduler
+
+from pytest_schedprof.clusters import reachability
+from pytest_schedprof.clusters.reachability import require_scheduler
+from pytest_schedprof.errors import SchedulerLostError
+
+
+class Certificates:
+    """Of an authority of its own, in files, as every part of a cluster is given them."""
+
+    def __init__(self, directory: Path) -> None:
+        made = Security.temporary()
+        self.ca, self.cert, self.key = (directory / f"{name}.pem" for name in ("ca", "cert", "key"))
+        self.ca.write_text(made.tls_ca_file)
+        self.cert.write_text(made.tls_client_cert)
+        self.key.write_text(made.tls_client_key)
+        self.arguments = ["--tls-ca-file", str(self.ca), "--tls-cert", str(self.cert)]
+        self.arguments += ["--tls-key", str(self.key)]
+
+    def configuration(self, ca: Path | None = None) -> dict[str, str]:
+        """That of dask's for clients; perhaps with another's authority."""
+        prefix = "distributed.comm.tls"
+        pair = {f"{prefix}.client.cert": str(self.cert), f"{prefix}.client.key": str(self.key)}
+        return {f"{prefix}.ca-file": str(ca or self.ca), **pair}
+
+
+@dataclass
+class Places:
+    """What listens on this machine."""
+
+    certificates: Certificates
+    others: Certificates
+    tls: str
+    tcp: str
+    worker: str
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+    """A scheduler that speaks TLS, with a worker, and one that does not."""
+    here, there, plain = (tmp_path_factory.mktemp(name) for name in ("here", "there", "plain"))
+    mine = Certificates(here)
+    with (
+        somebodys_scheduler(here, "--host", "tls://127.0.0.1", *mine.arguments) as tls,
+        somebodys_scheduler(plain, "--host", "127.0.0.1") as tcp,
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "distributed.cli.dask_worker",
+                tls,
+                "--no-nanny",
+                *mine.arguments,
+            ],
+            stderr=subprocess.DEVNULL,
+            cwd=here,
+        ) as process,
+    ):
+        with (
+            dask.config.set(mine.configuration()),
+            Client(tls, set_as_default=False) as client,
+        ):
+            client.wait_for_workers(1, timeout=30)
+            (worker,) = client.scheduler_info()["workers"]
+        yield Places(mine, Certificates(there), tls, tcp, worker)
+        process.terminate()
+
+
+class WebPage(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[str]:
+    """Host and port of a server that waits for its client to speak, as HTTP has it."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), WebPage) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def fault(address: str, caplog: pytest.LogCaptureFixture, timeout_s: float = 30) -> str:
+    """What is said of an address, in good time and once."""
+    caplog.set_level(logging.WARNING)
+    begun_at = time.monotonic()
+    with pytest.raises(SchedulerLostError) as raised:
+        require_scheduler(address, None, timeout_s)
+    assert time.monotonic() - begun_at < 20
+    assert caplog.records == []
+    text = str(raised.value)
+    assert text.startswith(f"schedprof: no scheduler answers at {address!r}: ")
+    return text
+
+
+def test_tls_and_what_is_wrong_with_it(places: Places, caplog: pytest.LogCaptureFixture) -> None:
+    mine, others = places.certificates, places.others
+    assert "it needs certificates; name ca-file" in fault(places.tls, caplog)
+    with dask.config.set(mine.configuration()):
+        assert "it does not speak TLS; write tcp://" in fault(
+            places.tcp.replace("tcp", "tls"), caplog
+        )
+        assert f"that is a Worker of the scheduler at {places.tls!r}" in fault(
+            places.worker, caplog
+        )
+        require_scheduler(places.tls, None, 30)
+    with dask.config.set(others.configuration()):
+        assert "its certificate is not by the authority" in fault(places.tls, caplog)
+    with dask.config.set(others.configuration(ca=mine.ca)):
+        assert "it refuses the certificate" in fault(places.tls, caplog)
+    with dask.config.set(mine.configuration(ca=mine.ca.with_name("missing"))):
+        assert "cannot be loaded: [Errno 2] No such file" in fault(places.tls, caplog)
+    assert "it speaks TLS; write tls://" in fault(places.tls.replace("tls", "tcp"), caplog)
+
+
+def test_profile_of_a_cluster_that_speaks_tls(
+    places: Places, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in places.certificates.configuration().items():
+        variable = name.replace(".", "__").replace("-", "_").upper()
+        monkeypatch.setenv(f"DASK_{variable}", value)
+    result = project.run_test(
+        """
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    assert schedprof_scheduler.client.submit(max, [1, 2]).result(timeout=20) == 2
+    assert all(worker.startswith("tls://") for worker in schedprof_scheduler.workers)
+    burn(schedprof_scheduler, 0.5)
+
+@pytest.mark.asyncio
+async def test_asynchronous(schedprof_scheduler):
+    async with schedprof_scheduler.async_client() as client:
+        assert await client.submit(max, [1, 2]) == 2
+""",
+        f"--schedprof-cluster={places.tls}",
+    )
+    result.assert_outcomes(passed=2)
+    assert shares_in(project.results()["test_it"]).busy_samples > 10
+
+
+def test_web_server(web: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert "that is a web server, such as the dashboard" in fault(f"tcp://{web}", caplog)
+
+
+def test_who_keeps_silent_is_given_the_time_that_there_is(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        assert "no answer within 1 s" in fault(address, caplog, timeout_s=1)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("tcp://127.0.0.1:1", "nobody listens there; start one"),
+        ("tcp://no-host.invalid:8786", "there is no such host ("),
+        ("tcp://127.0.0.1", "missing port number"),
+        ("tcp://127.0.0.1:99999", "port must be 1 to 65535; an address looks like tcp://"),
+        ("udp://127.0.0.1:8786", "unknown address scheme 'udp'"),
+    ],
+)
+def test_no_such_place(address: str, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert f": {reason}" in fault(address, caplog, timeout_s=2)
+
+
+def test_scheduler_that_is_just_being_started_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `dask scheduler &`."""
+    monkeypatch.setattr(reachability, "PATIENCE_S", 30)  # on a loaded machine it takes its time
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    with subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+    ) as process:
+        try:
+            require_scheduler(f"tcp://127.0.0.1:{port}", None, 30)
+        finally:
+            process.terminate()
