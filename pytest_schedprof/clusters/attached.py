@@ -7,6 +7,9 @@ from typing import Any
 from pytest_schedprof.clusters.contract import Cluster
 from pytest_schedprof.errors import ClusterError
 
+NOT_RUNNING = ("newly-created", "connecting", "created", "starting", "closing", "closed", "failed")
+"""What clients and clusters call themselves before they can be used, and after."""
+
 
 class AttachedCluster:
     """Somebody else's cluster: used, never ended."""
@@ -38,6 +41,13 @@ def as_cluster(value: Any) -> Cluster:
         cluster: Cluster = value
         return cluster
     address = getattr(value, "scheduler_address", None) or _client_address(value)
+    status = _status(value)
+    if status in NOT_RUNNING or address == "<Not Connected>":
+        raise ClusterError(
+            f"schedprof: the fixture schedprof_cluster returned {value!r}, which is not connected "
+            f"to a scheduler (its status is {status!r}); return one that is started and not "
+            "closed: with `await`, if it is asynchronous"
+        )
     if not address:
         raise ClusterError(
             f"schedprof: the fixture schedprof_cluster returned {value!r}; return a dask "
@@ -48,3 +58,9 @@ def as_cluster(value: Any) -> Cluster:
 
 def _client_address(value: Any) -> str | None:
     return getattr(getattr(value, "scheduler", None), "address", None)
+
+
+def _status(value: Any) -> str | None:
+    """dask-gateway's is a word, that of others in an enumeration."""
+    status = getattr(value, "status", None)
+    return getattr(status, "name", status)

@@ -15,7 +15,7 @@ from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.clusters.contract import Cluster
 from pytest_schedprof.clusters.control import Control, any_versions
-from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostError
+from pytest_schedprof.errors import SchedprofError, SchedulerLostError
 
 CLEANING_S = 5.0
 
@@ -97,13 +97,7 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
             f"schedprof: no scheduler answers at {cluster.address!r}: {error}"
         ) from error
     try:
-        scheduler = SchedulerUnderTest(client, cluster, control)
-        if control.call(facts.process) == facts.process():
-            raise ClusterError(
-                f"schedprof: the scheduler at {cluster.address!r} lives in the test's own process; "
-                "profile one in a process of its own, as the default schedprof_cluster starts"
-            )
-        yield scheduler
+        yield SchedulerUnderTest(client, cluster, control)
     finally:
         with _muted("distributed.client"):
             client.close()

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from distributed import Client, Event
-from support import Project, shares_in, wait_for
+from support import Project, shares_in, somebodys_scheduler
 
 from pytest_schedprof.clusters.local import LocalCluster
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """A scheduler that somebody else started, as `dask scheduler` does."""
-    file = tmp_path / "scheduler.json"
-    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    with subprocess.Popen(
-        [*command, "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(file)],
-        stderr=subprocess.DEVNULL,
-        cwd=tmp_path,
-    ) as process:
-        try:
-            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
-            yield json.loads(file.read_text())["address"]
-            assert process.poll() is None, "somebody else's scheduler was ended"
-        finally:
-            process.terminate()
+    """A scheduler that somebody else started."""
+    with somebodys_scheduler(tmp_path, "--host", "127.0.0.1") as address:
+        yield address
 
 
 @pytest.mark.parametrize(
@@ -76,27 +62,6 @@ def test_it(schedprof_scheduler):
         f"--schedprof-cluster={address}",
     )
     result.assert_outcomes(passed=1)
-
-
-def test_cluster_with_its_scheduler_in_the_test_process_is_refused(project: Project) -> None:
-    result = project.run_test(
-        """
-import distributed
-
-@pytest.fixture
-def schedprof_cluster():
-    with distributed.LocalCluster(
-        n_workers=0, processes=False, dashboard_address=":0", protocol="tcp"
-    ) as cluster:
-        yield cluster
-
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    pass
-"""
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["schedprof: the scheduler at * lives in the test's own process;*"])
 
 
 def test_third_partys_backend_gets_options_artifacts_and_limits(project: Project) -> None:

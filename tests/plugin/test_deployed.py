@@ -1,0 +1,97 @@
+"""Clusters as dask deploys them, and their clients, given by a fixture of the user's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import pytest
+from distributed import Client, LocalCluster
+from support import Project
+
+from pytest_schedprof.clusters.attached import as_cluster
+from pytest_schedprof.errors import ClusterError
+
+TEST = """
+import distributed
+from distributed.deploy.subprocess import SubprocessCluster
+
+@pytest.fixture(scope="session")
+def cluster():
+    with {cluster}, n_workers=1, threads_per_worker=1) as cluster:
+        yield cluster
+
+@pytest.fixture(scope="session")
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        yield client
+
+@pytest.fixture(params=["cluster", "client"])
+def schedprof_cluster(request):
+    return request.getfixturevalue(request.param)
+
+@pytest.mark.schedprof(
+    "calls(distributed.scheduler:SchedulerState._transition) <= 6.1", backend={backends}
+)
+def test_it(schedprof_scheduler):
+    assert (schedprof_scheduler.pid == os.getpid()) == {is_here}
+    wait(schedprof_scheduler.client.map(inc, range(300), pure=False))
+    burn(schedprof_scheduler, 0.3)
+"""
+
+ELSEWHERE = "SubprocessCluster(dashboard_address=None"
+"""As with `SSHCluster`, a command starts the scheduler and another each worker."""
+PROCESSES = "distributed.LocalCluster(dashboard_address=':0', processes=True"
+THREADS = "distributed.LocalCluster(dashboard_address=':0', processes=False"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "backends"),
+    [
+        (ELSEWHERE, ["pyspy", "cputime", "counts"]),
+        (PROCESSES, ["pyspy", "counts"]),
+        (THREADS, ["counts"]),
+    ],
+    ids=["elsewhere", "processes", "threads"],
+)
+def test_cluster_of_dasks_and_its_client(
+    project: Project, cluster: str, backends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first releases of SubprocessCluster start `dask` by its name.
+    directories = (os.path.dirname(sys.executable), os.environ["PATH"])
+    monkeypatch.setenv("PATH", os.pathsep.join(directories))
+    is_here = cluster != ELSEWHERE
+    result = project.run_test(TEST.format(cluster=cluster, backends=backends, is_here=is_here))
+    result.assert_outcomes(passed=2)
+    for record in project.results().values():
+        assert record.cluster is not None
+        assert record.cluster.kind == "attached"
+        assert {backend.backend for backend in record.backends} == {*backends}
+        for backend in record.backends:
+            assert backend.window.tasks == 300
+            if backend.shares is not None:
+                assert backend.shares.busy_samples > 10
+
+
+def test_what_is_not_connected_is_refused_in_words() -> None:
+    async def not_awaited() -> None:
+        cluster = LocalCluster(n_workers=0, asynchronous=True, dashboard_address=":0")
+        refuse(cluster, "created")
+        async with cluster:
+            client = Client(cluster, asynchronous=True)
+            refuse(client, "newly-created")
+            async with client:
+                assert as_cluster(client).address == cluster.scheduler_address
+            refuse(client, "closed")
+        refuse(cluster, "closed")
+
+    asyncio.run(not_awaited())
+
+
+def refuse(value: object, status: str) -> None:
+    """It is refused, with the value, its status and the remedy."""
+    with pytest.raises(ClusterError) as raised:
+        as_cluster(value)
+    assert f"returned {value!r}, which is not connected" in str(raised.value)
+    assert f"(its status is {status!r}); return one that is started" in str(raised.value)
