@@ -78,6 +78,13 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_that_is_shown_is_python(page: Path) -> None:
+    """Also of recipes for clusters that are not to be had here."""
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        compile(code, page.name, "exec")
+
+
 def test_architecture_names_every_room() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     package = ROOT / "pytest_schedprof"
