@@ -13,8 +13,8 @@ from pytest_schedprof.agent import facts, privileges
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.knock import check_address, knock
 from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.reachability import require_scheduler
 from pytest_schedprof.diagnosis.privileges import read_privileges
 from pytest_schedprof.errors import BackendUnavailableError, SchedulerLostError, as_own
 from pytest_schedprof.model.checkup import BackendCheck, Checkup, ClockOffset, Machine
@@ -56,8 +56,7 @@ def _made(registry: BackendRegistry, name: str, options: Options) -> Backend:
 @contextmanager
 def _line_to(address: str | None, timeout_s: float) -> Iterator[Control]:
     if address is not None:
-        check_address(address)
-        knock(address, timeout_s=timeout_s)
+        require_scheduler(address, None, timeout_s)
         with Control(address, timeout_s=timeout_s) as control:
             yield control
         return

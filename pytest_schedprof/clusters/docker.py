@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pytest_schedprof.clusters.compose import Compose, Container, wait_until
 from pytest_schedprof.clusters.options import is_encrypted
+from pytest_schedprof.clusters.reachability import require_scheduler
 from pytest_schedprof.errors import ClusterError, SettingsError
 
 USUAL_FILES = ("docker/docker-compose.yml", "docker-compose.yml", "compose.yaml", "compose.yml")
@@ -33,6 +34,7 @@ class DockerCluster:
             self._compose.up()
             self._wait_until_ready(time.monotonic() + timeout_s, timeout_s)
             self.address = f"{self._protocol}://{self._place()}"
+            require_scheduler(self.address, None, timeout_s)
         except BaseException:
             self.close()
             raise

@@ -15,7 +15,7 @@ from distributed.core import send_recv
 from distributed.security import Security
 
 from pytest_schedprof.clusters.targets import complete
-from pytest_schedprof.errors import SchedulerLostError
+from pytest_schedprof.errors import SchedulerLostError, SettingsError
 
 PATIENCE_S = 3.0
 """A scheduler that is started beside the tests listens after a second or two."""
@@ -34,10 +34,11 @@ def require_scheduler(address: str, security: Any, timeout_s: float) -> None:
     """Make sure that a scheduler answers at the address.
 
     Raises:
+        SettingsError: for what can be nobody's address.
         SchedulerLostError: if none does; with the reason, where it can be known.
     """
+    check_address(address)
     try:
-        _check_form(address)
         complete(_require(address, _arguments(address, security), timeout_s))
     except NoAnswerError as fault:
         raise SchedulerLostError(
@@ -45,14 +46,18 @@ def require_scheduler(address: str, security: Any, timeout_s: float) -> None:
         ) from fault.__cause__
 
 
-def _check_form(address: str) -> None:
+def check_address(address: str) -> None:
+    """Raises SettingsError for what can be nobody's address."""
     scheme, _, rest = address.partition("://")
     try:
         get_backend(scheme)
         if scheme in ("tcp", "tls") and not 0 < parse_host_port(rest)[1] < 2**16:
             raise ValueError("port must be 1 to 65535")
     except ValueError as error:
-        raise NoAnswerError(f"{error}; an address looks like tcp://127.0.0.1:8786") from error
+        raise SettingsError(
+            f"schedprof: {address!r} is no scheduler's address ({error}); give one such as "
+            "tcp://127.0.0.1:8786 or tls://scheduler:8786"
+        ) from error
 
 
 def _arguments(address: str, security: Any) -> dict[str, Any]:

@@ -128,14 +128,14 @@ def test_loop_that_is_not_in_the_main_thread_decides_what_cputime_does(
     assert not found["loop_in_main_thread"]
     assert status == (1 if sys.version_info[:2] == (3, 11) else 0)
     assert main(["doctor", worker]) == 1
-    message = f"schedprof: a dask Worker answers at {worker!r}; give the scheduler's address\n"
-    assert capsys.readouterr().err == message
+    said = capsys.readouterr().err
+    assert f"at {worker!r}: that is a Worker of the scheduler at {scheduler!r}" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["127.0.0.1:8786"], "'127.0.0.1:8786' is no scheduler's address; give one such as"),
+        (["127.0.0.1:8786"], "'127.0.0.1:8786' is no scheduler's address ("),
         (["tcp://127.0.0.1:port"], "'tcp://127.0.0.1:port' is no scheduler's address"),
         (["http://127.0.0.1:80"], "'http://127.0.0.1:80' is no scheduler's address"),
         (["--backend", "pyspi"], "backend 'pyspi' is unknown; known: counts, "),
@@ -162,11 +162,10 @@ def test_nobody_there_and_somebody_else_there_are_one_clear_line(
         begun = time.monotonic()
         assert main(["doctor", "--timeout", "1", silent_address]) == 1
         assert time.monotonic() - begun < 10
-        assert "does not answer as dask does" in capsys.readouterr().err
+        assert "it hangs, or is no dask scheduler" in capsys.readouterr().err
     assert main(["doctor", "--timeout", "1", silent_address]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"schedprof: no scheduler answers at {silent_address!r} within 1 s")
-    assert "Connection refused" in line or "Timed out trying to connect" in line
+    assert line.startswith(f"schedprof: no scheduler answers at {silent_address!r}: nobody listens")
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -18,7 +18,9 @@ ARGUMENTS = ("--schedprof-cluster=docker", "-p", "no:docker_compose")
 WORK = """
 from operator import neg
 
-@pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 6.5", backend="counts")
+@pytest.mark.schedprof(
+    "calls(distributed.scheduler:SchedulerState._transition) <= 6.5", backend="counts"
+)
 @pytest.mark.parametrize("number", [1, 2])
 def test_it(schedprof_scheduler, number):
     assert len(schedprof_scheduler.workers) == 2
@@ -82,8 +84,8 @@ def test_another_minor_version_of_python(
     for record in project.results().values():
         assert record.troubles == ()
         assert all(backend.artifacts for backend in record.backends)
-        (limit,) = record.limits
-        assert 5.5 < limit.findings[0].estimate.value < 6.5
+        for limit in record.limits:  # of counts, and of cprofile
+            assert 5.5 < limit.findings[0].estimate.value < 6.5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -139,7 +141,7 @@ SLEEPS = {"image": IMAGE, "command": "sleep 60"}
                 "ports": ["127.0.0.1::8786"],
             },
             "service=only",
-            "schedprof: *tcp://127.0.0.1:*",
+            "schedprof: no scheduler answers at *that is a web server*",
         ),
     ],
     ids=["service", "port", "exit", "build", "no-dask"],

@@ -21,7 +21,7 @@ from support import Project, shares_in, somebodys_scheduler
 
 from pytest_schedprof.clusters import reachability
 from pytest_schedprof.clusters.reachability import require_scheduler
-from pytest_schedprof.errors import SchedulerLostError
+from pytest_schedprof.errors import SchedulerLostError, SettingsError
 
 
 class Certificates:
@@ -174,13 +174,26 @@ def test_who_keeps_silent_is_given_the_time_that_there_is(caplog: pytest.LogCapt
     [
         ("tcp://127.0.0.1:1", "nobody listens there; start one"),
         ("tcp://no-host.invalid:8786", "there is no such host ("),
-        ("tcp://127.0.0.1", "missing port number"),
-        ("tcp://127.0.0.1:99999", "port must be 1 to 65535; an address looks like tcp://"),
-        ("udp://127.0.0.1:8786", "unknown address scheme 'udp'"),
     ],
 )
 def test_no_such_place(address: str, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     assert f": {reason}" in fault(address, caplog, timeout_s=2)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("127.0.0.1:8786", "unknown address scheme '127.0.0.1:8786'"),
+        ("tcp://127.0.0.1", "missing port number"),
+        ("tcp://127.0.0.1:99999", "port must be 1 to 65535"),
+        ("udp://127.0.0.1:8786", "unknown address scheme 'udp'"),
+    ],
+)
+def test_what_can_be_nobodys_address(address: str, reason: str) -> None:
+    with pytest.raises(SettingsError, match="is no scheduler's address") as raised:
+        require_scheduler(address, None, 30)
+    assert f"({reason}" in str(raised.value)
+    assert "give one such as tcp://127.0.0.1:8786" in str(raised.value)
 
 
 def test_scheduler_that_is_just_being_started_is_waited_for(
