@@ -6,7 +6,7 @@
 #                              (bookworm, the default, has Python 3.11; trixie has 3.13)
 #   engine.sh host             what DOCKER_HOST must be to reach that engine
 #   engine.sh stop             end the engine that was started here, and no other
-#   engine.sh run COMMAND...   run it with an engine and BASE_IMAGE, and end what had to be started
+#   engine.sh run COMMAND...   run it with an engine and both images, and end what had to be started
 #
 # What is missing is installed with apt-get. Images are kept in /var/lib/schedprof-docker.
 set -euo pipefail
@@ -113,6 +113,7 @@ stop() {
 run() { # COMMAND...
     answers || { trap stop EXIT; start; }
     image bookworm
+    image trixie
     BASE_IMAGE=schedprof-base:bookworm "$@"
 }
 

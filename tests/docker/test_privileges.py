@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,13 @@ from support import Project
 
 HARDENED = "docker-compose.hardened.yml"
 PTRACE = "docker-compose.ptrace.yml"
+
+
+def doctor(*arguments: str) -> tuple[int, str]:
+    """Its exit status, and what it says."""
+    command = [sys.executable, "-m", "pytest_schedprof", "doctor", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout.strip()
 
 
 def test_root(project: Project) -> None:
@@ -31,6 +40,12 @@ def test_hardened_refuses_pyspy_with_advice_and_lets_others_work(project: Projec
     with composed(HARDENED, services=["scheduler", "worker-1"]) as place:
         refused = Observed(project, f"tcp://{place}", "pyspy").outcome
         others = Observed(project, f"tcp://{place}", "cputime", "counts", "viztracer")
+        status, told = doctor(f"tcp://{place}")
+        assert doctor("--backend", "cputime", f"tcp://{place}")[0] == 0
+    assert status == 1
+    assert "a seccomp filter there refuses ptrace" in " ".join(told.split())
+    assert "--cap-add SYS_PTRACE" in told
+    assert "cputime" in told.splitlines()[-1]
     assert_refused(refused)
     others.outcome.assert_outcomes(passed=1)
     assert others.share_of_burning("cputime") > 0.3
