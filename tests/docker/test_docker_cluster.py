@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -180,3 +183,26 @@ def test_no_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     result = project.run_test(WORK, *ARGUMENTS, FILE, "-k", "1")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*Docker engine refuses: *nobody.sock*DOCKER_HOST*"])
+
+
+def test_engine_that_is_not_open_to_the_user(project: Project) -> None:
+    """root, but without root's right to what is others'."""
+    path = project.path / "docker.sock"
+    project.write(WORK)
+    with socket.socket(socket.AF_UNIX) as closed:
+        closed.bind(str(path))
+        closed.listen()
+        os.chown(path, 65534, 65534)
+        path.chmod(0o600)
+        done = subprocess.run(
+            [
+                *("setpriv", "--bounding-set", "-dac_override,-dac_read_search"),
+                *(sys.executable, "-m", "pytest", *ARGUMENTS, FILE, "-k", "1"),
+            ],
+            cwd=project.path,
+            env=os.environ | {"DOCKER_HOST": f"unix://{path}"},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert "add the user to group docker, or be root" in done.stdout
