@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,13 +92,7 @@ class Compose:
 
     def port(self, service: str, port: int) -> str:
         """Where a port of a service can be reached, as `127.0.0.1:32768`; empty if nowhere."""
-        answer = subprocess.run(
-            [*self._command, "port", service, str(port)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            cwd=self._directory,
-            timeout=LOOK_S,
-        )
+        answer = _run([*self._command, "port", service, str(port)], cwd=self._directory)
         found = answer.stdout.decode().strip()
         return "" if found.endswith(":0") else found
 
@@ -122,7 +116,7 @@ class Compose:
         process.stdout.close()
 
 
-def wait_until(deadline: float, is_so: Any) -> bool:
+def wait_until(deadline: float, is_so: Callable[[], bool]) -> bool:
     """Ask until it is so, or too late."""
     while not is_so():
         if time.monotonic() > deadline:
@@ -155,13 +149,7 @@ def _docker(*arguments: str, merged: bool = False) -> str:
     Raises:
         ClusterError: with what it says against it.
     """
-    answer = subprocess.run(
-        ["docker", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-        timeout=LOOK_S,
-    )
+    answer = _run(["docker", *arguments], stderr=subprocess.STDOUT if merged else subprocess.PIPE)
     if answer.returncode:
         said = (answer.stdout if merged else answer.stderr).decode(errors="replace")
         remedies = [text for sign, text in ENGINE_PROBLEMS.items() if sign in said.lower()]
@@ -169,6 +157,25 @@ def _docker(*arguments: str, merged: bool = False) -> str:
             "; ".join([f"schedprof: the Docker engine refuses: {last_lines(said)}", *remedies])
         )
     return answer.stdout.decode(errors="replace")
+
+
+def _run(
+    command: list[str], *, cwd: Path | None = None, stderr: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=cwd,
+            timeout=LOOK_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ClusterError(
+            f"schedprof: {' '.join(command[:2])} gave no answer within {LOOK_S:g} s; is the Docker "
+            "engine well?"
+        ) from None
 
 
 def _compose() -> list[str]:
@@ -183,8 +190,7 @@ def _compose() -> list[str]:
             "install Docker (on Debian: apt-get install docker.io docker-compose)"
         )
     _docker("info", "--format", "{{.ServerVersion}}")
-    has_plugin = subprocess.run(["docker", "compose", "version"], capture_output=True)
-    if has_plugin.returncode == 0:
+    if _run(["docker", "compose", "version"]).returncode == 0:
         return ["docker", "compose"]
     if shutil.which("docker-compose") is None:
         raise ClusterError(

@@ -79,13 +79,21 @@ class DockerCluster:
         return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
 
     def death(self, patience_s: float = 0) -> str | None:
-        """How the scheduler's container ended, with its last words."""
-        wait_until(time.monotonic() + patience_s, lambda: not self._scheduler().is_running)
-        container = self._scheduler()
-        return None if container.is_running else self._end_of(container)
+        """How the scheduler's container ended, or why it cannot be seen any more."""
+        try:
+            wait_until(time.monotonic() + patience_s, lambda: not self._is_running())
+            return None if self._is_running() else "; ".join(map(self._end_of, self._schedulers()))
+        except ClusterError as error:
+            return str(error).removeprefix("schedprof: ")
 
-    def _scheduler(self) -> Container:
-        (found,) = [each for each in self._compose.containers() if each.service == self._service]
+    def _is_running(self) -> bool:
+        return any(each.is_running for each in self._schedulers())
+
+    def _schedulers(self) -> list[Container]:
+        """But one, unless the service was scaled."""
+        found = [each for each in self._compose.containers() if each.service == self._service]
+        if not found:
+            raise ClusterError(f"schedprof: the container {self._service!r} was removed")
         return found
 
     def _end_of(self, container: Container) -> str:

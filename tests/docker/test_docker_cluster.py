@@ -42,8 +42,8 @@ import subprocess
 
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
-    name = schedprof_scheduler.cluster._scheduler().id
-    subprocess.run(["docker", "kill", name], check=True)
+    (container,) = schedprof_scheduler.cluster._schedulers()
+    subprocess.run(["docker", "kill", container.id], check=True)
     time.sleep(0.5)
 """
 

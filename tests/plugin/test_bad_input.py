@@ -25,7 +25,7 @@ from support import Project, shares_in
         ("--schedprof-timeout=1e10", "*timeout must be *, a day (86400) at most, got '1e10'*"),
         (
             "--schedprof-cluster=lokal",
-            "*cluster must be 'local', 'simulated', or an address*, got 'lokal' *",
+            "*cluster must be 'local', 'simulated', 'docker', or an address*, got 'lokal' *",
         ),
         ("--schedprof-targets=workers", "*targets must be 'scheduler' and what else *, got *"),
         ("--schedprof-targets=scheduler,workers:0", "*targets must be *, got '*,workers:0' *"),
