@@ -14,7 +14,7 @@ from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
-from pytest_schedprof.clusters.reachability import require_scheduler
+from pytest_schedprof.clusters.reachability import open_line
 from pytest_schedprof.diagnosis.privileges import read_privileges
 from pytest_schedprof.errors import BackendUnavailableError, SchedulerLostError, as_own
 from pytest_schedprof.model.checkup import BackendCheck, Checkup, ClockOffset, Machine
@@ -56,8 +56,7 @@ def _made(registry: BackendRegistry, name: str, options: Options) -> Backend:
 @contextmanager
 def _line_to(address: str | None, timeout_s: float) -> Iterator[Control]:
     if address is not None:
-        require_scheduler(address, None, timeout_s)
-        with Control(address, timeout_s=timeout_s) as control:
+        with open_line(address, None, timeout_s) as control:
             yield control
         return
     cluster = LocalCluster(0, timeout_s=max(timeout_s, START_S))

@@ -164,8 +164,8 @@ class ProfiledTest:
             return
         self._is_assessed = True
         self.scheduler.window = nullcontext  # a `measure` in a teardown is no part of the test
-        self.recorder.errors.extend(self.scheduler.leave(self.plan.backends))
         try:
+            self.recorder.errors.extend(self.scheduler.leave(self.plan.backends))
             self.directory = self.run.new_test(self.test_id)
             self.assessment = assess(self.recorder, self.plan.settings.limit, self.directory)
         except Exception as error:

@@ -46,6 +46,8 @@ class _Open:
     begun_at: float
     before: dict[str, Any]
     recordings: list[tuple[str, Target, Recording]]
+    is_window_asked: bool = False
+    """Whether the scheduler may have opened it, though perhaps no answer came."""
 
 
 @dataclass(slots=True)
@@ -119,6 +121,7 @@ class Recorder:
                 for backend, target in self._observations():
                     recording = backend.start(target, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, target, recording))
+                opened.is_window_asked = True
                 opened.before = self.control.call(facts.open_window, self._own_client)
                 self._open = opened
             finally:
@@ -144,7 +147,7 @@ class Recorder:
         opened, self._open = self._open, None
         if opened is None:
             return
-        if death := self.death(0):
+        if death := self._death(0):
             self.errors.append(
                 SchedulerLostError(f"schedprof: {death}; its profile is lost with it")
             )
@@ -171,19 +174,26 @@ class Recorder:
         return SegmentRecord(segment, raw, tuple(elsewhere))
 
     def _abandon(self, opened: _Open) -> None:
-        if opened.before:
+        if opened.is_window_asked:
             with self._keeping_trouble():
                 self.control.call(facts.close_window, self._own_client)
         for _, _, recording in reversed(opened.recordings):
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)
 
+    def _death(self, patience_s: float) -> str | None:
+        """To ask how the scheduler ended may fail, too, as where an engine has to be asked."""
+        try:
+            return self.death(patience_s)
+        except Exception as error:
+            return str(as_own(error)).removeprefix("schedprof: ")
+
     @contextmanager
     def _keeping_trouble(self) -> Iterator[None]:
         try:
             yield
         except SchedulerLostError as error:
-            death = self.death(DEATH_PATIENCE_S)
+            death = self._death(DEATH_PATIENCE_S)
             self.errors.append(SchedulerLostError(f"schedprof: {death}") if death else error)
         except Exception as error:
             # A backend of a third party may raise anything; it is still no fault of the test.

@@ -11,7 +11,7 @@ from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.pool import ClusterPool
-from pytest_schedprof.clusters.reachability import require_scheduler
+from pytest_schedprof.clusters.reachability import open_line
 from pytest_schedprof.clusters.under_test import (
     SchedulerUnderTest,
     Surroundings,
@@ -61,9 +61,7 @@ class ClusterSession:
         control = self._control
         if control is None or control.address != cluster.address or not control.is_up:
             self._hang_up()
-            if not cluster.is_ours:
-                require_scheduler(cluster.address, cluster.security, timeout_s)
-            control = Control(cluster.address, security=cluster.security, timeout_s=timeout_s)
+            control = open_line(cluster.address, cluster.security, timeout_s)
             self._control = control
         return control
 
@@ -112,7 +110,7 @@ def _check_workers(settings: Settings) -> None:
 def _check_choice(cluster: Cluster, settings: Settings) -> None:
     """What a marker asks for must not be silently ignored by somebody else's cluster."""
     asked = settings.chosen & {"workers", "threads", "cluster", "cluster_option"}
-    if asked and not cluster.is_ours and settings.cluster in DEFAULT_WORKERS:
+    if asked and not cluster.is_ours and "://" not in settings.cluster:
         raise SettingsError(
             f"schedprof: marker keyword {sorted(asked)[0]!r} has no effect here: the fixture "
             f"schedprof_cluster gives a cluster of its own at {cluster.address!r}"

@@ -3,5 +3,5 @@
 Modules import each other relatively, for there the package has another name.
 
 Imports only the standard library and what a scheduler surely has. Nothing here may block
-the event loop for long or stay behind after the last call.
+the event loop for long, or stay behind after the last call but as an imported module.
 """

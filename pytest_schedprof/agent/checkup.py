@@ -19,7 +19,7 @@ CLOCK_MONOTONIC_COARSE = 6
 
 def examine() -> dict[str, Any]:
     """Identity and surroundings of this process."""
-    directory = tempfile.gettempdir()
+    directory = temporary_directory()
     return {
         "pid": os.getpid(),
         "uid": os.getuid() if hasattr(os, "getuid") else -1,
@@ -33,6 +33,14 @@ def examine() -> dict[str, Any]:
         "directory": directory,
         "free_bytes": free_bytes(directory),
     }
+
+
+def temporary_directory() -> str:
+    """Empty where there is none that can be written to, as on a read-only file system."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        return ""
 
 
 def user() -> str:
@@ -54,7 +62,7 @@ def tick_hz() -> float:
 
 def free_bytes(directory: str) -> int:
     """Room for files of this user there."""
-    return shutil.disk_usage(directory).free
+    return shutil.disk_usage(directory).free if directory else 0
 
 
 def is_in_main_thread() -> bool:

@@ -58,7 +58,7 @@ def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]
         counters["others_tasks"] = theirs["tasks"]
         counters["tasks"] -= theirs["tasks"]
         counters["transitions"] -= theirs["transitions"]
-    windows = getattr(dask_scheduler, WINDOWS, {"open": 1})
+    windows = getattr(dask_scheduler, WINDOWS, {"open": 1})  # one that never came to be opened
     windows["open"] -= 1
     if not windows["open"]:
         for name in (WINDOWS, "_clear_task_state"):
@@ -116,9 +116,13 @@ def versions() -> dict[str, str]:
     return {name: found for name in PACKAGES if (found := _version(name))}
 
 
-def process() -> tuple[str, int]:
+def process() -> tuple[str, int, str]:
     """What tells a process from all others, also those in containers, which number their own."""
-    return platform.node(), os.getpid()
+    try:
+        numbering = os.readlink("/proc/self/ns/pid")
+    except OSError:  # not Linux
+        numbering = ""
+    return platform.node(), os.getpid(), numbering
 
 
 def worker_names(dask_scheduler: Any = None) -> dict[str, Any]:

@@ -15,6 +15,9 @@ PREFIX = "schedprof-others-"
 WORKERS_CLIENT = "Client-worker-"
 """One that a task asked for has this in its name; whose task it was cannot be known."""
 
+NOBODYS = "fire-and-forget"
+"""The scheduler's own name for who wants what no client wants any longer."""
+
 
 class Others(SchedulerPlugin):
     """Counts what other clients' tasks do.
@@ -25,7 +28,7 @@ class Others(SchedulerPlugin):
     def __init__(self, scheduler: Any, client: str) -> None:
         self.scheduler = scheduler
         self.client = client
-        self.strangers = {name for name in scheduler.clients if not is_ours(name, client)}
+        self.strangers = strangers(scheduler.clients, client)
         ours = wanted_by(scheduler.clients.keys() - self.strangers, scheduler)
         self.are_others: dict[Any, bool] = {key: key not in ours for key in scheduler.tasks}
         self.counts: Counter[str] = Counter()
@@ -38,8 +41,9 @@ class Others(SchedulerPlugin):
 
     def is_strange(self, client: str) -> bool:
         """Whether a client is another's; those that tasks make while we look on are ours."""
-        is_workers = client.startswith(WORKERS_CLIENT) and client not in self.strangers
-        return not (is_workers or is_ours(client, self.client))
+        if client in self.strangers:
+            return True
+        return not (client.startswith(WORKERS_CLIENT) or is_ours(client, self.client))
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **more: Any) -> None:
         """Keys that nobody submitted, as of scattered data, are taken for ours."""
@@ -53,6 +57,17 @@ class Others(SchedulerPlugin):
         """Of a session that vanished nothing is left."""
         if client == self.client:
             stop(client, scheduler)
+
+
+def strangers(clients: Iterable[str], mine: str) -> set[str]:
+    """Clients that are not ours.
+
+    Workers keep those that tasks asked for: they may be of an earlier window of ours, unless
+    somebody else is there.
+    """
+    foreign = {name for name in clients if name != NOBODYS and not is_ours(name, mine)}
+    is_shared = any(not name.startswith(WORKERS_CLIENT) for name in foreign)
+    return foreign if is_shared else set()
 
 
 def is_ours(client: str, mine: str) -> bool:

@@ -27,6 +27,7 @@ LAST_LINES = 3
 ENGINE_PROBLEMS = {
     "permission denied": "it is not open to this user: add the user to group docker, or be root",
     "cannot connect": "start it, or say in DOCKER_HOST where it is",
+    "failed to connect": "start it, or say in DOCKER_HOST where it is",
 }
 """By what `docker` says, in lower case."""
 
@@ -107,12 +108,15 @@ class Compose:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.close()
+        try:
+            process.stdin.write(b"\n")  # a child of the tests may have the pipe open, too
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
         try:
             process.wait(DOWN_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            pass  # it is at it, and nobody else would take them down
         process.stdout.close()
 
 

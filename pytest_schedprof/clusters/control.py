@@ -17,6 +17,7 @@ from distributed import Client, Scheduler
 from distributed.core import clean_exception
 from distributed.versions import VersionMismatchWarning
 
+import pytest_schedprof.agent as agent
 from pytest_schedprof.clusters.transport import as_source, is_of_agent
 from pytest_schedprof.errors import RecordingError, SchedulerLostError
 
@@ -43,6 +44,15 @@ class Line(Client):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.broken = asyncio.Event()
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    async def _ensure_connected(self, timeout: Any = None) -> None:
+        """Any reason not to connect is an OSError: only of such a client cleans up after itself."""
+        try:
+            await super()._ensure_connected(timeout)  # type: ignore[no-untyped-call]
+        except OSError:
+            raise
+        except Exception as error:  # a scheduler of another release may not understand
+            raise ConnectionError(f"{type(error).__name__}: {_first_line(error)}") from error
 
     async def _reconnect(self) -> None:
         self.broken.set()
@@ -164,7 +174,7 @@ class Control:
         if is_of_agent(function):
             sent = as_source(function)
         else:
-            _send_by_value(function)
+            _send_by_value(function, with_agent=True)
         run = partial(self._client._run, sent, *args, workers=addresses, on_error=on_error)
         ask = run if addresses is None else partial(self._unless_gone, run, addresses)
         answers: dict[str, Any] = self._guarded(timeout_s, ask)
@@ -197,7 +207,7 @@ class Control:
         """In this very process the agent is there: else there would be two of each class."""
         if is_of_agent(function):
             return pickle.dumps(function if self._is_here() else as_source(function), PROTOCOL)
-        _send_by_value(function)
+        _send_by_value(function, with_agent=not self._is_here())
         return bytes(cloudpickle.dumps(function, PROTOCOL))
 
     def _is_here(self) -> bool:
@@ -251,9 +261,17 @@ class Control:
             ) from error
 
 
-def _send_by_value(function: Callable[..., Any]) -> None:
-    """What a third party's backend brings need not be installed where the scheduler runs either."""
+def _send_by_value(function: Callable[..., Any], *, with_agent: bool) -> None:
+    """What a third party's backend brings, and what it takes of the agent, is not installed there.
+
+    But in this very process the agent is, and must stay one: cloudpickle takes a class that comes
+    back for the one that was sent, and replaces its methods.
+    """
     cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
+    if with_agent:
+        cloudpickle.register_pickle_by_value(agent)
+    elif agent.__name__ in cloudpickle.list_registry_pickle_by_value():
+        cloudpickle.unregister_pickle_by_value(agent)
 
 
 def _failed(

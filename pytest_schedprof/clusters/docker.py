@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from pytest_schedprof.clusters.compose import Compose, Container, wait_until
 from pytest_schedprof.clusters.options import is_encrypted
-from pytest_schedprof.clusters.reachability import require_scheduler
 from pytest_schedprof.errors import ClusterError, SettingsError
 
 USUAL_FILES = ("docker/docker-compose.yml", "docker-compose.yml", "compose.yaml", "compose.yml")
@@ -34,7 +33,6 @@ class DockerCluster:
             self._compose.up()
             self._wait_until_ready(time.monotonic() + timeout_s, timeout_s)
             self.address = f"{self._protocol}://{self._place()}"
-            require_scheduler(self.address, None, timeout_s)
         except BaseException:
             self.close()
             raise
@@ -104,9 +102,8 @@ class DockerCluster:
         )
 
     def is_whole(self) -> bool:
-        """Whether no container has failed."""
-        containers = self._compose.containers()
-        return bool(containers) and not any(map(_has_failed, containers))
+        """Whether the scheduler runs, and no other container has failed."""
+        return not self.death() and not any(map(_has_failed, self._compose.containers()))
 
     def close(self) -> None:
         """Take the project down."""

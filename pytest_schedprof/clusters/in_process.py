@@ -8,7 +8,6 @@ meanwhile. No line is opened and no thread started, for tests of dask itself loo
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import platform
 import sys
@@ -17,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from dask.callbacks import Callback
 from distributed import Scheduler
@@ -26,7 +25,7 @@ from distributed.core import Status
 from pytest_schedprof.agent import facts, names
 from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.clusters.targets import complete
+from pytest_schedprof.clusters.targets import call_here
 from pytest_schedprof.errors import ClusterError, SchedprofError
 
 ENDINGS = ("memory", "erred")
@@ -42,12 +41,16 @@ class Schedulers(OwnProcess):
         self.threads: set[int] = set()
         """Where their event loops ran."""
         self._left: Counter[str] = Counter()
+        self._begun_at: WeakKeyDictionary[Scheduler, int] = WeakKeyDictionary()
+        """Transitions that schedulers had made before."""
         self._counted: WeakSet[Scheduler] = WeakSet()
         self._local = Callback(start=self._begin_locally, posttask=self._end_locally)
         self._patched = {name: getattr(Scheduler, name) for name in ("close", "_clear_task_state")}
 
     def watch(self) -> None:
         """Stand before what makes a scheduler forget."""
+        for scheduler in self._living():
+            self._begun_at[scheduler] = scheduler.transition_counter
         before_close, before_clear = self._patched.values()
         counting = self
 
@@ -94,7 +97,8 @@ class Schedulers(OwnProcess):
 
     def _note(self, scheduler: Scheduler) -> None:
         self.lived = True
-        if scheduler.thread_id:  # else its loop did not run yet
+        has_worked = scheduler.transition_counter > self._begun_at.get(scheduler, 0)
+        if has_worked and scheduler.thread_id:
             self.threads.add(scheduler.thread_id)
 
     def _lives(self, scheduler: Scheduler) -> bool:
@@ -151,9 +155,7 @@ class InProcess:
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
         """Run an agent's function here."""
-        asks = "dask_scheduler" in inspect.signature(function).parameters
-        answer = function(*args, **({"dask_scheduler": self.schedulers} if asks else {}))
-        return complete(answer) if inspect.iscoroutine(answer) else answer
+        return call_here(function, args, self.schedulers)
 
     def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
         """`module:qualname` of each place in the code."""

@@ -1,4 +1,4 @@
-"""Has a compose project up for as long as its standard input is open, and then takes it down.
+"""Has a compose project up until its standard input ends or has a line, and then takes it down.
 
 A process of its own, so that nothing is left of a session that is interrupted or killed. It is run
 by its path, with the compose command for its arguments, and answers with one line of JSON: the exit
@@ -37,13 +37,14 @@ def up(compose: list[str]) -> None:
 
 def down(compose: list[str]) -> int:
     arguments = ["down", "--volumes", "--remove-orphans", "--timeout", STOPPING_S]
-    return subprocess.run([*compose, *arguments], stdin=subprocess.DEVNULL).returncode
+    quiet = subprocess.DEVNULL  # the session may be gone, and nobody reads
+    return subprocess.run([*compose, *arguments], stdin=quiet, stdout=quiet).returncode
 
 
 if __name__ == "__main__":
     try:
         up(sys.argv[1:])
-        sys.stdin.read()
+        sys.stdin.readline()
     except BrokenPipeError:
         pass  # the session is gone
     sys.exit(down(sys.argv[1:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from typing import Any
 
 from distributed.client import _maybe_call_security_loader
@@ -13,12 +14,17 @@ from distributed.comm.core import connect
 from distributed.comm.registry import get_backend
 from distributed.core import send_recv
 from distributed.security import Security
+from distributed.versions import get_versions
 
+from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.targets import complete
 from pytest_schedprof.errors import SchedulerLostError, SettingsError
+from pytest_schedprof.model.versions import differences
 
 PATIENCE_S = 3.0
 """A scheduler that is started beside the tests listens after a second or two."""
+
+RETRY_S = 0.3
 
 LOOK_S = 2.0
 """For one look at what else may listen there."""
@@ -28,6 +34,36 @@ CONFIGURATION = "dask's configuration (distributed.comm.tls)"
 
 class NoAnswerError(Exception):
     """Why no scheduler answers, and what to do."""
+
+
+def open_line(address: str, security: Any, timeout_s: float) -> Control:
+    """A line to a scheduler that runs already.
+
+    Raises:
+        SettingsError: for what can be nobody's address.
+        SchedulerLostError: if no scheduler answers there, or one that does not understand.
+    """
+    require_scheduler(address, security, timeout_s)
+    try:
+        return Control(address, security=security, timeout_s=timeout_s)
+    except SchedulerLostError as error:
+        if not (told := _differences(address, security)):
+            raise
+        raise SchedulerLostError(
+            f"schedprof: dask's client does not get on with the scheduler at {address!r} "
+            f"({error.__cause__}): {'; '.join(told)}; install the same releases on both sides"
+        ) from error
+
+
+def _differences(address: str, security: Any) -> tuple[str, ...]:
+    """Versions that are not the same here and there, if the scheduler tells its own."""
+    try:
+        there = complete(_ask(address, _arguments(address, security), LOOK_S, "versions"))
+    except (NoAnswerError, OSError):
+        return ()
+    here = get_versions()
+    python = tuple(side["host"]["python"].removesuffix(".final.0") for side in (here, there))
+    return differences(here["packages"], there["packages"], python=(python[0], python[1]))
 
 
 def require_scheduler(address: str, security: Any, timeout_s: float) -> None:
@@ -78,16 +114,12 @@ def _arguments(address: str, security: Any) -> dict[str, Any]:
 
 
 async def _require(address: str, arguments: dict[str, Any], timeout_s: float) -> None:
-    context = arguments.get("ssl_context")
     try:
         identity = await _identity(address, arguments, timeout_s)
     except NoAnswerError:
         raise
     except Exception as error:  # each kind of connection has its own
-        raise NoAnswerError(
-            await asyncio.to_thread(find_fault, address, context, is_silent=False)
-            or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        ) from error
+        raise NoAnswerError(f"{type(error).__name__}: {_first_line(error)}") from error
     if "workers" not in identity:
         known = identity.get("scheduler")
         whose = f" of the scheduler at {known!r}" if known else ""
@@ -101,7 +133,7 @@ async def _identity(address: str, arguments: dict[str, Any], timeout_s: float) -
 
     dask goes on trying for as long as it may, and sets no limit to the first answer.
     """
-    asked = asyncio.ensure_future(_ask(address, arguments, timeout_s))
+    asked = asyncio.ensure_future(_ask_again(address, arguments, timeout_s))
     soon = min(PATIENCE_S, timeout_s)
     try:
         for patience_s in filter(None, (soon, timeout_s - soon)):
@@ -116,14 +148,33 @@ async def _identity(address: str, arguments: dict[str, Any], timeout_s: float) -
         await asyncio.gather(asked, return_exceptions=True)
 
 
-async def _ask(address: str, arguments: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+async def _ask_again(address: str, arguments: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """Until it is certainly no scheduler: what stands before one may hang up until it is up."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return await _ask(address, arguments, timeout_s, "identity")
+        except NoAnswerError:
+            raise
+        except Exception as error:
+            context = arguments.get("ssl_context")
+            if fault := await asyncio.to_thread(find_fault, address, context, is_silent=False):
+                raise NoAnswerError(fault) from error
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(RETRY_S)
+
+
+async def _ask(
+    address: str, arguments: dict[str, Any], timeout_s: float, what: str
+) -> dict[str, Any]:
     if address.startswith("tls://"):
         # First, for tornado leaves a socket open where it finds no TLS.
         await asyncio.to_thread(_require_tls, address, arguments["ssl_context"])
     comm = await connect(address, timeout=timeout_s, **arguments)
     try:
-        identity: dict[str, Any] = await send_recv(comm, op="identity")
-        return identity
+        answer: dict[str, Any] = await send_recv(comm, op=what)
+        return answer
     finally:
         comm.abort()
 
@@ -163,7 +214,10 @@ def _look(address: str, context: ssl.SSLContext | None, *, is_silent: bool) -> s
     with socket.create_connection(place, timeout=LOOK_S) as connection:
         if scheme == "tls" and context:
             return _fault_of_tls(connection, place[0], context)
-        return _fault_of_web_server(connection) if is_silent else _fault_of_plain(connection)
+        if not is_silent and (fault := _fault_of_plain(connection)):
+            return fault
+    with socket.create_connection(place, timeout=LOOK_S) as connection:
+        return _fault_of_web_server(connection)
 
 
 def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext) -> str | None:
@@ -175,6 +229,8 @@ def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext)
             f"its certificate is not by the authority of {CONFIGURATION}, ca-file "
             f"({error.verify_message}); name the authority's that signed it"
         )
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        return None  # what stands before a scheduler hangs up until it is up
     except ssl.SSLError as error:
         if _is_alert(error):
             return (
@@ -211,3 +267,7 @@ def _fault_of_web_server(connection: socket.socket) -> str | None:
 def _is_alert(error: ssl.SSLError) -> bool:
     """Whether the other side complained in TLS, and so speaks it."""
     return "ALERT" in (error.reason or "")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

@@ -59,8 +59,14 @@ class ClientTarget:
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
         """Run an agent's function here."""
-        answer = function(*args, dask_scheduler=OWN_PROCESS)
-        return complete(answer) if inspect.iscoroutine(answer) else answer
+        return call_here(function, args, OWN_PROCESS)
+
+
+def call_here(function: Callable[..., Any], args: tuple[Any, ...], holder: object) -> Any:
+    """Run an agent's function in this process, as dask would in a scheduler's or a worker's."""
+    asks = "dask_scheduler" in inspect.signature(function).parameters
+    answer = function(*args, **({"dask_scheduler": holder} if asks else {}))
+    return complete(answer) if inspect.iscoroutine(answer) else answer
 
 
 def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:

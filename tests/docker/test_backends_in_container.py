@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def test_tls_between_the_parts(
         "docker-compose.tls.yml",
         services=["scheduler", "worker-1"],
         SCHEDPROF_TLS=str(tmp_path / "tls"),
+        SCHEDPROF_USER=str(os.getuid() or "dask"),  # who may read the key
     ) as place:
         for name, file in {"CA_FILE": "cert", "CLIENT__CERT": "cert", "CLIENT__KEY": "key"}.items():
             path = tmp_path / "tls" / f"{file}.pem"

@@ -185,6 +185,7 @@ def test_no_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     result.stdout.fnmatch_lines(["*Docker engine refuses: *nobody.sock*DOCKER_HOST*"])
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give its rights away")
 def test_engine_that_is_not_open_to_the_user(project: Project) -> None:
     """root, but without root's right to what is others'."""
     path = project.path / "docker.sock"

@@ -80,6 +80,27 @@ def test_a_task_or_two_of_others_leave_a_verdict(project: Project, shared: Local
     assert backend.limits[0].verdict.value == "pass"
 
 
+NESTED = """
+@pytest.mark.schedprof(backend="cputime", rounds=2)
+def test_it(schedprof_scheduler):
+    def ask_for_more():
+        from distributed import get_client, secede
+        secede()
+        client = get_client()
+        return sum(client.gather(client.map(lambda x: x, range(10), pure=False)))
+
+    assert schedprof_scheduler.client.submit(ask_for_more, pure=False).result() == 45
+"""
+
+
+def test_what_tasks_submit_is_ours_in_every_round(project: Project, shared: LocalCluster) -> None:
+    """A worker keeps the client that a task asked it for."""
+    project.run_test(NESTED, f"--schedprof-cluster={shared.address}").assert_outcomes(passed=1)
+    (backend,) = project.result().backends
+    assert [segment.tasks for segment in backend.window.segments] == [11, 11]
+    assert backend.window.others_tasks == 0
+
+
 def test_what_others_had_before_is_theirs(shared: LocalCluster) -> None:
     with Client(shared.address, set_as_default=False) as client, Control(shared.address) as control:
         kept = client.submit(sum, [1], pure=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import dask.config
 import pytest
@@ -20,7 +22,7 @@ from distributed.security import Security
 from support import Project, shares_in, somebodys_scheduler
 
 from pytest_schedprof.clusters import reachability
-from pytest_schedprof.clusters.reachability import require_scheduler
+from pytest_schedprof.clusters.reachability import open_line, require_scheduler
 from pytest_schedprof.errors import SchedulerLostError, SettingsError
 
 
@@ -213,3 +215,80 @@ def test_scheduler_that_is_just_being_started_is_waited_for(
             require_scheduler(f"tcp://127.0.0.1:{port}", None, 30)
         finally:
             process.terminate()
+
+
+OF_ANOTHER_RELEASE = """
+import asyncio, sys
+from distributed import Scheduler
+
+class Other(Scheduler):
+    async def add_client(self, comm, client, **more):
+        await comm.write([{"op": "stream-start", "error": "that is not spoken here"}])
+
+    def versions(self):
+        told = super().versions()
+        told["packages"]["distributed"] = "1999.1.0"
+        return told
+
+async def main():
+    async with Other(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        print(scheduler.address, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+def test_scheduler_of_another_release_that_does_not_understand() -> None:
+    """What differs is told, and no client is left that tries on."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OF_ANOTHER_RELEASE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        with pytest.raises(SchedulerLostError) as raised:
+            open_line(address, None, 10)
+        process.communicate("", timeout=30)
+    assert f"does not get on with the scheduler at {address!r}" in str(raised.value)
+    assert "that is not spoken here" in str(raised.value)
+    assert "and 1999.1.0 where the scheduler does; install the same" in str(raised.value)
+
+
+class Doorkeeper(socketserver.BaseRequestHandler):
+    """Hangs up on the first who come, and passes on what the others say."""
+
+    refused: ClassVar[list[object]] = []
+    scheduler: ClassVar[tuple[str, int]]
+
+    def handle(self) -> None:
+        if len(self.refused) < 4:
+            return self.refused.append(self.client_address)
+        with socket.create_connection(self.scheduler) as inner:
+            back = threading.Thread(target=pass_on, args=(inner, self.request))
+            back.start()
+            pass_on(self.request, inner)
+            back.join()
+
+
+def pass_on(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+def test_what_hangs_up_is_asked_again_until_a_scheduler_is_there(places: Places) -> None:
+    """As Docker does with a port of a container whose scheduler is not up yet."""
+    host, _, port = places.tcp.removeprefix("tcp://").rpartition(":")
+    Doorkeeper.scheduler = host, int(port)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Doorkeeper) as server:
+        threading.Thread(target=server.serve_forever).start()
+        require_scheduler(f"tcp://127.0.0.1:{server.server_address[1]}", None, 20)
+        server.shutdown()
+    assert len(Doorkeeper.refused) == 4
