@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_schedprof import hookspecs
-from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
+from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
     SCHEDULER,
@@ -21,6 +21,7 @@ from pytest_schedprof.fixtures import (
     schedprof_scheduler,
 )
 from pytest_schedprof.options import DEFAULT_BACKEND, MARKER_HELP, add_options
+from pytest_schedprof.scaling import give_scale, with_scale
 from pytest_schedprof.settings import Settings, overlay, read_session
 
 if TYPE_CHECKING:
@@ -94,45 +95,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     markers = list(item.iter_markers("schedprof"))
     try:
         settings = overlay(session, markers[::-1]) if markers else session
-        settings = item.stash[SETTINGS] = _with_scale(item, settings)
+        settings = item.stash[SETTINGS] = with_scale(item, settings)
         if _is_profiled(item, settings, bool(markers)):
             from pytest_schedprof.profiling import make_plan
 
             item.stash[PLAN] = make_plan(settings, _registry(item.config), _run(item.config))
     except SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-
-
-def _with_scale(item: pytest.Item, settings: Settings) -> Settings:
-    """A session's scales are for the tests that ask for one."""
-    asks = "schedprof_scale" in _arguments(item)
-    if settings.scale and "scale" in settings.chosen and not asks:
-        raise SettingsError(
-            f"schedprof: {item.nodeid!r} has scale {', '.join(map(str, settings.scale))} but does "
-            "not ask how large its workload is to be; give it the fixture schedprof_scale, as an "
-            "argument of the test itself"
-        )
-    if settings.scale and asks and (others := _that_know_the_scale(item)):
-        raise SettingsError(
-            f"schedprof: fixture {others[0]!r} takes schedprof_scale, but is made once for all "
-            f"sizes of {item.nodeid!r}; take schedprof_scale in the test alone"
-        )
-    return settings if asks else settings._replace(scale=())
-
-
-def _arguments(item: pytest.Item) -> Sequence[str]:
-    """Fixtures that the test takes itself, without those that these take."""
-    return getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
-
-
-def _that_know_the_scale(item: pytest.Item) -> list[str]:
-    """Other fixtures of the test to which each size would be the first one."""
-    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-    return [
-        name
-        for name, found in definitions.items()
-        if any("schedprof_scale" in each.argnames for each in found)
-    ]
 
 
 def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool:
@@ -156,7 +125,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         with profiled.recorder.round(first.backends, first.scale):
             outcome = yield
         for take in others:
-            _set_scale(item, take.scale)
+            give_scale(item, take.scale)
             with profiled.recorder.round(take.backends, take.scale):
                 item.runtest()
     except (KeyboardInterrupt, pytest.exit.Exception):
@@ -174,13 +143,6 @@ def _own_process() -> InProcess:
     from pytest_schedprof.clusters.in_process import InProcess
 
     return InProcess()
-
-
-def _set_scale(item: pytest.Item, scale: int) -> None:
-    """What runs a test's body takes its arguments from here each time."""
-    arguments = getattr(item, "funcargs", {})
-    if scale and "schedprof_scale" in arguments:
-        arguments["schedprof_scale"] = scale
 
 
 def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:

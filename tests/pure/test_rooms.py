@@ -21,7 +21,7 @@ NAME = "pytest_schedprof"
 PURE_ROOMS = ("model", "analysis", "diagnosis", "gates", "formats", "storage", "reports")
 FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
 AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}
-KNOW_PYTEST = {"plugin", "fixtures", "options", "settings", "hookspecs"}
+KNOW_PYTEST = {"plugin", "fixtures", "options", "settings", "scaling", "hookspecs"}
 
 TIMEOUT_S = 60
 
