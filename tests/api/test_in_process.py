@@ -147,7 +147,7 @@ client = distributed.Client()
 
 df = dask.datasets.timeseries(
     start="2000-01-01",
-    end="2000-01-14",
+    end="2000-01-04",
     partition_freq="1h",
     freq="60s",
 )
@@ -162,8 +162,8 @@ with (
 ):
     df.set_index("id").mean(numeric_only=True).compute()
 """
-"""The README of scheduler-profiling, with its import changed and two names of its time: that
-handler was then `update_graph_hlg`, and pandas took the mean of the numbers alone."""
+"""The README of scheduler-profiling, with its import changed, a quarter of its days, and two names
+of its time: that handler was then `update_graph_hlg`, and pandas took the mean of numbers alone."""
 
 
 @pytest.mark.slow

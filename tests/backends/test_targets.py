@@ -132,12 +132,22 @@ def held(dask_worker: Any = None) -> bool:
     return hasattr(dask_worker, "_schedprof_recordings")
 
 
+def look_often(dask_worker: Any = None) -> None:
+    """Of the agent's copy in this process."""
+    import sys
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("schedprof_agent_") and name.endswith(".recordings"):
+            module.WORKERS_CLIENT_CHECK_S = 0.1  # type: ignore[attr-defined]
+
+
 def test_ends_when_the_client_that_started_it_is_gone(
-    cluster: LocalCluster, control: Control, backend: Backend, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, control: Control, backend: Backend
 ) -> None:
-    monkeypatch.setattr(recordings, "WORKERS_CLIENT_CHECK_S", 0.1)
     with Control(cluster.address) as gone:
         (target,) = find_targets(gone, ["workers"])
+        target.call(recordings.discard, "nothing")  # so that the agent is there
+        target.call(look_often)
         backend.start(target, timeout_s=10)
         assert target.call(held)
     wait_for(lambda: not any(control.call_workers(held).values()), "the worker to forget it")

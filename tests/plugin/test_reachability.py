@@ -91,6 +91,9 @@ class WebPage(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
 
+    def log_message(self, format: str, *args: object) -> None:
+        """What dask says to it is not for the terminal."""
+
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[str]:
