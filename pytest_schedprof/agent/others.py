@@ -26,7 +26,6 @@ class Others(SchedulerPlugin):
     """
 
     def __init__(self, scheduler: Any, client: str) -> None:
-        self.scheduler = scheduler
         self.client = client
         self.strangers = strangers(scheduler.clients, client)
         ours = wanted_by(scheduler.clients.keys() - self.strangers, scheduler)

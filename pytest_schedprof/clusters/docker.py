@@ -41,21 +41,19 @@ class DockerCluster:
         """Until every container with a health check is healthy; one that ends is told at once."""
         if not any(each.service == self._service for each in self._compose.containers()):
             self._raise_unknown_service()
-        if not wait_until(deadline, self._is_ready):
-            slow = [each for each in self._compose.containers() if not _is_ready(each)]
+        if not wait_until(deadline, lambda: not self._unready()):
             raise ClusterError(
-                f"schedprof: container {slow[0].service!r} was not healthy within {timeout_s:g} s; "
-                f"raise --schedprof-timeout; its log ends: {self._compose.last_words(slow[0])}"
-                if slow
-                else f"schedprof: containers were not ready within {timeout_s:g} s"
+                f"schedprof: containers were not healthy within {timeout_s:g} s; raise "
+                f"--schedprof-timeout; {'; '.join(map(self._state_of, self._unready()))}"
             )
 
-    def _is_ready(self) -> bool:
+    def _unready(self) -> list[Container]:
+        """Those whose health check has not said yes yet."""
         containers = self._compose.containers()
         for each in containers:
             if _has_failed(each) or (each.service == self._service and not each.is_running):
                 raise ClusterError(f"schedprof: {self._end_of(each)}")
-        return all(map(_is_ready, containers))
+        return [each for each in containers if each.health not in ("", "healthy")]
 
     def _raise_unknown_service(self) -> None:
         known = ", ".join(sorted({each.service for each in self._compose.containers()}))
@@ -96,10 +94,14 @@ class DockerCluster:
 
     def _end_of(self, container: Container) -> str:
         memory = ", out of memory" if container.is_out_of_memory else ""
-        return (
-            f"container {container.service!r} exited with {container.exit_code}{memory}; "
-            f"its log ends: {self._compose.last_words(container)}"
-        )
+        how = f"exited with {container.exit_code}{memory}"
+        return f"container {container.service!r} {how}; {self._log_of(container)}"
+
+    def _state_of(self, container: Container) -> str:
+        return f"container {container.service!r} is {container.health}; {self._log_of(container)}"
+
+    def _log_of(self, container: Container) -> str:
+        return f"its log ends: {self._compose.last_words(container)}"
 
     def is_whole(self) -> bool:
         """Whether the scheduler runs, and no other container has failed."""
@@ -138,10 +140,6 @@ def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
         raise SettingsError(f"schedprof: cluster option port must be a port's number, got {text!r}")
     return int(text)
-
-
-def _is_ready(container: Container) -> bool:
-    return container.health in ("", "healthy")
 
 
 def _has_failed(container: Container) -> bool:

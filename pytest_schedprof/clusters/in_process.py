@@ -49,7 +49,7 @@ class Schedulers(OwnProcess):
 
     def watch(self) -> None:
         """Stand before what makes a scheduler forget."""
-        for scheduler in self._living():
+        for scheduler in list(Scheduler._instances):
             self._begun_at[scheduler] = scheduler.transition_counter
         before_close, before_clear = self._patched.values()
         counting = self

@@ -123,3 +123,26 @@ def test_it():
     functions = {each.function: each.share.value for each in shares.functions}
     assert functions["dask.local:get_async"] > 0.9  # of what is not the test's own
     assert any(each.owner == "local-scheduler" for each in shares.owners)
+
+
+def test_an_idle_scheduler_in_another_thread_is_no_matter(project: Project) -> None:
+    """As a client that the whole session has; it worked before, and not in this test."""
+    project.run_test(
+        """
+from distributed import Client
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    with Client(processes=False, n_workers=1, dashboard_address=":0", set_as_default=False) as made:
+        made.gather(made.map(inc, range(10), pure=False))
+        yield made
+
+def test_before(elsewhere):
+    pass
+"""
+        + gen_cluster_test("cputime")
+        + """
+def test_after(elsewhere):
+    pass
+"""
+    ).assert_outcomes(passed=3)
