@@ -1,19 +1,16 @@
-"""One hollow worker: distributed's own state machine, with nothing behind it.
+"""One hollow worker: distributed's own state machine, with nothing behind it but a pretence.
 
-What a worker answers to a scheduler is decided by `WorkerState`, as in every worker. Only what
-it is told to do is not done: a task ends when its time is over, a transfer when its bytes would
-have come.
+What a worker answers to a scheduler is decided by `WorkerState`, as in every worker.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
-from functools import partial
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dask.config import get as get_config
-from dask.utils import key_split, parse_bytes
+from dask.utils import parse_bytes
 from distributed import worker_state_machine as machine
 from distributed.comm.core import Comm, connect
 from distributed.core import Status
@@ -22,8 +19,7 @@ from distributed.worker_state_machine import StateMachineEvent, WorkerState
 
 from pytest_schedprof.clusters.nodes import DROPPED
 from pytest_schedprof.simulation.introduction import introduction, metrics
-from pytest_schedprof.simulation.placeholder import Placeholder
-from pytest_schedprof.simulation.shuffles import ElsewhereError, Shuffles, is_part
+from pytest_schedprof.simulation.pretence import Pretence
 
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.desk import Desk
@@ -39,13 +35,6 @@ STIMULI: Mapping[str, type[StateMachineEvent]] = {
     "steal-request": machine.StealRequestEvent,
 }
 """What the scheduler's messages mean to the state machine."""
-
-AT_ONCE_S = 0.0005
-"""What takes less is not worth a timer."""
-
-
-class SimulatedError(Exception):
-    """What a task raises that is meant to fail."""
 
 
 class HollowWorker:
@@ -68,8 +57,7 @@ class HollowWorker:
                 get_config("distributed.worker.transfer.message-bytes-limit")
             ),
         )
-        self.shuffles = Shuffles(self)
-        self.timers: dict[Any, tuple[asyncio.Handle | asyncio.Task[None], float]] = {}
+        self.pretence = Pretence(self)
         self.interval_s = 1.0
         self._ended = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -87,7 +75,7 @@ class HollowWorker:
     @property
     def active_threads(self) -> dict[int, Any]:
         """Tasks that are running, as of any worker."""
-        return dict(enumerate(self.timers))
+        return dict(enumerate(self.pretence.timers))
 
     @property
     def scheduler(self) -> Any:
@@ -131,7 +119,7 @@ class HollowWorker:
                     address=self.address,
                     now=time(),
                     metrics=metrics(self),
-                    executing=self.executing(),
+                    executing=self.pretence.executing(),
                     extensions={},
                 )
             except OSError:
@@ -139,11 +127,6 @@ class HollowWorker:
             if answer["status"] == "missing":
                 return self._leave("worker-heartbeat-missing")
             self.interval_s = answer["heartbeat-interval"]
-
-    def executing(self) -> dict[Any, float]:
-        """Tasks that are running, and for how long in simulated time."""
-        now, scale = time(), self.desk.behaviour.time_scale
-        return {key: (now - begun) * scale for key, (_, begun) in self.timers.items()}
 
     async def _listen(self, comm: Comm) -> None:
         """Do as the scheduler says until it says no more."""
@@ -161,13 +144,13 @@ class HollowWorker:
         if op in STIMULI:
             self.handle(STIMULI[op](**message))
             if op == "free-keys":
-                self._end_cancelled(message["keys"])
+                self.pretence.end_cancelled(message["keys"])
         elif op == "worker-status-change":
             self.change(Status[message["status"]], message["stimulus_id"])
         elif op == "close":
             self._leave(message.get("reason", ""))
         elif op == "shuffle-fail":
-            self.shuffles.forget(message["shuffle_id"], message["run_id"])
+            self.pretence.shuffles.forget(message["shuffle_id"], message["run_id"])
         else:
             self.desk.wonder(op)
 
@@ -179,9 +162,9 @@ class HollowWorker:
             if isinstance(instruction, machine.SendMessageToScheduler):
                 self.send(instruction.to_dict())
             elif isinstance(instruction, machine.Execute):
-                self._execute(instruction.key)
+                self.pretence.execute(instruction.key)
             elif isinstance(instruction, machine.GatherDep):
-                self._gather(instruction)
+                self.pretence.gather(instruction)
             else:
                 self.desk.wonder(type(instruction).__name__)
 
@@ -199,122 +182,6 @@ class HollowWorker:
                 await self._comm.write(messages, serializers=["msgpack", "pickle"])
             except OSError:
                 pass  # the scheduler is gone; who listens to it hears that
-
-    def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
-        """Call in so many simulated seconds."""
-        loop, delay = asyncio.get_running_loop(), seconds / self.desk.behaviour.time_scale
-        return loop.call_soon(call) if delay < AT_ONCE_S else loop.call_later(delay, call)
-
-    def _execute(self, key: Any) -> None:
-        task = self.state.tasks[key]
-        if is_part(key, task.dependencies):
-            self.timers[key] = asyncio.ensure_future(self._take_part(task)), time()
-        else:
-            self._compute(key, task.run_id)
-
-    async def _take_part(self, task: machine.TaskState) -> None:
-        """In a shuffle, and then compute."""
-        key, run_id, begun = task.key, task.run_id, time()
-        try:
-            await self.shuffles.take_part(key, task.run_spec)
-        except ElsewhereError:
-            del self.timers[key]
-            self.handle(machine.RescheduleEvent(key=key, stimulus_id=f"reschedule-{time()}"))
-        except Exception as error:  # as any task's, told to whoever wants its result
-            del self.timers[key]
-            self.handle(self._failure(error, key, run_id, begun, time()))
-        else:
-            self._compute(key, run_id)
-
-    def _compute(self, key: Any, run_id: int) -> None:
-        behaviour, prefix = self.desk.behaviour, key_split(key)
-        seconds = behaviour.seconds(prefix)
-        ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
-        self.timers[key] = ending, time()
-        if behaviour.secedes(prefix):
-            self.handle(
-                machine.SecedeEvent(key=key, compute_duration=0.0, stimulus_id=f"secede-{time()}")
-            )
-
-    def _finish(self, key: Any, run_id: int, seconds: float) -> None:
-        del self.timers[key]
-        prefix, stop = key_split(key), time()
-        if self.desk.behaviour.fails(prefix):
-            error = SimulatedError(f"{key!r} was meant to fail")
-            self.handle(self._failure(error, key, run_id, stop - seconds, stop))
-            return
-        nbytes = self.desk.behaviour.size(prefix)
-        self.handle(
-            machine.ExecuteSuccessEvent(
-                key=key,
-                run_id=run_id,
-                value=Placeholder(key, nbytes),
-                start=stop - seconds,
-                stop=stop,
-                nbytes=nbytes,
-                type=Placeholder,
-                stimulus_id=f"task-finished-{stop}",
-            )
-        )
-
-    def _failure(
-        self, error: Exception, key: Any, run_id: int, start: float, stop: float
-    ) -> StateMachineEvent:
-        return machine.ExecuteFailureEvent.from_exception(
-            error,
-            key=key,
-            run_id=run_id,
-            start=start,
-            stop=stop,
-            stimulus_id=f"task-erred-{stop}",
-        )
-
-    def _end_cancelled(self, keys: list[Any]) -> None:
-        """A task that nobody wants any longer ends at once: its thread is free for the next."""
-        for key in keys:
-            task = self.state.tasks.get(key)
-            if key in self.timers and task is not None and task.state == "cancelled":
-                self.timers[key][0].cancel()
-                self._finish(key, task.run_id, 0.0)
-
-    def _gather(self, instruction: machine.GatherDep) -> None:
-        """The bytes are on this worker's account for as long as they would be on their way."""
-        data = {key: self._received(instruction.worker, key) for key in instruction.to_gather}
-        behaviour = self.desk.behaviour
-        seconds = behaviour.latency + instruction.total_nbytes / behaviour.bandwidth
-        self._note_transfer(instruction, seconds)
-        self._after(seconds, partial(self._receive, instruction, data))
-
-    def _receive(self, instruction: machine.GatherDep, data: dict[Any, object]) -> None:
-        """What comes is all that was asked for, unless the sender left meanwhile."""
-        about: dict[str, Any] = {
-            "worker": instruction.worker,
-            "total_nbytes": instruction.total_nbytes,
-            "stimulus_id": f"gather-dep-{time()}",
-        }
-        if self.desk.has_left(instruction.worker):
-            self.handle(machine.GatherDepNetworkFailureEvent(**about))
-        else:
-            self.handle(machine.GatherDepSuccessEvent(data=data, **about))
-
-    def _received(self, sender: str, key: Any) -> Any:
-        """What was scattered stays what it is."""
-        held = self.desk.look(sender, key)
-        return Placeholder(key, self.state.tasks[key].nbytes or 0) if held is None else held
-
-    def _note_transfer(self, instruction: machine.GatherDep, seconds: float) -> None:
-        """For the record of a task that waits for it, as any worker does."""
-        wanted = [self.state.tasks[key] for key in instruction.to_gather]
-        cause = next((next(iter(each.dependents)) for each in wanted if each.dependents), wanted[0])
-        start = time()
-        cause.startstops.append(
-            {
-                "action": "transfer",
-                "start": start,
-                "stop": start + seconds,
-                "source": instruction.worker,
-            }
-        )
 
     def change(self, status: Status, stimulus_id: str) -> None:
         """Pause, run again, or prepare to retire; the scheduler is told."""
@@ -343,8 +210,7 @@ class HollowWorker:
         was_running = self.status in (Status.running, Status.paused)
         self.is_wanted_back = was_running and reason in DROPPED
         self.status = Status.closed
-        for handle, _ in self.timers.values():
-            handle.cancel()
+        self.pretence.end()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
