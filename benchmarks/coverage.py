@@ -22,7 +22,7 @@ from statistics import mean, median, stdev
 
 from distributed import Client, wait
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_of
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER, PLUMBING, owner_of
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.control import Control
@@ -30,7 +30,6 @@ from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.model.profile import SampleProfile
 from pytest_schedprof.recorder import Recorder
-from pytest_schedprof.reports.terminal import PLUMBING
 
 DRIFTS = (0.0, 0.03, 0.05, 0.07, 0.1, 0.15)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_schedprof.agent import names
 from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
@@ -14,7 +15,7 @@ from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import LimitError, SchedprofError, as_own
-from pytest_schedprof.gates.judge import judge
+from pytest_schedprof.gates.judge import NO_BASELINE, Baseline, judge
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 from pytest_schedprof.model.result import BackendResult, Segment, TargetFiles, Window
@@ -39,7 +40,16 @@ class Assessment:
         return tuple(str(error) for error in self.errors)
 
 
-def assess(recorder: Recorder, limits: Sequence[Limit], directory: Path | None) -> Assessment:
+Recall: TypeAlias = Callable[[BackendResult], Baseline]
+"""Finds what was measured before with a backend, for limits that are relative to it."""
+
+
+def assess(
+    recorder: Recorder,
+    limits: Sequence[Limit],
+    directory: Path | None,
+    recall: Recall = lambda result: NO_BASELINE,
+) -> Assessment:
     """Store and judge what a recorder holds; without a directory nothing is stored."""
     errors = list(recorder.errors)
     results = []
@@ -50,7 +60,7 @@ def assess(recorder: Recorder, limits: Sequence[Limit], directory: Path | None) 
             if (segments := [segment for segment in each if backend.name in segment.raw])
         ]
         if rounds:
-            case = _Case(recorder.control, backend, rounds, errors)
+            case = _Case(recorder.control, backend, rounds, errors, recall)
             results.extend(case.results(limits, directory))
     return Assessment(tuple(results), tuple(errors))
 
@@ -63,6 +73,7 @@ class _Case:
     backend: Backend
     rounds: list[list[SegmentRecord]]
     errors: list[SchedprofError]
+    recall: Recall
 
     @property
     def raws(self) -> list[RawProfile]:
@@ -75,9 +86,9 @@ class _Case:
         try:
             profiles = [[self._read(segment) for segment in each] for each in self.rounds]
             evidence = self._evidence(profiles)
-            judged = self._judged(limits, evidence)
-            result = self._result(evidence, profiles[0][0].mode, judged)
-            return [replace(result, artifacts=artifacts, targets=targets)]
+            result = self._result(evidence, profiles)
+            judged = self._judged(limits, evidence, self.recall(result))
+            return [replace(result, limits=tuple(judged), artifacts=artifacts, targets=targets)]
         except Exception as error:  # a third party's backend may raise anything
             self.errors.append(as_own(error))
             return []
@@ -139,7 +150,9 @@ class _Case:
         doubt = profile.doubt or raw.doubt or _doubt_of_others(segment.facts)
         return replace(profile, doubt=doubt)
 
-    def _judged(self, limits: Sequence[Limit], evidence: Shares | Costs) -> list[LimitResult]:
+    def _judged(
+        self, limits: Sequence[Limit], evidence: Shares | Costs, baseline: Baseline
+    ) -> list[LimitResult]:
         mine = [limit for limit in limits if limit.measured in self.backend.metrics]
         patterns = {
             limit.pattern: compile_pattern(limit.pattern).pattern
@@ -150,29 +163,26 @@ class _Case:
         judged = []
         for limit in mine:
             try:
-                judged.append(judge(limit, evidence, known.get(limit.pattern, [])))
+                judged.append(judge(limit, evidence, known.get(limit.pattern, []), baseline))
             except LimitError as error:
                 self.errors.append(error)
         return judged
 
-    def _result(
-        self,
-        evidence: Shares | Costs,
-        mode: str,
-        limits: list[LimitResult],
-    ) -> BackendResult:
+    def _result(self, evidence: Shares | Costs, profiles: list[list[Profile]]) -> BackendResult:
+        """All but the limits' verdicts and the files."""
         segments = tuple(segment.facts for each in self.rounds for segment in each)
         told = [text for raw in self.raws for text in raw.warnings]
         return BackendResult(
             backend=self.backend.name,
-            mode=mode,
+            mode=profiles[0][0].mode,
             settings=dict(self.backend.settings),
             window=Window(len(self.rounds), segments),
             shares=evidence.sampled() if isinstance(evidence, Shares) else None,
             costs=evidence.measured() if isinstance(evidence, Costs) else None,
-            limits=tuple(limits),
+            limits=(),
             artifacts=(),
             warnings=tuple(dict.fromkeys([*_note_of_others(segments), *told])),
+            doubt=next((p.doubt for each in profiles for p in each if p.doubt), ""),
         )
 
 

@@ -59,6 +59,10 @@ class ArtifactError(SchedprofError):
     """An artifact cannot be written or read."""
 
 
+class BaselineError(SettingsError):
+    """What was named to compare with is missing, corrupt, or of another kind."""
+
+
 class LimitBrokenError(SchedprofError):
     """A limit of a profile does not hold, or under `strict` cannot be shown to hold."""
 

@@ -255,6 +255,25 @@ OPTIONS: tuple[Option, ...] = (
         metavar="KINDS",
     ),
     Option(
+        "save",
+        "save what this session measures as a baseline: a name, or a path or URL",
+        _text,
+        "a name, a path or a URL",
+        None,
+        metavar="NAME",
+        in_marker=False,
+    ),
+    Option(
+        "compare",
+        "compare with a baseline: a name, a path, a URL, the directory of a run, or 'latest'; "
+        "regressions fail",
+        _text,
+        "a name, a path, a URL, or 'latest'",
+        None,
+        metavar="NAME",
+        in_marker=False,
+    ),
+    Option(
         "timeout",
         "seconds that starting or stopping a backend or a cluster may take, default 30",
         _positive(float, most=86400),  # longer waits are too long for some systems' calls

@@ -27,6 +27,7 @@ from pytest_schedprof.settings import Settings, overlay, read_session
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.in_process import InProcess
+    from pytest_schedprof.gates.reference import Reference
     from pytest_schedprof.model.result import StoredResult
     from pytest_schedprof.profiling import Plan, ProfiledTest
     from pytest_schedprof.storage.run_directory import RunDirectory
@@ -35,6 +36,8 @@ __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
 
 RUN: pytest.StashKey[RunDirectory] = pytest.StashKey()
 REGISTRY: pytest.StashKey[BackendRegistry] = pytest.StashKey()
+REFERENCE: pytest.StashKey[Reference] = pytest.StashKey()
+"""What the session compares its tests with, if with anything."""
 PLAN: pytest.StashKey[Plan] = pytest.StashKey()
 PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
 
@@ -53,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = config.stash[SETTINGS] = read_session(config)
         _check_names(config, settings)
         _check_cluster_options(settings)
+        _load_reference(config, settings)
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
@@ -72,6 +76,15 @@ def _check_cluster_options(settings: Settings) -> None:
         from pytest_schedprof.clusters.options import check_cluster_options
 
         check_cluster_options(None, dict(settings.cluster_option))
+
+
+def _load_reference(config: pytest.Config, settings: Settings) -> None:
+    """Now, for a baseline that is missing must not wait for the first test."""
+    if settings.compare and not settings.is_off:
+        from pytest_schedprof.gates.reference import Reference
+        from pytest_schedprof.storage.baselines import load
+
+        config.stash[REFERENCE] = Reference(*load(settings.compare, str(settings.dir)))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -99,7 +112,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if _is_profiled(item, settings, bool(markers)):
             from pytest_schedprof.profiling import make_plan
 
-            item.stash[PLAN] = make_plan(settings, _registry(item.config), _run(item.config))
+            item.stash[PLAN] = make_plan(
+                settings,
+                _registry(item.config),
+                _run(item.config),
+                item.config.stash.get(REFERENCE, None),
+            )
     except SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
@@ -204,6 +222,7 @@ class Collector:
         self.started_at = time.time()
         self.packed: list[dict[str, Any]] = []
         self.trouble: str | None = None
+        self.saved = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         packed = getattr(report, "schedprof", None)
@@ -222,8 +241,18 @@ class Collector:
 
             try:
                 write_run(_run(self.config), self.started_at, int(exitstatus), self.results())
+                self.saved = self._save()
             except Exception as error:
                 self.trouble = str(as_own(error))
+
+    def _save(self) -> str:
+        """The session as a baseline, if it is to be one; what to say of it."""
+        settings = self.config.stash[SETTINGS]
+        if settings.save is None:
+            return ""
+        from pytest_schedprof.storage.baselines import save_run
+
+        return save_run(settings.save, str(settings.dir), _run(self.config))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:
@@ -234,6 +263,8 @@ class Collector:
             place, verbosity = _short(_run(self.config).path), self.config.get_verbosity()
             for line in summary_lines(results, place, verbosity=verbosity):
                 terminalreporter.write_line(line.text, **line.markup)
+        if self.saved:
+            terminalreporter.write_line(self.saved)
         if self.trouble:
             terminalreporter.write_line(self.trouble, red=True)
 

@@ -15,13 +15,18 @@ from typing import Any, NamedTuple, Protocol
 from pytest_schedprof import __version__
 from pytest_schedprof.agent import facts
 from pytest_schedprof.analysis.estimate import CONFIDENCE
-from pytest_schedprof.assessment import Assessment, assess
+from pytest_schedprof.assessment import Assessment, Recall, assess
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.comparison.matching import Measurement
+from pytest_schedprof.comparison.words import regressions, undecided
 from pytest_schedprof.errors import LimitError, SettingsError, as_own
-from pytest_schedprof.gates.judge import describe
+from pytest_schedprof.gates.judge import NO_BASELINE, describe
+from pytest_schedprof.gates.limits import Limit
+from pytest_schedprof.gates.reference import Reference
+from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.recorder import Recorder
@@ -36,8 +41,17 @@ class Plan:
 
     settings: Settings
     backends: tuple[Backend, ...]
+    limits: tuple[Limit, ...] = ()
     unjudged: tuple[str, ...] = ()
-    """Limits of the test that none of the backends which the run chose can judge."""
+    """Limits of the test that none of the backends which the run chose can judge, or that need a
+    baseline where none was given."""
+    reference: Reference | None = None
+    """What the test is compared with."""
+
+    @property
+    def has_own_measure(self) -> bool:
+        """Whether its limits say what a regression is."""
+        return any(limit.is_relative for limit in self.limits)
 
     @property
     def takes(self) -> list[Take]:
@@ -75,7 +89,12 @@ class Place(Protocol):
         """The directory of a test's artifacts, None if nobody wants them."""
 
 
-def make_plan(settings: Settings, registry: BackendRegistry, run: Place) -> Plan:
+def make_plan(
+    settings: Settings,
+    registry: BackendRegistry,
+    run: Place,
+    reference: Reference | None = None,
+) -> Plan:
     """Check everything that can be checked before the test runs.
 
     Raises:
@@ -95,7 +114,10 @@ def make_plan(settings: Settings, registry: BackendRegistry, run: Place) -> Plan
         )
     _check_targets(settings, backends)
     run.prepare()
-    return Plan(settings, backends, tuple(map(str, unjudged)))
+    if reference is None:
+        unjudged += [each for each in settings.limit if each.is_relative and each not in unjudged]
+    limits = tuple(limit for limit in settings.limit if limit not in unjudged)
+    return Plan(settings, backends, limits, tuple(map(str, unjudged)), reference)
 
 
 def _check_targets(settings: Settings, backends: Sequence[Backend]) -> None:
@@ -141,6 +163,7 @@ class ProfiledTest:
     recorder: Recorder = field(init=False)
     directory: Path | None = None
     assessment: Assessment = NOTHING
+    comparisons: tuple[Comparison, ...] = ()
     _environment: Environment = field(init=False)
     _is_assessed: bool = False
     _started_at: float = field(default_factory=time.time)
@@ -167,13 +190,35 @@ class ProfiledTest:
         try:
             self.recorder.errors.extend(self.scheduler.leave(self.plan.backends))
             self.directory = self.run.new_test(self.test_id)
-            self.assessment = assess(self.recorder, self.plan.settings.limit, self.directory)
+            self.assessment = assess(
+                self.recorder, self.plan.limits, self.directory, self._recall()
+            )
+            self.comparisons = self._compared()
         except Exception as error:
             self.assessment = Assessment((), (*self.recorder.errors, as_own(error)))
 
+    def _recall(self) -> Recall:
+        """Where to look for what the test cost before."""
+        reference, shell = self.plan.reference, self.record("")
+        if reference is None:
+            return lambda result: NO_BASELINE
+        return lambda result: reference.before(Measurement(shell, result))
+
+    def _compared(self) -> tuple[Comparison, ...]:
+        if self.plan.reference is None or self.assessment.errors:
+            return ()
+        return tuple(
+            comparison
+            for backend in self.assessment.backends
+            for comparison in self.plan.reference.compare(
+                Measurement(self.record(""), backend), is_binding=not self.plan.has_own_measure
+            )
+        )
+
     def complaint(self) -> str | None:
         """Why a test that passed must fail after all: trouble, or limits; None if it need not."""
-        return "\n".join([*self.assessment.troubles, *self.broken()]) or None
+        lines = [*self.assessment.troubles, *self.broken(), *self.regressed()]
+        return "\n".join(lines) or None
 
     def broken(self) -> list[str]:
         """A line for each limit that makes the test fail."""
@@ -185,6 +230,19 @@ class ProfiledTest:
             for limit in result.limits
             if limit.verdict in failing
         ]
+
+    def regressed(self) -> list[str]:
+        """A line for each backend by which the test costs more than in the baseline."""
+        files = {backend.backend: backend.artifacts for backend in self.assessment.backends}
+        name = self.plan.reference.name if self.plan.reference else ""
+        lines = []
+        for each in self.comparisons:
+            place = self._place(files.get(each.backend, ()))
+            if each.is_binding and (told := regressions(each)):
+                lines.append(f"schedprof: regressed against {name!r}: {told}; see {place}")
+            elif each.is_binding and self.plan.settings.strict and (told := undecided(each)):
+                lines.append(f"schedprof: undecided against {name!r}: {told}; see {place}")
+        return lines
 
     def _place(self, artifacts: Sequence[str]) -> str:
         if not (self.directory and artifacts):
@@ -211,6 +269,8 @@ class ProfiledTest:
             backends=self.assessment.backends,
             unjudged=self.plan.unjudged,
             troubles=self.assessment.troubles,
+            baseline=self.plan.reference.name if self.plan.reference else "",
+            comparisons=self.comparisons,
         )
 
     def keep(self, result: Result) -> None:
@@ -243,4 +303,6 @@ def _environment(description: dict[str, Any]) -> Environment:
         scheduler_platform=description["platform"],
         versions=description["versions"],
         test_versions=facts.versions(),
+        scheduler_machine=description["machine"],
+        configuration=description["configuration"],
     )

@@ -25,7 +25,8 @@ DEATH_PATIENCE_S = 2.0
 
 STEADY_S = 0.15
 SETTLING_S = 2.0
-"""What disturbs the scheduler counts or times all that it does: also the end of it."""
+"""What disturbs the scheduler counts or times all that it does: also the end of it, and what is
+left of the round before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class Recorder:
         opened = _Open(time.time(), {}, [])
         with self._keeping_trouble():
             try:
+                self._settle()
                 for backend, target in self._observations():
                     recording = backend.start(target, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, target, recording))
@@ -158,8 +160,7 @@ class Recorder:
                 self.rounds[-1].append(self._close(opened))
 
     def _close(self, opened: _Open) -> SegmentRecord:
-        if any(backend.disturbs for backend in self._taking_part):
-            self.control.call(facts.settle, STEADY_S, SETTLING_S)
+        self._settle()
         after = self.control.call(facts.close_window, self._own_client)
         raw: dict[str, RawProfile] = {}
         elsewhere: list[tuple[str, Target, RawProfile]] = []
@@ -172,6 +173,11 @@ class Recorder:
                     elsewhere.insert(0, (name, target, brought))
         segment = replace(_segment(opened.before, after), scale=self._scale)
         return SegmentRecord(segment, raw, tuple(elsewhere))
+
+    def _settle(self) -> None:
+        """What was begun before a window is no part of it, and what is begun in it is."""
+        if any(backend.disturbs for backend in self._taking_part):
+            self.control.call(facts.settle, STEADY_S, SETTLING_S)
 
     def _abandon(self, opened: _Open) -> None:
         if opened.is_window_asked:

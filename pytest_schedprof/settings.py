@@ -34,6 +34,8 @@ class Settings(NamedTuple):
     rounds: int
     scale: tuple[int, ...]
     targets: tuple[str, ...]
+    save: str | None
+    compare: str | None
     timeout: float
     cluster_option: tuple[tuple[str, str], ...]
     option: tuple[tuple[str, str, Any], ...]

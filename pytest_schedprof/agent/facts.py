@@ -8,7 +8,11 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
+
+import dask.config
 
 from . import others
 
@@ -22,6 +26,9 @@ PACKAGES = (
     "viztracer",
     "memray",
 )
+
+PLACES = ("contact-address", "dashboard", "http", "preload", "preload-argv")
+"""Of the scheduler's configuration what says where it is, and not how it works."""
 
 WINDOWS = "_schedprof_windows"
 """Attribute of the scheduler while windows are open: how many, and the tasks it forgot since."""
@@ -104,11 +111,45 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
         "address": dask_scheduler.address,
         "workers": [worker.address for worker in workers],
         "threads": sum(worker.nthreads for worker in workers),
+        **environment(),
+    }
+
+
+def environment() -> dict[str, Any]:
+    """What figures depend on beside the code."""
+    return {
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
         "platform": platform.platform(),
         "versions": versions(),
+        "machine": _machine(),
+        "configuration": _configuration(),
     }
+
+
+def _machine() -> str:
+    """Model and number of the processors, as far as the system tells."""
+    model = ""
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        told = (line.partition(":") for line in lines)
+        model = next((value.strip() for key, _, value in told if key.startswith("model name")), "")
+    return f"{model or platform.processor() or platform.machine()} x {os.cpu_count()}"
+
+
+def _configuration() -> dict[str, str]:
+    """What decides how the scheduler works, from the configuration of its process."""
+    section = dask.config.get("distributed.scheduler", {})
+    return {
+        name: str(value) for name, value in _flat(section, "") if name.split(".")[0] not in PLACES
+    }
+
+
+def _flat(section: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name.replace('_', '-')}.")
+        else:
+            yield prefix + name.replace("_", "-"), value
 
 
 def versions() -> dict[str, str]:

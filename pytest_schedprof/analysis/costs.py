@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from statistics import fmean, stdev
 from typing import TypeAlias
 
 from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
-from pytest_schedprof.analysis.growth import MIN_SCALES, exponent
+from pytest_schedprof.analysis.growth import DIGITS, MIN_SCALES, exponent
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone
 from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.model.metric import METRICS
@@ -139,11 +140,37 @@ class Costs:
         for unit in self.units:
             gather(whole, unit.whole)
         return MeasuredCosts(
-            functions=tuple(
-                FunctionCost(name, owner_alone(name), dict(self.functions[name])) for name in names
-            ),
+            functions=tuple(self._function(name) for name in names),
             whole=whole,
+            scatter=self._scatter([unit.whole for unit in self.units], whole),
         )
+
+    def _function(self, name: Function) -> FunctionCost:
+        total = self.functions[name]
+        rounds = [unit.functions.get(name, {}) for unit in self.units]
+        return FunctionCost(name, owner_alone(name), dict(total), self._scatter(rounds, total))
+
+    def _scatter(self, rounds: Sequence[Mapping[str, float]], total: Amounts) -> Amounts:
+        """Between rounds of one scale: costs at several scales differ by what they are."""
+        groups = [
+            [i for i, unit in enumerate(self.units) if unit.tasks and unit.scale == scale]
+            for scale in {unit.scale for unit in self.units}
+        ]
+        if min(map(len, groups)) < 2:  # one round does not scatter
+            return {}
+        return {
+            metric: max(
+                scatter([rounds[i].get(metric, 0) / self.units[i].tasks for i in group])
+                for group in groups
+            )
+            for metric in total
+        }
+
+
+def scatter(values: Sequence[float]) -> float:
+    """Standard deviation as a fraction of the mean."""
+    mean = fmean(values)
+    return round(stdev(values) / mean, DIGITS) if mean else 0.0
 
 
 def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:

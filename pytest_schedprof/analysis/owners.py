@@ -176,6 +176,9 @@ FOREIGN = "foreign"
 NOT_SCHEDULER = frozenset({"idle", FOREIGN, *(name for name, _ in SIDES)})
 """Owners whose samples are in no denominator."""
 
+PLUMBING = NOT_SCHEDULER | {"event-loop", "connections", "other"}
+"""Owners whose functions surround all others: they hold high shares and say nothing."""
+
 OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
 
 

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from math import hypot
 
 from pytest_schedprof.analysis.costs import Costs
-from pytest_schedprof.analysis.estimate import MIN_ROUNDS, estimate
+from pytest_schedprof.analysis.estimate import (
+    MIN_ROUNDS,
+    degrees_of_freedom,
+    effective_units,
+    estimate,
+)
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_of
 from pytest_schedprof.analysis.tally import Tally, tally_blocks, total
 from pytest_schedprof.model.profile import Function, SampleProfile
@@ -44,6 +49,12 @@ class Shares:
     def inference(self) -> str:
         """The unit whose scatter gives the bounds."""
         return "rounds" if self.rounds else "blocks"
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of that scatter."""
+        totals = [unit.busy for unit in self.units if unit.busy]
+        return degrees_of_freedom(effective_units(totals), rounds=self.rounds) if totals else 0
 
     def seen(self, metric: str) -> Collection[Function]:
         """Every function that a busy sample holds."""
@@ -90,6 +101,7 @@ class Shares:
             inference=self.inference,
             functions=self.functions(),
             owners=self.owners(),
+            freedom=self.freedom,
         )
 
     def _cost(self, share: Estimate) -> Estimate:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -147,10 +145,7 @@ class InProcess:
             "pid": os.getpid(),
             "workers": [],
             "threads": 0,
-            "python": platform.python_version(),
-            "implementation": sys.implementation.name,
-            "platform": platform.platform(),
-            "versions": facts.versions(),
+            **facts.environment(),
         }
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:

@@ -3,34 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot
+from typing import Protocol
 
 from pytest_schedprof.analysis.evidence import Evidence
 from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.gates.limits import Limit
-from pytest_schedprof.model.metric import METRICS, PERCENT, readable
+from pytest_schedprof.model.metric import METRICS, PERCENT, Metric, readable
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+
+DIGITS = 12
+"""Of a difference: `1.05 * 1.01 - 1.0605` is no excess, whatever the computer makes of it."""
 
 _ORDER = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, Verdict.PASS: 2}
 
 
-def judge(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> LimitResult:
+class Baseline(Protocol):
+    """What was measured before, for limits that are relative to it."""
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """The metric as it was then."""
+
+    def doubt(self, metric: str) -> str:
+        """Why nothing can be held against it; empty if it can."""
+
+
+class NoBaseline:
+    """Where none was asked for: relative limits are then kept from being judged."""
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Never asked, for there is a doubt."""
+        raise NotImplementedError
+
+    def doubt(self, metric: str) -> str:
+        """What to do about it."""
+        return "no baseline to compare with: give one with --schedprof-compare"
+
+
+NO_BASELINE = NoBaseline()
+
+
+def judge(
+    limit: Limit,
+    evidence: Evidence,
+    known: Sequence[Function],
+    baseline: Baseline = NO_BASELINE,
+) -> LimitResult:
     """The outcome of one limit.
 
     Args:
         limit: what to hold the evidence against.
         evidence: what was measured.
         known: functions of the scheduler's code that the limit's pattern names.
+        baseline: what relative limits are held against.
 
     Raises:
         LimitError: if the pattern names nothing in the scheduler's code.
     """
     subjects = _subjects(limit, evidence, known)
-    if doubt := _doubt(limit, evidence):
+    if doubt := _doubt(limit, evidence) or (limit.is_relative and baseline.doubt(limit.metric)):
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt)
     findings = sorted(
-        (_find(limit, subject, evidence) for subject in subjects),
+        (_find(limit, subject, evidence, baseline) for subject in subjects),
         key=lambda finding: (_ORDER[finding.verdict], -finding.estimate.value, finding.subject),
     )
     verdict = Verdict.worst([finding.verdict for finding in findings])
@@ -59,17 +95,33 @@ def _doubt(limit: Limit, evidence: Evidence) -> str:
     return evidence.doubt(limit.measured, limit.pattern)
 
 
-def _find(limit: Limit, subject: str, evidence: Evidence) -> Finding:
+def _find(limit: Limit, subject: str, evidence: Evidence, baseline: Baseline) -> Finding:
     of = evidence.growth if limit.of else evidence.of
     estimate = of(limit.measured, subject)
-    return Finding(subject, estimate, _verdict(estimate, limit.bound))
+    if not limit.is_relative:
+        return Finding(subject, estimate, _verdict(estimate.low, estimate.high, limit.bound))
+    before = baseline.of(limit.metric, subject)
+    low, high = excess(estimate, before, limit.factor)
+    return Finding(subject, estimate, _verdict(low, high, limit.bound), before)
 
 
-def _verdict(estimate: Estimate, bound: float) -> Verdict:
+def _verdict(low: float, high: float, bound: float) -> Verdict:
     """Fail and pass only where the data rules out the contrary."""
-    if estimate.low > bound:
+    if low > bound:
         return Verdict.FAIL
-    return Verdict.PASS if estimate.high <= bound else Verdict.INCONCLUSIVE
+    return Verdict.PASS if high <= bound else Verdict.INCONCLUSIVE
+
+
+def excess(estimate: Estimate, before: Estimate, factor: float) -> tuple[float, float]:
+    """Bounds of `estimate - factor * before`, from those of both.
+
+    Distances from a value to its bounds add up as squares, the lower one of the one with the upper
+    one of the other (after Newcombe 1998, method 10, and Zou and Donner 2008).
+    """
+    value = round(estimate.value - factor * before.value, DIGITS)
+    low = hypot(estimate.value - estimate.low, factor * (before.high - before.value))
+    high = hypot(estimate.high - estimate.value, factor * (before.value - before.low))
+    return value - low, value + high
 
 
 def describe(result: LimitResult) -> str:
@@ -94,9 +146,16 @@ def _fact(finding: Finding, name: str) -> str:
             f"(at least {low}, at most {high}) over {estimate.samples} tasks"
         )
     bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
+    bounds += _before(finding, metric)
     if metric.units is PERCENT:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
     if metric.is_peak:
         return f"{name} of {subject} is {value}{bounds}"
     noun = f" {metric.noun}" if metric.noun else ""
     return f"{subject} takes {value}{noun}{bounds} per task over {estimate.samples} tasks"
+
+
+def _before(finding: Finding, metric: Metric) -> str:
+    if finding.before is None:
+        return ""
+    return f" (before: {readable(finding.before.value, metric)})"

@@ -1,10 +1,13 @@
-"""The limit language: `metric [ "(" pattern ")" ] "<=" bound`. docs/limits.md is its manual."""
+"""The limit language: `metric [ "(" pattern ")" ] "<=" bound`. docs/limits.md is its manual.
+
+A bound is a number with its unit, or `baseline`, `baseline * 1.05`, `baseline + 2pp`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
@@ -14,6 +17,9 @@ from pytest_schedprof.errors import LimitError
 from pytest_schedprof.model.metric import GROWING, METRICS, PERCENT, Metric, format_amount
 
 LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)
+
+POINTS = "pp"
+"""Percentage points: what is added to a baseline that is a share."""
 
 _METRIC = re.compile(r"[A-Za-z_]+")
 _PATTERN = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*")
@@ -35,11 +41,18 @@ class Limit:
     """In which the bound was written."""
     of: str = ""
     """The metric whose growth is limited; empty for every other limit."""
+    factor: float = 0.0
+    """How often the baseline is in the bound, beside what `bound` says; 0 of an absolute limit."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def is_relative(self) -> bool:
+        """Whether a baseline is needed to judge it."""
+        return self.factor > 0
+
+    @property
+    def key(self) -> tuple[str, str, str, bool]:
         """What a closer limit must share with a farther one to replace it."""
-        return (self.metric, self.of, self.pattern)
+        return (self.metric, self.of, self.pattern, self.is_relative)
 
     @property
     def measured(self) -> str:
@@ -54,13 +67,21 @@ class Limit:
     def __str__(self) -> str:
         words = ", ".join(filter(None, (self.of, self.pattern)))
         subject = f"({words})" if words else ""
-        bound = format_amount(self.bound, self.unit, METRICS[self.metric].units[self.unit])
-        return f"{self.metric}{subject} <= {bound}"
+        return f"{self.metric}{subject} <= {self._bound}"
+
+    @property
+    def _bound(self) -> str:
+        units = {**METRICS[self.metric].units, POINTS: PERCENT["%"]}
+        amount = format_amount(self.bound, self.unit, units[self.unit])
+        if not self.is_relative:
+            return amount
+        times = "" if self.factor == 1 else f" * {format_amount(self.factor, '', Decimal(1))}"
+        return f"baseline{times}{f' + {amount}' if self.bound else ''}"
 
 
 def merge_limits(layers: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
     """Limits add up; of two with the same metric and pattern the later layer's holds."""
-    merged: dict[tuple[str, str, str], Limit] = {}
+    merged: dict[tuple[str, str, str, bool], Limit] = {}
     for layer in layers:
         merged.update({limit.key: limit for limit in layer})
     return tuple(merged.values())
@@ -85,10 +106,37 @@ class _Parser:
         metric = METRICS[name]
         of, pattern = self._growing() if metric.of_metric else ("", self._subject(name, metric))
         self._expect("<=", "'<=' (a limit is an upper bound)")
-        bound, unit = self._bound(metric)
+        limit = self._relative(metric) if self._is_next("baseline") else self._bound(metric)
+        self._skip_space()
         if self._at < len(self._text):
             raise self._error("the end of the limit")
-        return Limit(name, pattern, bound, unit, of)
+        return replace(limit, metric=name, pattern=pattern, of=of)
+
+    def _is_next(self, word: str) -> bool:
+        self._skip_space()
+        return self._text.startswith(word, self._at)
+
+    def _relative(self, metric: Metric) -> Limit:
+        """`baseline`, times a factor or plus an amount."""
+        if metric.of_metric:
+            raise self._error(_bound_wanted(metric) + " (growth has no baseline)")
+        self._expect("baseline", "'baseline'")
+        factor = 1.0
+        if self._is_next("*"):
+            self._at += 1
+            factor = self._factor()
+        if not self._is_next("+"):
+            return Limit("", "", 0.0, min(metric.units, key=len), factor=factor)
+        self._at += 1
+        more = self._bound(_addable(metric))
+        return replace(more, factor=factor)
+
+    def _factor(self) -> float:
+        self._skip_space()
+        number = self._take(_NUMBER)
+        if number is None or not float(number):
+            raise self._error("a factor above 0, as in baseline * 1.05")
+        return float(number)
 
     def _metric(self) -> str:
         start = self._skip_space()
@@ -151,7 +199,7 @@ class _Parser:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")
         self._at = start + 1 + len(owner)
 
-    def _bound(self, metric: Metric) -> tuple[float, str]:
+    def _bound(self, metric: Metric) -> Limit:
         start = self._skip_space()
         number = self._take(_NUMBER)
         self._skip_space()
@@ -163,7 +211,7 @@ class _Parser:
         if metric.units is PERCENT and float(number) > 100:
             self._at = start
             raise self._error("a bound of at most 100%: a share cannot exceed it")
-        return float(Decimal(number) * metric.units[unit]), unit
+        return Limit("", "", float(Decimal(number) * metric.units[unit]), unit)
 
     def _expect(self, token: str, wanted: str) -> None:
         self._skip_space()
@@ -197,12 +245,19 @@ def _one_of(kind: str, word: str, known: tuple[str, ...]) -> str:
     return f"{kind}: {', '.join(known)}{hint}"
 
 
+def _addable(metric: Metric) -> Metric:
+    """With the units of what may be added to a baseline: a percent of a share says not of what."""
+    return metric._replace(units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
+
+
 def _example(metric: Metric) -> str:
     return "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
 
 
 def _bound_wanted(metric: Metric) -> str:
     if metric.units is PERCENT:
-        return "a bound in percent, as in 30%"
+        return "a bound in percent, as in 30%, or the baseline, as in baseline + 2pp"
+    if POINTS in metric.units:
+        return "percentage points, as in baseline + 2pp"
     units = ", ".join(unit for unit in metric.units if unit)
     return f"a number with its unit ({units})" if units else "a number without a unit, as in 6.1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 from pytest_schedprof.model.versions import differences
@@ -91,6 +92,8 @@ class SampledShares:
     """The unit whose scatter gave the intervals: 'rounds' or 'blocks'."""
     functions: tuple[FunctionShare, ...]
     owners: tuple[OwnerShare, ...]
+    freedom: int = 0
+    """Degrees of freedom of the scatter; 0 in records that do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,9 @@ class FunctionCost:
     owner: str
     total: dict[str, float]
     """By metric; divide by the window's tasks, but for `peak` and `leaked`."""
+    scatter: dict[str, float] = field(default_factory=dict)
+    """By metric: the standard deviation between rounds of the cost per task, as a fraction of it;
+    empty where there was but one round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,8 @@ class MeasuredCosts:
     functions: tuple[FunctionCost, ...]
     whole: dict[str, float]
     """Metrics of no one function, over the whole window."""
+    scatter: dict[str, float] = field(default_factory=dict)
+    """The same of these, as of a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,8 @@ class BackendResult:
     warnings: tuple[str, ...] = ()
     targets: tuple[TargetFiles, ...] = ()
     """Processes that were observed beside the scheduler."""
+    doubt: str = ""
+    """Why nothing can be judged by it; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +168,10 @@ class Environment:
     """Versions of the packages that matter, on the scheduler."""
     test_versions: dict[str, str] = field(default_factory=dict)
     """The same where the test runs."""
+    scheduler_machine: str = ""
+    """Model and number of the processors on which the scheduler ran."""
+    configuration: dict[str, str] = field(default_factory=dict)
+    """Of the scheduler: what dask's configuration says of it."""
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -193,6 +207,9 @@ class Result:
     """What went wrong with the profiling itself."""
     unjudged: tuple[str, ...] = ()
     """Limits that none of the backends which the run chose could judge."""
+    baseline: str = ""
+    """What the test was compared with, if with anything."""
+    comparisons: tuple[Comparison, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -204,7 +221,8 @@ class Result:
     def verdict(self) -> Verdict:
         """All limits taken together; of a test whose profiling failed none can be sure."""
         unsure = [Verdict.INCONCLUSIVE] if self.troubles else []
-        return Verdict.worst([*unsure, *(limit.verdict for limit in self.limits)])
+        compared = [each.verdict for each in self.comparisons if each.is_binding]
+        return Verdict.worst([*unsure, *compared, *(limit.verdict for limit in self.limits)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,4 +254,15 @@ class Run:
     started_at: str
     exit_status: int
     tests: tuple[TestEntry, ...] = field(default=())
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class BaselinePart:
+    """What one session saved of its tests; the parts of a baseline add up."""
+
+    run_id: str
+    saved_at: str
+    results: tuple[Result, ...]
+    """Without artifacts and limits, and without functions that hold next to nothing."""
     schema_version: int = SCHEMA_VERSION

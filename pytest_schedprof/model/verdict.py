@@ -47,6 +47,8 @@ class Finding:
     subject: Function
     estimate: Estimate
     verdict: Verdict
+    before: Estimate | None = None
+    """The same in the baseline, if the limit is relative to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER, PLUMBING
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.metric import METRICS, Metric, readable
 from pytest_schedprof.model.result import (
@@ -18,13 +17,12 @@ from pytest_schedprof.model.result import (
     SampledShares,
 )
 from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.reports.changes import comparison_lines
+from pytest_schedprof.reports.lines import Line
 
 HOT_FUNCTIONS = 5
 HOT_FUNCTIONS_VERBOSE = 25
 OWNERS_SHOWN = 5
-
-PLUMBING = NOT_SCHEDULER | {"event-loop", "connections", "other"}
-"""Owners whose functions surround all others: they hold high shares and say nothing."""
 
 _MARKUP = {
     Verdict.PASS: {"green": True},
@@ -33,22 +31,23 @@ _MARKUP = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the terminal."""
-
-    text: str
-    markup: dict[str, bool] = field(default_factory=dict)
-
-
 def summary_lines(results: Sequence[Result], directory: str, *, verbosity: int) -> Iterator[Line]:
     """Everything the session has to say of its profiled tests; one line under -q."""
     if verbosity >= 0:
         for result in results:
             yield from _test_lines(result, verbosity)
     yield from _limit_lines(results, verbosity)
+    yield from _baseline_lines(results, verbosity)
     yield from _version_lines(results)
     yield Line(f"artifacts of {len(results)} profiled tests: {directory}")
+
+
+def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+    """What changed since the baseline, if the session had one."""
+    names = [result.baseline for result in results if result.baseline]
+    if names:
+        comparisons = [each for result in results for each in result.comparisons]
+        yield from comparison_lines(names[0], comparisons, verbosity)
 
 
 def _version_lines(results: Sequence[Result]) -> Iterator[Line]:

@@ -13,10 +13,17 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats.json import UNREADABLE
-from pytest_schedprof.model.result import SCHEMA_VERSION, Result, Run, StoredResult, TestEntry
+from pytest_schedprof.model.result import (
+    SCHEMA_VERSION,
+    BaselinePart,
+    Result,
+    Run,
+    StoredResult,
+    TestEntry,
+)
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 
-T = TypeVar("T", Result, Run)
+T = TypeVar("T", Result, Run, BaselinePart)
 
 
 def write_run(
@@ -42,7 +49,7 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
-def encode(record: Result | Run) -> bytes:
+def encode(record: Result | Run | BaselinePart) -> bytes:
     """The record as JSON for people and programs."""
     try:
         content = msgspec.json.encode(record)
@@ -69,29 +76,34 @@ def read_record(path: Path, kind: type[T]) -> T:
     """
     try:
         content = path.read_bytes()
-        version = msgspec.json.decode(content, type=_Version).schema_version
     except OSError as error:
         raise ArtifactError(f"schedprof: cannot read {str(path)!r}: {error.strerror}") from error
-    except UNREADABLE as error:
-        raise ArtifactError(f"schedprof: {str(path)!r} is corrupt: {error}") from error
-    _check_version(path, version)
+    return decode(content, str(path), kind)
+
+
+def decode(content: bytes, place: str, kind: type[T]) -> T:
+    """A record from what was read at a place.
+
+    Raises:
+        ArtifactError: tells a corrupt, too old and too new record apart.
+    """
     try:
-        return msgspec.json.decode(content, type=kind)
+        version = msgspec.json.decode(content, type=_Version).schema_version
+        if version == SCHEMA_VERSION:
+            return msgspec.json.decode(content, type=kind)
     except UNREADABLE as error:
-        raise ArtifactError(f"schedprof: {str(path)!r} is corrupt: {error}") from error
-
-
-def _check_version(path: Path, version: int) -> None:
+        raise ArtifactError(f"schedprof: {place!r} is corrupt: {error}") from error
     if version > SCHEMA_VERSION:
         raise ArtifactError(
-            f"schedprof: {str(path)!r} has schema version {version}, this release reads up to "
+            f"schedprof: {place!r} has schema version {version}, this release reads up to "
             f"{SCHEMA_VERSION}: upgrade pytest-schedprof"
         )
-    if version < 1:
-        raise ArtifactError(f"schedprof: {str(path)!r} has schema version {version}, too old")
+    raise ArtifactError(
+        f"schedprof: {place!r} has schema version {version}, too old: make it again"
+    )
 
 
-def json_schema(kind: type[Result] | type[Run]) -> str:
+def json_schema(kind: type[Result] | type[Run] | type[BaselinePart]) -> str:
     """The JSON Schema of a record, as published in docs/."""
     schema: dict[str, Any] = msgspec.json.schema(kind)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

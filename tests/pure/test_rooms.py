@@ -18,7 +18,16 @@ import pytest_schedprof
 PACKAGE = Path(pytest_schedprof.__file__).parent
 NAME = "pytest_schedprof"
 
-PURE_ROOMS = ("model", "analysis", "diagnosis", "gates", "formats", "storage", "reports")
+PURE_ROOMS = (
+    "model",
+    "analysis",
+    "comparison",
+    "diagnosis",
+    "gates",
+    "formats",
+    "storage",
+    "reports",
+)
 FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
 AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}
 KNOW_PYTEST = {"plugin", "fixtures", "options", "settings", "scaling", "hookspecs"}

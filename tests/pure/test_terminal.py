@@ -20,12 +20,12 @@ from pytest_schedprof.model.result import (
     Window,
 )
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.summary import pack, unpack
 from pytest_schedprof.reports.terminal import (
     HOT_FUNCTIONS,
     HOT_FUNCTIONS_VERBOSE,
     OWNERS_SHOWN,
-    Line,
     summary_lines,
 )
 

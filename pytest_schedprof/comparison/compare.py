@@ -1,0 +1,93 @@
+"""Results before and after: every test that both have, and those that only one has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_schedprof.comparison.exact import exact_changes
+from pytest_schedprof.comparison.matching import (
+    Measurement,
+    measurements,
+    obstacle,
+    obstacle_to_time,
+)
+from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
+from pytest_schedprof.comparison.tests import renamed_tests
+from pytest_schedprof.comparison.timed import timed_changes
+from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.model.result import Result
+
+_ORDER = list(Outcome)
+
+
+def compare(
+    before: Sequence[Result],
+    after: Sequence[Result],
+    policy: Policy = DEFAULT_POLICY,
+    *,
+    names: tuple[str, str] = ("before", "after"),
+) -> Report:
+    """Everything that can be said of two sets of results."""
+    olds, news = measurements(before), measurements(after)
+    old_ids, new_ids = {key[0] for key in olds}, {key[0] for key in news}
+    renamed = renamed_tests(old_ids - new_ids, new_ids - old_ids)
+    origin = {new: old for old, new in renamed}
+    comparisons = [
+        compare_one(olds.get((origin.get(test_id, test_id), backend), []), found[0], policy)
+        for (test_id, backend), found in sorted(news.items())
+        if origin.get(test_id, test_id) in old_ids
+    ]
+    return Report(
+        *names,
+        tuple(comparisons),
+        new=tuple(sorted(new_ids - old_ids - origin.keys())),
+        vanished=tuple(sorted(old_ids - new_ids - set(origin.values()))),
+        renamed=tuple(renamed),
+    )
+
+
+def compare_one(
+    candidates: Sequence[Measurement],
+    after: Measurement,
+    policy: Policy = DEFAULT_POLICY,
+    *,
+    in_turns: bool = False,
+    is_binding: bool = True,
+) -> Comparison:
+    """A measurement against the newest that fits it, or the reason why none does."""
+    before, reason = choose(candidates, after)
+    reasons = [reason] if reason else []
+    changes: list[Change] = []
+    if before is not None:
+        sides = before.figures, after.figures
+        changes = exact_changes(*sides, policy)
+    if before is not None and after.of.shares:
+        if reason := obstacle_to_time(before, after):
+            reasons.append(reason)
+        else:
+            changes += timed_changes(*sides, policy, in_turns=in_turns)
+    told = sorted((each for each in changes if each.outcome is not Outcome.SAME), key=_gravity)
+    return Comparison(
+        after.result.test_id,
+        after.of.backend,
+        after.of.mode,
+        tuple(told),
+        len(changes) - len(told),
+        tuple(reasons),
+        is_binding,
+    )
+
+
+def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measurement | None, str]:
+    """The newest that fits, or why the newest does not."""
+    reasons = []
+    for before in candidates:
+        reason = obstacle(before, after)
+        if not reason:
+            return before, ""
+        reasons.append(reason)
+    return None, reasons[0] if reasons else f"the baseline has nothing of {after.of.backend} for it"
+
+
+def _gravity(change: Change) -> tuple[int, float, str]:
+    return _ORDER.index(change.outcome), -abs(change.difference), change.subject

@@ -1,0 +1,160 @@
+"""What a record says of one backend's window, as figures that can be held against others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import hypot, sqrt
+from statistics import fmean, stdev
+
+from pytest_schedprof.analysis.costs import DRIFT
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_alone
+from pytest_schedprof.comparison.contrast import Figure
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.result import BackendResult, Segment
+from pytest_schedprof.model.verdict import Estimate
+
+STEADY = 0.001
+"""Counts that scatter less between rounds are the same every run: a tenth of what counts."""
+
+STEADY_OWNERS = frozenset({"transitions", "graph-intake", "worker-choice"})
+"""The state machine: driven by hollow workers, its counts are taken for steady where no rounds
+show it. Real ones answer now sooner and now later, and some of it depends on that."""
+
+UNSTEADY = 0.05
+"""Standard deviation, as a fraction, of what depends on time where no rounds show it: counts of
+the network's layers were seen to move by up to 2 % between runs."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One backend's window."""
+
+    result: BackendResult
+    is_simulated: bool = False
+    """Whether hollow workers drove the scheduler."""
+
+    @property
+    def tasks(self) -> int:
+        """Over all rounds."""
+        return self.result.window.tasks
+
+    def exact(self, metric: str) -> dict[Function, Figure]:
+        """Every function's count per task; the scheduler's own ones alone."""
+        if self.result.costs is None or not self.tasks:
+            return {}
+        return {
+            each.function: self._count(
+                each.total[metric] / self.tasks, each.scatter.get(metric), each.owner
+            )
+            for each in self.result.costs.functions
+            if metric in each.total and each.owner not in NOT_SCHEDULER
+        }
+
+    def whole(self, metric: str) -> Figure | None:
+        """Of the scheduler as a whole; None where the backend does not tell."""
+        if self.result.costs is None or not self.tasks:
+            return None
+        if metric in self.result.costs.whole:
+            value = self.result.costs.whole[metric] / self.tasks
+            # Of the wholes the transitions are the state machine's; messages depend on time.
+            return self._count(value, self.result.costs.scatter.get(metric), metric)
+        parts = self.exact(metric).values()
+        error = sqrt(sum(part.error**2 for part in parts))
+        return Figure(sum(part.value for part in parts), error) if parts else None
+
+    def _count(self, value: float, scatter: float | None, owner: str) -> Figure:
+        rounds = self.result.window.rounds
+        if scatter is None:
+            is_steady = self.is_simulated and owner in STEADY_OWNERS
+            scatter = 0.0 if is_steady else UNSTEADY
+        elif scatter < STEADY:
+            scatter = 0.0
+        elif rounds >= MIN_ROUNDS:
+            return Figure(value, value * scatter / sqrt(rounds), rounds - 1)
+        return Figure(value, value * (max(scatter, UNSTEADY) if scatter else 0.0))
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Exact ones that the backend measured."""
+        costs = self.result.costs
+        if costs is None:
+            return []
+        found = {metric for each in costs.functions for metric in each.total} | set(costs.whole)
+        return [name for name, metric in METRICS.items() if metric.is_exact and name in found]
+
+    @cached_property
+    def cpu(self) -> Figure:
+        """CPU time of the scheduler per task, by the scatter of rounds if there are enough."""
+        value = self.result.window.cpu_seconds / self.tasks if self.tasks else 0.0
+        rounds = self.cpu_of_rounds
+        if len(rounds) < MIN_ROUNDS:
+            return Figure(value, value * DRIFT)
+        return Figure(value, stdev(rounds) / sqrt(len(rounds)), len(rounds) - 1)
+
+    @cached_property
+    def cpu_of_rounds(self) -> list[float]:
+        """The same of each segment; none at several scales, which differ by what they are."""
+        segments = [segment for segment in self.result.window.segments if segment.tasks]
+        if len({segment.scale for segment in segments}) > 1:
+            return []
+        return [_cpu(segment) for segment in segments]
+
+    @property
+    def busy(self) -> float:
+        """Which part of the samples was the scheduler's."""
+        shares = self.result.shares
+        if shares is None:
+            return 0.0
+        all_of_them = shares.busy_samples + shares.idle_samples + shares.empty_samples
+        return shares.busy_samples / max(1, all_of_them)
+
+    @cached_property
+    def shares(self) -> dict[str, Estimate]:
+        """Of every function, and of every `@owner`."""
+        if self.result.shares is None:
+            return {}
+        found = {each.function: each.share for each in self.result.shares.functions}
+        return found | {f"@{each.owner}": each.share for each in self.result.shares.owners}
+
+    @cached_property
+    def own_shares(self) -> dict[Function, float]:
+        """Of samples that end in the function."""
+        if self.result.shares is None:
+            return {}
+        return {each.function: each.self_share.value for each in self.result.shares.functions}
+
+    def share(self, subject: str, typical: float) -> Figure:
+        """A share; `typical` is that of both sides together, which gives the error of a zero."""
+        samples = self.result.shares.busy_samples if self.result.shares else 0
+        freedom = (self.result.shares.freedom if self.result.shares else 0) or 1
+        if not samples:
+            return Figure(0.0, 1.0, 1)
+        found = self.shares.get(subject)
+        value, ratio = (found.value, found.dispersion) if found else (0.0, self._usual_ratio)
+        return Figure(value, ratio * sqrt(max(typical * (1 - typical), 1e-9) / samples), freedom)
+
+    @cached_property
+    def _usual_ratio(self) -> float:
+        """Of functions that were seen: what a function that was not would have scattered."""
+        ratios = [each.dispersion for each in self.shares.values() if each.value]
+        return fmean(ratios) if ratios else 1.0
+
+    def cost(self, subject: str, typical: float) -> Figure:
+        """CPU time per task of a function: its share of what the scheduler was busy with."""
+        share, cpu = self.share(subject, typical), self.cpu
+        error = self.busy * hypot(share.error * cpu.value, cpu.error * share.value)
+        return Figure(share.value * self.busy * cpu.value, error, share.freedom)
+
+
+def owner_of_subject(subject: str) -> str:
+    """Of an owner itself; of the whole none."""
+    if subject.startswith("@"):
+        return subject[1:]
+    return owner_alone(subject) if subject else ""
+
+
+def _cpu(segment: Segment) -> float:
+    return segment.cpu_seconds / segment.tasks

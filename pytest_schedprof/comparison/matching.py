@@ -1,0 +1,144 @@
+"""Which measurements may be held against each other, and why others may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_schedprof.analysis.shares import MIN_SAMPLES
+from pytest_schedprof.comparison.figures import Figures
+from pytest_schedprof.model.result import BackendResult, Environment, Result
+
+SAME_WORK = 0.01
+"""Costs are per task: of a workload of another size they are other costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one backend measured of one test, with what it was measured on."""
+
+    result: Result
+    of: BackendResult
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """Sizes at which the test ran."""
+        return tuple(sorted({segment.scale for segment in self.of.window.segments} - {0}))
+
+    @property
+    def python(self) -> str:
+        """Minor version of the scheduler's Python."""
+        environment = self.result.environment
+        return ".".join(environment.scheduler_python.split(".")[:2]) if environment else ""
+
+    @property
+    def figures(self) -> Figures:
+        """What is compared of it."""
+        cluster = self.result.cluster
+        return Figures(self.of, is_simulated=bool(cluster and cluster.kind == "simulated"))
+
+    @property
+    def size(self) -> str:
+        """Of the cluster."""
+        cluster = self.result.cluster
+        return (
+            f"{cluster.kind}, {cluster.workers} workers, {cluster.threads} threads"
+            if (cluster)
+            else ""
+        )
+
+
+def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
+    """By test ID and backend, the newest first; of failed tests and profilings nothing."""
+    found: dict[tuple[str, str], list[Measurement]] = {}
+    for result in sorted(results, key=lambda each: each.started_at, reverse=True):
+        for of in result.backends:
+            found.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
+    return found
+
+
+def obstacle(before: Measurement, after: Measurement) -> str:
+    """Why the two cannot be compared at all; empty if they can."""
+    return next((reason for reason in _obstacles(before, after) if reason), "")
+
+
+def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
+    yield _differing("mode", before.of.mode, after.of.mode)
+    yield _differing("Python", before.python, after.python)
+    yield _differing("scale", _words(before.scales), _words(after.scales))
+    yield _differing("cluster", before.size, after.size)
+    yield from _configurations(before.result.environment, after.result.environment)
+    for name, side in (("baseline", before), ("run", after)):
+        yield f"the {name} cannot be judged: {side.of.doubt}" if side.of.doubt else ""
+        yield "" if side.of.window.tasks else f"the {name} processed no task"
+    yield _other_work(before.of, after.of)
+
+
+def _differing(what: str, before: str, after: str) -> str:
+    if before == after:
+        return ""
+    return f"another {what}: the baseline has {before or 'none'}, this run {after or 'none'}"
+
+
+def _words(scales: tuple[int, ...]) -> str:
+    return ",".join(map(str, scales))
+
+
+def _configurations(before: Environment | None, after: Environment | None) -> Iterator[str]:
+    """Of options that both releases know."""
+    one, other = (side.configuration if side else {} for side in (before, after))
+    for name in sorted(one.keys() & other.keys()):
+        yield _differing(f"distributed.scheduler.{name}", one[name], other[name])
+
+
+def _other_work(before: BackendResult, after: BackendResult) -> str:
+    """Tasks per round."""
+    tasks = [side.window.tasks / max(1, side.window.rounds) for side in (before, after)]
+    if abs(tasks[1] - tasks[0]) <= SAME_WORK * max(tasks):
+        return ""
+    return (
+        f"another amount of work: {tasks[0]:.0f} tasks a round in the baseline, {tasks[1]:.0f} in "
+        "this run, and costs are per task"
+    )
+
+
+def obstacle_to_time(before: Measurement, after: Measurement) -> str:
+    """Why CPU time and shares of the two cannot be compared; empty if they can."""
+    if reason := another_machine(before, after):
+        return reason
+    samples = [side.of.shares.busy_samples if side.of.shares else 0 for side in (before, after)]
+    if min(samples) < MIN_SAMPLES:
+        return f"{min(samples)} busy samples, at least {MIN_SAMPLES} are needed"
+    return ""
+
+
+def another_machine(before: Measurement, after: Measurement) -> str:
+    """Whether times are those of other processors, of which nobody knows how fast they are."""
+    machines = [
+        side.result.environment.scheduler_machine if side.result.environment else ""
+        for side in (before, after)
+    ]
+    if machines[0] == machines[1] and all(machines):
+        return ""
+    return (
+        f"times are of another machine: {machines[0] or 'unknown'} and {machines[1] or 'unknown'}; "
+        "exact metrics (counts) compare across machines"
+    )
+
+
+def identities(results: Sequence[Result]) -> set[object]:
+    """What tells measurements apart; of two that are alike in it the later one counts."""
+    return {
+        (
+            *key,
+            each.of.mode,
+            each.python,
+            each.scales,
+            each.size,
+            tuple(sorted(environment.configuration.items())),
+            environment.scheduler_machine,
+        )
+        for key, found in measurements(results).items()
+        for each in found
+        if (environment := each.result.environment)
+    }

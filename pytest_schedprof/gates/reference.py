@@ -1,0 +1,133 @@
+"""Earlier results, ready to be held against what a test measures now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pytest_schedprof.analysis.costs import exactly, roughly
+from pytest_schedprof.analysis.estimate import CONFIDENCE, student_quantile
+from pytest_schedprof.comparison.compare import choose, compare_one
+from pytest_schedprof.comparison.contrast import Figure
+from pytest_schedprof.comparison.matching import (
+    Measurement,
+    another_machine,
+    measurements,
+    obstacle_to_time,
+)
+from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
+from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.metric import METRICS, PERCENT
+from pytest_schedprof.model.result import FunctionCost, Result
+from pytest_schedprof.model.verdict import Estimate
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a session compares its tests with."""
+
+    name: str
+    results: Sequence[Result]
+    policy: Policy = DEFAULT_POLICY
+
+    @cached_property
+    def _measurements(self) -> Mapping[tuple[str, str], Sequence[Measurement]]:
+        return measurements(self.results)
+
+    @cached_property
+    def test_ids(self) -> frozenset[str]:
+        """Tests that it knows."""
+        return frozenset(test_id for test_id, _ in self._measurements)
+
+    def _candidates(self, after: Measurement) -> Sequence[Measurement]:
+        return self._measurements.get((after.result.test_id, after.of.backend), ())
+
+    def before(self, after: Measurement) -> Before:
+        """What one backend measured of the same test then."""
+        if after.result.test_id not in self.test_ids:
+            return Before(after, None, f"baseline {self.name!r} does not know this test")
+        return Before(after, *choose(self._candidates(after), after))
+
+    def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
+        """By the default policy; of a test that is new nothing can be said."""
+        if after.result.test_id not in self.test_ids:
+            return []
+        return [compare_one(self._candidates(after), after, self.policy, is_binding=is_binding)]
+
+
+@dataclass(frozen=True)
+class Before:
+    """An earlier measurement, as limits that are relative to it ask for it."""
+
+    after: Measurement
+    found: Measurement | None
+    reason: str
+    """Why there is none."""
+
+    def doubt(self, metric: str) -> str:
+        """Why nothing can be held against it; empty if it can."""
+        if self.found is None:
+            return self.reason
+        if METRICS[metric].is_exact or METRICS[metric].is_peak:
+            return ""
+        is_sampled = self.after.of.shares is not None
+        return (obstacle_to_time if is_sampled else another_machine)(self.found, self.after)
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """The metric as it was then."""
+        assert self.found is not None
+        if METRICS[metric].units is PERCENT:
+            return self._share(metric, subject)
+        if metric == "cpu":
+            return self._cpu(subject)
+        tasks = self.found.of.window.tasks
+        value = self._cost(metric, subject) / (1 if METRICS[metric].is_peak else tasks)
+        return (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
+
+    def _share(self, metric: str, subject: str) -> Estimate:
+        shares = self.found.of.shares if self.found else None
+        if shares is None:
+            return NEVER_SEEN
+        if subject.startswith("@"):
+            of_owners = (each.share for each in shares.owners if each.owner == subject[1:])
+            return next(of_owners, NEVER_SEEN)
+        of_functions = (
+            each.share if metric == "share" else each.self_share
+            for each in shares.functions
+            if each.function == subject
+        )
+        return next(of_functions, NEVER_SEEN)
+
+    def _cpu(self, subject: str) -> Estimate:
+        assert self.found is not None
+        figures = self.found.figures
+        tasks = figures.tasks
+        if not subject:
+            return _bounded(figures.cpu, tasks)
+        return _bounded(figures.cost(subject, self._share("share", subject).value), tasks)
+
+    def _cost(self, metric: str, subject: str) -> float:
+        """As the record has it: over the whole window."""
+        costs = self.found.of.costs if self.found else None
+        if costs is None:
+            return 0.0
+        if not subject and metric in costs.whole:
+            return costs.whole[metric]
+        own = "self_seconds" if metric == "seconds" and ":" not in subject else metric
+        return sum(each.total.get(own, 0.0) for each in costs.functions if _is_of(each, subject))
+
+
+NEVER_SEEN = Estimate(0.0, 0.0, 0.001, samples=0, dispersion=0.0)
+"""A baseline does not keep functions that hold less."""
+
+
+def _is_of(each: FunctionCost, subject: str) -> bool:
+    if subject.startswith("@"):
+        return each.owner == subject[1:]
+    return not subject or each.function == subject
+
+
+def _bounded(figure: Figure, tasks: int) -> Estimate:
+    half = figure.error * student_quantile(CONFIDENCE, figure.freedom)
+    return Estimate(figure.value, max(0.0, figure.value - half), figure.value + half, tasks, 0.0)

@@ -1,0 +1,108 @@
+"""Files here and elsewhere: paths, and whatever URL fsspec can open."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.storage.run_directory import make_directory, write
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A file or directory, wherever it is."""
+
+    place: str
+    """A path, or a URL of any kind that fsspec knows: s3, gs, abfs, http, memory, ..."""
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it is reached through fsspec's other file systems."""
+        return "://" in self.place
+
+    def __truediv__(self, name: str) -> Folder:
+        return Folder(f"{self.place.rstrip('/')}/{name}")
+
+    def __str__(self) -> str:
+        return self.place
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.place.rstrip("/").rpartition("/")[2]
+
+    def read(self) -> bytes:
+        """The file's content.
+
+        Raises:
+            ArtifactError: if there is none, or its place cannot be reached.
+        """
+        content: bytes = self._ask("read", lambda fs, path: fs.cat_file(path))
+        return content
+
+    def is_file(self) -> bool:
+        """Whether there is a file of that name."""
+        return bool(self._ask("read", lambda fs, path: fs.isfile(path)))
+
+    def is_directory(self) -> bool:
+        """Whether there is a directory of that name."""
+        return bool(self._ask("read", lambda fs, path: fs.isdir(path)))
+
+    def files(self, pattern: str) -> list[Folder]:
+        """Those below it whose paths match, in order."""
+        found = self._ask("list", lambda fs, path: fs.glob(f"{path.rstrip('/')}/{pattern}"))
+        root = self.place.partition("://")[0] + "://" if self.is_url else ""
+        return [Folder(each if "://" in each else root + each) for each in sorted(found)]
+
+    def write(self, content: bytes) -> None:
+        """Write the file, whole or not at all.
+
+        Raises:
+            ArtifactError: if it cannot be written.
+        """
+        if not self.is_url:
+            make_directory(Path(self.place).parent)
+            write(Path(self.place), content)
+            return
+        part = f".{secrets.token_hex(4)}.part"
+
+        def put(fs: Any, path: str) -> None:
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            fs.pipe_file(path + part, content)
+            fs.mv(path + part, path)
+
+        self._ask("write", put)
+
+    def remove(self) -> None:
+        """Remove the file; one that another session removed is gone all the same."""
+        try:
+            self._ask("remove", lambda fs, path: fs.rm_file(path))
+        except ArtifactError:
+            if self.is_file():
+                raise
+
+    def _ask(self, what: str, question: Callable[[Any, str], T]) -> T:
+        """Call the file system; whatever it raises becomes one line that names the place."""
+        try:
+            import fsspec
+
+            fs, path = fsspec.core.url_to_fs(self.place, use_listings_cache=False)
+            return question(fs, path)
+        except FileNotFoundError:
+            raise ArtifactError(f"schedprof: there is no {self.place!r}") from None
+        except NotImplementedError:
+            raise ArtifactError(
+                f"schedprof: cannot {what} {self.place!r}: this kind of URL does not allow it"
+            ) from None
+        except (ImportError, ValueError) as error:  # an unknown protocol, a package it needs
+            raise ArtifactError(f"schedprof: cannot {what} {self.place!r}: {error}") from error
+        except (Exception, asyncio.TimeoutError) as error:  # each protocol raises its own
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise ArtifactError(f"schedprof: cannot {what} {self.place!r}: {reason}") from error
