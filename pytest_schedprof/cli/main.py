@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
 from pytest_schedprof import __version__
-from pytest_schedprof.cli import doctor
+from pytest_schedprof.cli import bisect, compare, doctor
 from pytest_schedprof.errors import SchedprofError, SettingsError
 
-COMMANDS = (doctor,)
+COMMANDS = (doctor, compare, bisect)
 """Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -24,6 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SchedprofError as error:
         print(error, file=sys.stderr)
         return USAGE if isinstance(error, SettingsError) else FAILED
+    except BrokenPipeError:  # who reads it, as `head` does, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     return status

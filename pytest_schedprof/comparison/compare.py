@@ -30,7 +30,8 @@ def compare(
     """Everything that can be said of two sets of results."""
     olds, news = measurements(before), measurements(after)
     old_ids, new_ids = {key[0] for key in olds}, {key[0] for key in news}
-    renamed = renamed_tests(old_ids - new_ids, new_ids - old_ids)
+    unusable = {result.test_id for result in after} - new_ids
+    renamed = renamed_tests(old_ids - new_ids - unusable, new_ids - old_ids)
     origin = {new: old for old, new in renamed}
     comparisons = [
         compare_one(olds.get((origin.get(test_id, test_id), backend), []), found[0], policy)
@@ -41,8 +42,9 @@ def compare(
         *names,
         tuple(comparisons),
         new=tuple(sorted(new_ids - old_ids - origin.keys())),
-        vanished=tuple(sorted(old_ids - new_ids - set(origin.values()))),
+        vanished=tuple(sorted(old_ids - new_ids - unusable - set(origin.values()))),
         renamed=tuple(renamed),
+        unusable=tuple(sorted(unusable)),
     )
 
 

@@ -16,6 +16,9 @@ NOTHING = Figure(0.0)
 FLOOR = 1e-4
 """Of the whole: what moves by less is rare, and whether it happens at all is often chance."""
 
+ROUNDING = 1e-9
+"""What is 1 % more is so whatever the computer makes of it."""
+
 ERRORS = 4
 """A count that scatters must have moved by so many standard errors, and by a part of the whole
 that counts: what depends on time may be one thing in one session, and another in the next."""
@@ -75,7 +78,7 @@ def _change(metric: str, subject: str, contrast: Contrast, total: float, policy:
 
 
 def _outcome(contrast: Contrast, total: float, policy: Policy) -> Outcome:
-    moved = abs(contrast.difference)
+    moved = abs(contrast.difference) * (1 + ROUNDING)
     if not moved or moved < max(policy.exact_rise * contrast.before, FLOOR * total):
         return Outcome.SAME
     is_rise = contrast.difference > 0

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.result import BackendResult, Environment, Result
+from pytest_schedprof.model.verdict import Verdict
 
 SAME_WORK = 0.01
 """Costs are per task: of a workload of another size they are other costs."""
+
+WHOLE = ("passed", "xpassed", "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,18 @@ class Measurement:
 
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
-    """By test ID and backend, the newest first; of failed tests and profilings nothing."""
+    """By test ID and backend, the newest first; of what is not usable nothing."""
     found: dict[tuple[str, str], list[Measurement]] = {}
     for result in sorted(results, key=lambda each: each.started_at, reverse=True):
-        for of in result.backends:
+        for of in result.backends if is_usable(result) else ():
             found.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
     return found
+
+
+def is_usable(result: Result) -> bool:
+    """A body that failed did not do its work; one whose limit was broken did."""
+    is_whole = result.outcome in WHOLE or result.verdict is Verdict.FAIL
+    return is_whole and bool(result.backends) and not result.troubles
 
 
 def obstacle(before: Measurement, after: Measurement) -> str:

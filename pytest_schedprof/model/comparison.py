@@ -92,6 +92,8 @@ class Report:
     vanished: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     """Earlier and later ID of tests that are the same but for it."""
+    unusable: tuple[str, ...] = ()
+    """Tests that failed, or whose profiling did, in the later ones."""
 
     @property
     def verdict(self) -> Verdict:

@@ -37,7 +37,11 @@ def test_lines(report: Report) -> Iterator[Line]:
     """Tests that only one side has."""
     for old, new in report.renamed:
         yield Line(f"  renamed: {old} is now {new}")
-    for what, tests in (("new", report.new), ("vanished", report.vanished)):
+    for what, tests in (
+        ("new", report.new),
+        ("vanished", report.vanished),
+        ("failed, and not compared", report.unusable),
+    ):
         yield from (Line(f"  {what}: {test}") for test in tests)
 
 

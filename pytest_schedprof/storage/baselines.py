@@ -119,15 +119,21 @@ def load(spec: str, directory: str) -> Loaded:
         BaselineError: names what is missing or corrupt, and what there is.
     """
     try:
-        folder = _latest(directory) if spec == LATEST else folder_of(spec, directory)
+        folder = _latest(directory) if spec == LATEST else _found(spec, directory)
         results = _results(folder)
     except BaselineError:
         raise
     except ArtifactError as error:
-        raise BaselineError(f"{error}{_known(directory)}") from error
+        raise BaselineError(f"{error}{_known(spec, directory)}") from error
     if not results:
-        raise BaselineError(f"schedprof: {str(folder)!r} holds no results{_known(directory)}")
+        raise BaselineError(f"schedprof: {str(folder)!r} holds no results{_known(spec, directory)}")
     return Loaded(spec if spec != LATEST else folder.name, tuple(results))
+
+
+def _found(spec: str, directory: str) -> Folder:
+    """A baseline of that name, or else a file or directory."""
+    named = folder_of(spec, directory)
+    return Folder(spec) if not named.exists() and Folder(spec).exists() else named
 
 
 def _results(folder: Folder) -> list[Result]:
@@ -194,6 +200,8 @@ def _latest(directory: str) -> Folder:
     return Folder(max(parts, key=lambda each: each[0])[1].place.rpartition("/")[0])
 
 
-def _known(directory: str) -> str:
+def _known(spec: str, directory: str) -> str:
+    if folder_of(spec, directory) == Folder(spec):
+        return ""
     names = sorted({f.place.split("/")[-2] for f in Folder(directory).files("baselines/*/*.json")})
-    return f"; baselines here: {', '.join(names) or 'none'}"
+    return f"; baselines in {directory!r}: {', '.join(names) or 'none'}"

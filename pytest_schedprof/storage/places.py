@@ -47,6 +47,10 @@ class Folder:
         content: bytes = self._ask("read", lambda fs, path: fs.cat_file(path))
         return content
 
+    def exists(self) -> bool:
+        """Whether there is anything of that name."""
+        return bool(self._ask("read", lambda fs, path: fs.exists(path)))
+
     def is_file(self) -> bool:
         """Whether there is a file of that name."""
         return bool(self._ask("read", lambda fs, path: fs.isfile(path)))

@@ -1,0 +1,71 @@
+"""`schedprof compare`: what changed between two sets of results, with an exit status."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pytest_schedprof.cli.sources import add_directory, load_both
+
+if TYPE_CHECKING:
+    from pytest_schedprof.model.comparison import Report
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+EXAMPLE = """\
+examples: schedprof compare main .schedprof
+          schedprof compare s3://bucket/baselines/main run/ --markdown >> "$GITHUB_STEP_SUMMARY"
+
+exit status: 0 without a regression, 1 with one, 2 for a mistake (also files that cannot be read),
+3 under --strict if anything is undecided"""
+
+REGRESSED, UNDECIDED = 1, 3
+
+
+def add_to(commands: Commands) -> None:
+    """Its part of the command line."""
+    parser = commands.add_parser(
+        "compare",
+        help="what changed between two runs or baselines",
+        description="Compares results: a baseline by its name, path or URL, the directory of a run "
+        "or of one test in it, or a directory of runs, of which the newest counts.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("before", metavar="A", help="the earlier results, or 'latest'")
+    parser.add_argument("after", metavar="B", help="the later ones")
+    add_directory(parser)
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print a summary for a pull request"
+    )
+    parser.add_argument("--strict", action="store_true", help="exit with 3 if all is not decided")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also what is undecided")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print what changed."""
+    report = load_both(given.before, given.after, given.dir)
+    print(_text(report, given))
+    return status(report, is_strict=given.strict)
+
+
+def _text(report: Report, given: argparse.Namespace) -> str:
+    from pytest_schedprof.reports.changes import report_lines
+    from pytest_schedprof.reports.exchange import as_json, as_markdown
+
+    if given.json:
+        return as_json(report)
+    if given.markdown:
+        return as_markdown(report)
+    return "\n".join(line.text for line in report_lines(report, int(given.verbose)))
+
+
+def status(report: Report, *, is_strict: bool) -> int:
+    """The exit status."""
+    from pytest_schedprof.model.verdict import Verdict
+
+    if report.verdict is Verdict.FAIL:
+        return REGRESSED
+    return UNDECIDED if is_strict and report.verdict is Verdict.INCONCLUSIVE else 0

@@ -1,0 +1,40 @@
+"""Results that commands name: where they are, and how two of them are compared."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pytest_schedprof.errors import BaselineError
+
+if TYPE_CHECKING:
+    from pytest_schedprof.model.comparison import Report
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Where baselines are looked for by name."""
+    parser.add_argument(
+        "--dir",
+        default=".schedprof",
+        metavar="DIR",
+        help="where runs and baselines are kept (default: .schedprof)",
+    )
+
+
+def load_both(before: str, after: str, directory: str) -> Report:
+    """Compare what two names stand for.
+
+    Raises:
+        BaselineError: if one cannot be read, or they have no test in common.
+    """
+    from pytest_schedprof.comparison.compare import compare
+    from pytest_schedprof.storage.baselines import load
+
+    one, other = load(before, directory), load(after, directory)
+    report = compare(one.results, other.results, names=(one.name, other.name))
+    if not report.comparisons:
+        raise BaselineError(
+            f"schedprof: {before!r} and {after!r} have no test in common that was measured in "
+            f"both ({len(one.results)} and {len(other.results)} tests)"
+        )
+    return report

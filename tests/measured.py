@@ -1,0 +1,108 @@
+"""Records for tests of comparisons: what analysis makes of profiles that are written down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_schedprof.analysis.costs import Costs, unit_of
+from pytest_schedprof.analysis.shares import shares_of
+from pytest_schedprof.analysis.tally import ordered_samples
+from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
+from pytest_schedprof.model.result import (
+    BackendResult,
+    ClusterFacts,
+    Environment,
+    Result,
+    Segment,
+    Window,
+)
+
+SCHEDULER = "distributed.scheduler:SchedulerState"
+TASKS = 1000
+
+TEST = "tests/test_x.py::test_tasks"
+
+
+def counted(
+    *rounds: Mapping[str, float], metric: str = "bytecodes", tasks: int = TASKS
+) -> BackendResult:
+    """What `counts` records of rounds, each with costs per task by function."""
+    units = [
+        unit_of(
+            tasks,
+            {},
+            [CostProfile("counts", "", {name: {metric: each[name] * tasks} for name in each})],
+        )
+        for each in rounds
+    ]
+    return _backend("counts", _window([300e-6] * len(rounds), tasks), costs=Costs(units).measured())
+
+
+def sampled(
+    shares: Mapping[Stack, float],
+    *,
+    cpu: Sequence[float] = (300e-6,) * 5,
+    samples: int = 1000,
+    seed: int = 0,
+) -> BackendResult:
+    """What `cputime` records in rounds of so many samples each, whose stacks chance chooses."""
+    chance = random.Random(seed)
+    stacks = tuple(shares)
+    profiles = [
+        SampleProfile(
+            "cputime",
+            "",
+            stacks,
+            (
+                Thread(
+                    "main",
+                    ordered_samples(
+                        chance.choices(range(len(stacks)), list(shares.values()), k=samples)
+                    ),
+                ),
+            ),
+        )
+        for _ in cpu
+    ]
+    found = shares_of([[profile] for profile in profiles], drift=0.05).sampled()
+    return replace(_backend("cputime", _window(cpu, TASKS)), shares=found)
+
+
+def _window(cpu: Sequence[float], tasks: int) -> Window:
+    return Window(len(cpu), tuple(Segment(1.0, each * tasks, tasks, 6 * tasks) for each in cpu))
+
+
+def _backend(name: str, window: Window, **found: Any) -> BackendResult:
+    empty = BackendResult(name, "", {}, window, None, None, (), ())
+    return replace(empty, **found)
+
+
+ENVIRONMENT = Environment(
+    python="3.11.7",
+    platform="Linux",
+    machine="x86_64",
+    cpu_count=2,
+    scheduler_python="3.11.7",
+    scheduler_platform="Linux",
+    versions={"distributed": "2026.8.0"},
+    scheduler_machine="a processor x 2",
+    configuration={"work-stealing": "True", "validate": "False"},
+)
+
+
+def measured(*backends: BackendResult, test_id: str = TEST, **facts: Any) -> Result:
+    """The record of a test on hollow workers."""
+    result = Result(
+        test_id=test_id,
+        outcome="passed",
+        started_at="2026-01-01T00:00:00+00:00",
+        cluster=ClusterFacts("simulated", "tcp://127.0.0.1:1", 16, 16),
+        environment=ENVIRONMENT,
+        confidence=0.95,
+        schedprof_version="0.1.0",
+        backends=backends,
+    )
+    return replace(result, **facts)
