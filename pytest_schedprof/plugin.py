@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import hookspecs
+from pytest_schedprof.baselines import REFERENCE, load_reference, roll_lines, save_baseline
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
@@ -27,7 +28,6 @@ from pytest_schedprof.settings import Settings, overlay, read_session
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.in_process import InProcess
-    from pytest_schedprof.gates.reference import Reference
     from pytest_schedprof.model.result import StoredResult
     from pytest_schedprof.profiling import Plan, ProfiledTest
     from pytest_schedprof.storage.run_directory import RunDirectory
@@ -36,8 +36,6 @@ __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
 
 RUN: pytest.StashKey[RunDirectory] = pytest.StashKey()
 REGISTRY: pytest.StashKey[BackendRegistry] = pytest.StashKey()
-REFERENCE: pytest.StashKey[Reference] = pytest.StashKey()
-"""What the session compares its tests with, if with anything."""
 PLAN: pytest.StashKey[Plan] = pytest.StashKey()
 PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
 
@@ -56,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = config.stash[SETTINGS] = read_session(config)
         _check_names(config, settings)
         _check_cluster_options(settings)
-        _load_reference(config, settings)
+        load_reference(config)
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
@@ -76,15 +74,6 @@ def _check_cluster_options(settings: Settings) -> None:
         from pytest_schedprof.clusters.options import check_cluster_options
 
         check_cluster_options(None, dict(settings.cluster_option))
-
-
-def _load_reference(config: pytest.Config, settings: Settings) -> None:
-    """Now, for a baseline that is missing must not wait for the first test."""
-    if settings.compare and not settings.is_off:
-        from pytest_schedprof.gates.reference import Reference
-        from pytest_schedprof.storage.baselines import load
-
-        config.stash[REFERENCE] = Reference(*load(settings.compare, str(settings.dir)))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -241,18 +230,9 @@ class Collector:
 
             try:
                 write_run(_run(self.config), self.started_at, int(exitstatus), self.results())
-                self.saved = self._save()
+                self.saved = save_baseline(self.config, _run(self.config))
             except Exception as error:
                 self.trouble = str(as_own(error))
-
-    def _save(self) -> str:
-        """The session as a baseline, if it is to be one; what to say of it."""
-        settings = self.config.stash[SETTINGS]
-        if settings.save is None:
-            return ""
-        from pytest_schedprof.storage.baselines import save_run
-
-        return save_run(settings.save, str(settings.dir), _run(self.config))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:
@@ -262,6 +242,8 @@ class Collector:
             results = [stored.result for stored in self.results()]
             place, verbosity = _short(_run(self.config).path), self.config.get_verbosity()
             for line in summary_lines(results, place, verbosity=verbosity):
+                terminalreporter.write_line(line.text, **line.markup)
+            for line in roll_lines(self.config, results):
                 terminalreporter.write_line(line.text, **line.markup)
         if self.saved:
             terminalreporter.write_line(self.saved)

@@ -30,7 +30,7 @@ PURE_ROOMS = (
 )
 FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
 AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}
-KNOW_PYTEST = {"plugin", "fixtures", "options", "settings", "scaling", "hookspecs"}
+KNOW_PYTEST = {"plugin", "fixtures", "options", "settings", "scaling", "baselines", "hookspecs"}
 
 TIMEOUT_S = 60
 

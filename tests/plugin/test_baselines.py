@@ -1,0 +1,194 @@
+"""Sessions that save, and sessions that are held against what was saved."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import injection
+import pytest
+from support import Project
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.comparison import Outcome
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.storage.records import read_record
+
+
+@pytest.fixture(autouse=True)
+def _injection(project: Project) -> None:
+    """The scheduler has the project's directory on its path: what changes it is found there."""
+    shutil.copy(injection.__file__, project.path)
+
+
+COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
+
+
+def tasks(change: str = "", limits: str = "()", name: str = "test_tasks", count: int = 300) -> str:
+    """A test before which the scheduler may have been changed."""
+    return f"""
+from injection import plant, rename
+
+@pytest.fixture
+def changed(schedprof_scheduler):
+    for function, arguments in [{change}]:
+        schedprof_scheduler.client.run_on_scheduler(function, **arguments)
+
+@pytest.mark.schedprof{limits}
+def {name}(schedprof_scheduler, changed):
+    wait(schedprof_scheduler.client.map(inc, range({count}), pure=False))
+"""
+
+
+SLOWER = (
+    '(plant, dict(module="distributed.scheduler", qualname="SchedulerState._transition", '
+    'statement="_ = None; " * 6))'
+)
+RENAMED = (
+    '(rename, dict(module="distributed.scheduler", qualname="SchedulerState._transition", '
+    'name="_step"))'
+)
+
+
+def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(project: Project) -> None:
+    saved = project.run_test(tasks(), *COUNTS, "--schedprof-save=main")
+    saved.assert_outcomes(passed=1)
+    saved.stdout.fnmatch_lines(["baseline 'main': 1 tests saved in *baselines/main"])
+
+    same = project.run("--schedprof-compare=main", *COUNTS)
+    same.assert_outcomes(passed=1)
+    same.stdout.fnmatch_lines(["compared with main: * the same in 1 tests"])
+
+    slower = project.run_test(tasks(SLOWER), *COUNTS, "--schedprof-compare=latest")
+    slower.assert_outcomes(failed=1)
+    slower.stdout.fnmatch_lines(
+        [
+            "schedprof: regressed against 'main': bytecodes of "
+            "distributed.scheduler:SchedulerState._transition: * before, * now per task (+1.*%)*",
+            "compared with main: 1 regressed, * the same in 1 tests",
+            "*regressed  bytecodes*transitions*distributed.scheduler:SchedulerState._transition",
+        ]
+    )
+    for strict in ((), ("--strict",)):
+        before, after = sorted((project.path / ".schedprof").glob("2*"))[1:]
+        assert main(["compare", str(before), str(after), *strict]) == 1
+        assert main(["compare", str(after), str(before), *strict]) == 0
+
+
+def test_a_renamed_function_is_a_shift_and_passes(project: Project) -> None:
+    project.run_test(tasks(), *COUNTS, "--schedprof-save=main").assert_outcomes(passed=1)
+    renamed = project.run_test(tasks(RENAMED), *COUNTS, "--schedprof-compare=main")
+    renamed.assert_outcomes(passed=1)
+    renamed.stdout.fnmatch_lines(["compared with main: ? shifted, * the same in 1 tests"])
+
+
+def test_relative_limits_are_held_against_the_baseline(project: Project) -> None:
+    limits = '("calls(distributed.scheduler:*) <= baseline * 1.01", "bytecodes <= baseline + 50")'
+    project.run_test(tasks(limits=limits), *COUNTS, "--schedprof-save=main").stdout.fnmatch_lines(
+        ["limits: 2 not judged*"]
+    )
+    held = project.run_test(tasks(SLOWER, limits), *COUNTS, "--schedprof-compare=main")
+    held.assert_outcomes(failed=1)  # six statements more, six times a task
+    held.stdout.fnmatch_lines(
+        [
+            "schedprof: limit broken: bytecodes <= baseline + 50: the scheduler takes * bytecodes "
+            "(before: *) per task over 300 tasks; see *",
+            "limits: 1 passed, 1 broken",
+        ]
+    )
+    relaxed = limits.replace("+ 50", "* 1.1")
+    passed = project.run_test(tasks(SLOWER, relaxed), *COUNTS, "--schedprof-compare=main")
+    passed.assert_outcomes(passed=1)  # its own limits say what a regression is
+    (_, _, newest) = sorted((project.path / ".schedprof").glob("2*"))
+    assert main(["compare", "main", str(newest), "--dir", str(project.path / ".schedprof")]) == 1
+
+
+def test_times_alone_are_compared_by_confidence(project: Project) -> None:
+    body = tasks(count=1500)
+    options = ("--schedprof=cputime", "--schedprof-rounds=3", "--schedprof-rate=250", *COUNTS[1:])
+    project.run_test(body, *options, "--schedprof-save=main").assert_outcomes(passed=1)
+    project.run_test(body, *options, "--schedprof-compare=main").assert_outcomes(passed=1)
+    (comparison,) = _newest_result(project).comparisons
+    assert comparison.backend == "cputime"
+    assert not comparison.reasons
+    assert Outcome.REGRESSED not in {each.outcome for each in comparison.changes}
+
+
+def _newest_result(project: Project) -> Result:
+    newest = sorted((project.path / ".schedprof").glob("2*"))[-1]
+    (path,) = newest.glob("tests/*/result.json")
+    return read_record(path, Result)
+
+
+def test_workers_of_xdist_and_shards_make_one_baseline(project: Project) -> None:
+    for name in ("one", "two", "three"):
+        project.write(tasks(name=f"test_{name}", count=100), f"test_{name}.py")
+    project.run(*COUNTS, "-n", "2", "test_one.py", "test_two.py", "--schedprof-save=ci")
+    project.run(*COUNTS, "test_three.py", "--schedprof-save=ci").assert_outcomes(passed=1)
+    baseline = project.path / ".schedprof" / "baselines" / "ci"
+    assert len(list(baseline.glob("*.json"))) == 2
+    whole = project.run(*COUNTS, "-n", "2", "--schedprof-compare=ci")
+    whole.assert_outcomes(passed=3)
+    whole.stdout.fnmatch_lines(["compared with ci: * the same in 3 tests"])
+    project.run(*COUNTS, "--schedprof-save=ci").assert_outcomes(passed=3)
+    assert len(list(baseline.glob("*.json"))) == 1  # which has all that the others had
+
+
+def test_failed_tests_are_no_baseline(project: Project) -> None:
+    body = tasks() + "\ndef test_bad(schedprof_scheduler):\n    assert False\n"
+    result = project.run_test(body, *COUNTS, "--schedprof-save=main")
+    result.stdout.fnmatch_lines(["baseline 'main': 1 tests saved in *; 1 failed and are not in it"])
+
+
+def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
+    project.run_test(tasks(count=50), *COUNTS, "--schedprof-save=main")
+    renamed = project.run_test(
+        tasks(name="test_other", count=50), *COUNTS, "--schedprof-compare=main"
+    )
+    renamed.assert_outcomes(passed=1)
+    renamed.stdout.fnmatch_lines(
+        ["  new: test_it.py::test_other", "  vanished: test_it.py::test_tasks"]
+    )
+    subset = project.run(*COUNTS, "--schedprof-compare=main", "-k", "nothing")
+    subset.stdout.no_fnmatch_line("*vanished*")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "there is no *baselines in *: none"),
+        ("", "is corrupt"),
+        ('{"run_id": "x", "saved_at": "y", "resu', "is corrupt"),
+        ('{"run_id": "x", "saved_at": "y", "results": [], "schema_version": 99}', "upgrade"),
+        ('{"run_id": "x", "saved_at": "y", "results": [], "schema_version": 0}', "too old"),
+        ('{"run_id": "x", "saved_at": "y", "results": [], "schema_version": 1}', "no results"),
+        ("[1, 2]", "is corrupt"),
+    ],
+)
+def test_a_baseline_that_cannot_be_read_is_one_clear_line(
+    project: Project, content: str | None, words: str
+) -> None:
+    if content is not None:
+        (project.path / ".schedprof/baselines/main").mkdir(parents=True)
+        (project.path / ".schedprof/baselines/main/part.json").write_text(content)
+    result = project.run_here("--schedprof-compare=main")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert line.startswith("ERROR: schedprof: ")
+    assert re.search(words.replace("*", ".*"), line)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("latest", "no baseline was saved in .* yet: save one with --schedprof-save=NAME"),
+        ("somewhere/else.json", "there is no 'somewhere/else.json'"),
+        ("nowhere://bucket/x.json", "Protocol not known: nowhere"),
+        ("http://127.0.0.1:1/x.json", "cannot read 'http://127.0.0.1:1/x.json'"),
+    ],
+)
+def test_a_place_that_is_none_is_one_clear_line(project: Project, spec: str, words: str) -> None:
+    result = project.run_here(f"--schedprof-compare={spec}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert re.search(words, line)

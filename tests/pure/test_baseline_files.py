@@ -1,0 +1,106 @@
+"""Where baselines are kept: parts that add up, here and elsewhere, with nothing lost."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import fsspec
+import pytest
+from jsonschema import Draft202012Validator
+from measured import ENVIRONMENT, SCHEDULER, counted, measured
+
+from pytest_schedprof.errors import ArtifactError, BaselineError
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.storage.baselines import load, save
+from pytest_schedprof.storage.places import Folder
+
+COSTS = {f"{SCHEDULER}._transition": 1052.0}
+
+
+def result(name: str, bytecodes: float = 1052.0, day: int = 1) -> Result:
+    costs = counted({f"{SCHEDULER}._transition": bytecodes})
+    return measured(costs, test_id=name, started_at=f"2026-01-{day:02}T00:00:00+00:00")
+
+
+@pytest.fixture(params=["here", "elsewhere"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "here":
+        return str(tmp_path)
+    return f"memory://{quote(request.node.name)}"
+
+
+def test_parts_add_up_and_the_newest_counts(place: str) -> None:
+    name = f"{place}/main"
+    save(name, "", "run-1", [result("a"), result("b")])
+    save(name, "", "run-2", [result("a", 1100.0, day=2), result("c")])
+    loaded = load(name, "nowhere")
+    assert sorted(each.test_id for each in loaded.results) == ["a", "a", "b", "c"]
+    assert len(Folder(name).files("*.json")) == 2
+
+
+def test_a_part_whose_tests_were_all_saved_again_is_removed(place: str) -> None:
+    name = f"{place}/main"
+    save(name, "", "run-1", [result("a"), result("b")])
+    other = replace(ENVIRONMENT, scheduler_python="3.13.0")
+    save(name, "", "run-2", [replace(result("a"), environment=other)])
+    assert len(Folder(name).files("*.json")) == 2  # of another Python it says something else
+    save(name, "", "run-3", [result("b"), result("a")])
+    kept = [each.name.partition("-f")[0][:5] for each in Folder(name).files("*.json")]
+    assert kept == ["run-2", "run-3"]
+
+
+def test_sessions_that_save_at_once_lose_nothing(place: str) -> None:
+    name = f"{place}/main"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: save(name, "", f"run-{i}", [result(f"t{i}")]), range(16)))
+    assert {each.test_id for each in load(name, "").results} == {f"t{i}" for i in range(16)}
+
+
+def test_one_file_may_be_named(place: str) -> None:
+    save(f"{place}/main.json", "", "run-1", [result("a")])
+    (loaded,) = load(f"{place}/main.json", "").results
+    assert loaded.test_id == "a"
+
+
+def test_what_is_written_agrees_with_the_published_schema(tmp_path: Path) -> None:
+    schema = json.loads((Path(__file__).parents[2] / "docs/baseline.schema.json").read_text())
+    save(f"{tmp_path}/main.json", "", "run-1", [result("a")])
+    Draft202012Validator(schema).validate(json.loads((tmp_path / "main.json").read_text()))
+
+
+def test_names_live_in_the_project_and_the_latest_is_found(tmp_path: Path) -> None:
+    directory = str(tmp_path / ".schedprof")
+    save("main", directory, "run-1", [result("a")])
+    save("other", directory, "run-2", [result("b")])
+    assert load("latest", directory).name == "other"
+    assert load("main", directory).results[0].test_id == "a"
+    with pytest.raises(BaselineError, match=r"there is no .*typo'; baselines in .*: main, other"):
+        load("typo", directory)
+
+
+def test_what_cannot_be_written_names_the_place_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match=r"cannot write .*file/main"):
+        save(f"{tmp_path}/file/main", "", "run-1", [result("a")])
+    with pytest.raises(ArtifactError, match=r"HTTP|does not allow|requires"):
+        save("http://127.0.0.1:1/main.json", "", "run-1", [result("a")])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_part_that_is_cut_short_is_told_and_kept(place: str) -> None:
+    name = f"{place}/main"
+    save(name, "", "run-1", [result("a")])
+    (part,) = Folder(name).files("*.json")
+    part.write(part.read()[:-100])
+    save(name, "", "run-2", [result("a")])
+    assert len(Folder(name).files("*.json")) == 2
+    with pytest.raises(BaselineError, match=r"run-1.* is corrupt: .*; or remove it"):
+        load(name, "")
+
+
+def teardown_module() -> None:
+    fsspec.filesystem("memory").store.clear()
