@@ -1,0 +1,1 @@
+"""Interpreters for the other side of a comparison, found or made."""

@@ -1,0 +1,126 @@
+"""What the user asked for: an interpreter, or packages to make an environment of."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from pytest_schedprof.errors import SettingsError
+
+FORMS = (
+    "a Python interpreter, an environment's directory, a requirement such as "
+    "distributed==2026.7.0, or a source checkout"
+)
+
+BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+"""Of a checkout; what they say of its needs is read when it is installed."""
+
+COMMAND = re.compile(r"python[\d.]*(\.exe)?")
+LOOSE = re.compile(r"\s*([<>=!~]=?=?|@)\s*")
+SEPARATOR = re.compile(r"(?:,\s*|\s+)(?![<>=!~])")
+PIN = re.compile(r"===?[^*,]+$|@[0-9a-f]{40}$")
+"""Ends a requirement that is for one version, or for one commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What is to be installed for the other side; each as pip is told it."""
+
+    requirements: tuple[str, ...] = ()
+    checkouts: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """For an installer; so that edits of a checkout are seen."""
+        return [*self.requirements, *(word for each in self.checkouts for word in ("-e", each))]
+
+    def identity(self) -> list[str]:
+        """What tells them from others; those that are not pinned are looked up anew each day."""
+        pinned = all(PIN.search(each) for each in self.requirements)
+        built = [
+            file.read_text(encoding="utf-8", errors="replace")
+            for each in self.checkouts
+            for name in BUILD_FILES
+            if (file := Path(each, name)).is_file()
+        ]
+        return [*self.arguments, *built, "" if pinned else time.strftime("%Y-%m-%d")]
+
+
+def read_wanted(spec: str) -> Path | Packages:
+    """An interpreter that is there, or packages.
+
+    Raises:
+        SettingsError: for what is neither.
+    """
+    spec = spec.strip()
+    if COMMAND.fullmatch(spec) and (command := shutil.which(spec)):
+        return Path(command)
+    if is_path(spec) and (found := _place(spec)).exists() and not _is_checkout(found):
+        return _interpreter_at(found)
+    words = [word for word in SEPARATOR.split(LOOSE.sub(r"\1", spec)) if word]
+    if _is_checkout(_place(spec)):  # which may have spaces in its name
+        words = [spec]
+    if not words:
+        raise SettingsError(f"schedprof: nothing was named to compare with; give {FORMS}")
+    return Packages(
+        tuple(_requirement(word) for word in words if not is_path(word)),
+        tuple(_checkout(word) for word in words if is_path(word)),
+    )
+
+
+def is_path(text: str) -> bool:
+    """As pip tells them from requirements: `./distributed` is one, `distributed` is none."""
+    seps = [each for each in (os.sep, os.altsep) if each]
+    return "://" not in text and (text[:1] in (".", "~") or any(each in text for each in seps))
+
+
+def _place(text: str) -> Path:
+    """Without a look through links: an environment's interpreter is one, to that of another."""
+    return Path(os.path.abspath(os.path.expanduser(text)))
+
+
+def _is_checkout(place: Path) -> bool:
+    return any((place / name).is_file() for name in BUILD_FILES)
+
+
+def _interpreter_at(place: Path) -> Path:
+    if not place.is_dir():
+        return place
+    for inside in ("bin/python", "Scripts/python.exe", "python.exe"):
+        if (place / inside).exists():
+            return place / inside
+    raise SettingsError(
+        f"schedprof: {str(place)!r} is neither an environment (no bin/python in it) nor a source "
+        f"checkout (no {' or '.join(BUILD_FILES[:2])}); give {FORMS}"
+    )
+
+
+def _checkout(word: str) -> str:
+    place = _place(word)
+    if not place.exists():
+        raise SettingsError(f"schedprof: there is nothing at {str(place)!r}; give {FORMS}")
+    if not _is_checkout(place):
+        raise SettingsError(
+            f"schedprof: {str(place)!r} is no source checkout "
+            f"(no {' or '.join(BUILD_FILES[:2])} in it)"
+        )
+    return str(place)
+
+
+def _requirement(word: str) -> str:
+    if "://" in word and "@" not in word.partition("://")[0]:
+        return word  # an address alone, as pip takes it
+    try:
+        Requirement(word)
+    except InvalidRequirement as error:
+        reason = str(error).partition("\n")[0]
+        raise SettingsError(
+            f"schedprof: {word!r} is no requirement ({reason}); give {FORMS}"
+        ) from None
+    return word
