@@ -9,11 +9,15 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import dask.config
 
+import pytest_schedprof
+from pytest_schedprof.environments.paths import session_paths
+from pytest_schedprof.environments.programs import environment_elsewhere
 from pytest_schedprof.errors import ClusterError
 
 PROGRAM = """
@@ -25,6 +29,19 @@ main()
 """
 """Not `-m`, so that the functions there have the module they are written in."""
 
+PROGRAM_ELSEWHERE = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+sys.path[:] = filter(None, sys.path)
+# This package by its file: nothing else of the session's may be found before what is there.
+spec = spec_from_file_location("pytest_schedprof", sys.argv[2])
+sys.modules[spec.name] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules[spec.name])
+from pytest_schedprof.clusters.process import main
+main()
+"""
+"""For another interpreter, which need not have this package, and may have another version of it."""
+
 EXCEPTION = re.compile(r"^Traceback .*\n(?:[ \t].*\n|\n)*(\S.*)$", re.MULTILINE)
 """A traceback in a log, with the line that names the exception."""
 
@@ -34,35 +51,51 @@ LAST_WORDS_S = 3.0
 class Child:
     """One process of `clusters.process`, with its log."""
 
-    def __init__(self, name: str, log: Path) -> None:
+    def __init__(self, name: str, log: Path, interpreter: str = "") -> None:
         self.name = name
         self.log = log
-        environment = dict(os.environ)
-        environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(
-            dask.config.global_config
-        )
-        # Sets of strings are then gone through in the same order every run.
-        environment.setdefault("PYTHONHASHSEED", "0")
+        self._is_here = not interpreter
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(log.parent), *filter(None, sys.path)],
+                self._command(interpreter),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
-                env=environment,
+                env=self._environment(),
                 start_new_session=True,  # a Ctrl-C is for the session, which then closes this
             )
+
+    def _command(self, interpreter: str) -> list[str]:
+        directory = str(self.log.parent)
+        if self._is_here:
+            return [sys.executable, "-c", PROGRAM, directory, *filter(None, sys.path)]
+        return [interpreter, "-c", PROGRAM_ELSEWHERE, directory, str(pytest_schedprof.__file__)]
+
+    def _environment(self) -> dict[str, str]:
+        config = dask.config.global_config
+        environment = dict(os.environ) if self._is_here else environment_elsewhere()
+        if not self._is_here:
+            config = changed(config, dask.config.merge(*dask.config.defaults))
+        environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(config)
+        # Sets of strings are then gone through in the same order every run.
+        environment.setdefault("PYTHONHASHSEED", "0")
+        return environment
 
     def tell(self, spec: dict[str, Any]) -> None:
         """Say what to run."""
         assert self.process.stdin is not None
-        # The parent's path, so that functions of test modules can be found by name.
-        line = json.dumps({**spec, "sys_path": sys.path}).encode() + b"\n"
+        line = json.dumps({**spec, **self._paths()}).encode() + b"\n"
         try:
             self.process.stdin.write(line)
             self.process.stdin.flush()
         except BrokenPipeError:
             raise self._failure("ended before it was told what to run") from None
+
+    def _paths(self) -> dict[str, Any]:
+        """The parent's path, so that functions of test modules can be found by name."""
+        if self._is_here:
+            return {"sys_path": sys.path}
+        return {"paths": session_paths().as_dict(), "python": sys.version_info[:2]}
 
     def answer(self, deadline: float) -> list[str]:
         """The addresses, when all of it is ready."""
@@ -131,3 +164,15 @@ class Child:
 
     def _failure(self, what: str) -> ClusterError:
         return ClusterError(f"schedprof: the {self.name}'s process {what}: {self.last_error()}")
+
+
+def changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from the defaults: those of another release may be others."""
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        default = defaults.get(name)
+        if isinstance(value, Mapping) and isinstance(default, Mapping):
+            value = changed(value, default) or default
+        if value != default or name not in defaults:
+            found[name] = value
+    return found

@@ -16,6 +16,8 @@ class ClusterSpec:
     workers: int = 0
     threads: int = 1
     options: tuple[tuple[str, str], ...] = ()
+    interpreter: str = ""
+    """Path of another one for the processes of a cluster of our own; empty for this one."""
 
 
 class Target(Protocol):

@@ -15,6 +15,7 @@ from distributed.security import Security
 
 from pytest_schedprof.clusters.child import Child
 from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted
+from pytest_schedprof.clusters.understanding import require_understanding
 from pytest_schedprof.errors import ClusterError
 
 HOST = "127.0.0.1"
@@ -33,13 +34,17 @@ class OwnCluster(ABC):
         timeout_s: float,
         threads: int = 1,
         options: Mapping[str, str] = NOTHING,
+        interpreter: str = "",
     ) -> None:
+        self.interpreter = interpreter
         self.security = _temporary_security() if is_encrypted(options) else None
         self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
         self._children: list[Child] = []
         try:
             with dask.config.set(config_of(options)):  # which children inherit
                 self._start(self._orders(workers, threads, options), time.monotonic() + timeout_s)
+            if interpreter:
+                require_understanding(self.address, self.security, interpreter, timeout_s)
         except BaseException:
             self.close()
             raise
@@ -51,7 +56,7 @@ class OwnCluster(ABC):
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         """All at once, for what takes long is that each of them imports distributed."""
         names = ["scheduler", *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
-        made = [Child(name, self._directory / f"{name}.log") for name in names]
+        made = [Child(each, self._directory / f"{each}.log", self.interpreter) for each in names]
         scheduler, *workers = made
         self._children = [*workers, scheduler]
         hollow = sum(order["count"] for order in orders if order["role"] == "hollow-workers")

@@ -8,6 +8,7 @@ from pytest_schedprof.clusters.docker import DockerCluster
 from pytest_schedprof.clusters.local import LocalCluster
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.errors import SettingsError
 
 OWN: dict[str, type[OwnCluster]] = {"local": LocalCluster, "simulated": SimulatedCluster}
 
@@ -36,10 +37,19 @@ class ClusterPool:
 
 def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:
     """A cluster by its specification; settings have made sure that the kind is known."""
+    if spec.interpreter and spec.kind not in OWN:
+        raise SettingsError(
+            f"schedprof: cluster {spec.kind!r} has an interpreter of its own; {spec.interpreter!r} "
+            f"can run cluster {' or '.join(map(repr, OWN))}"
+        )
     if spec.kind == DockerCluster.kind:
         return DockerCluster(timeout_s=timeout_s, options=dict(spec.options))
     if spec.kind not in OWN:
         return AttachedCluster(spec.kind)
     return OWN[spec.kind](
-        spec.workers, timeout_s=timeout_s, threads=spec.threads, options=dict(spec.options)
+        spec.workers,
+        timeout_s=timeout_s,
+        threads=spec.threads,
+        options=dict(spec.options),
+        interpreter=spec.interpreter,
     )

@@ -14,6 +14,7 @@ import shutil
 import sys
 import threading
 from contextlib import suppress
+from typing import Any
 
 GRACE_S = 5.0
 
@@ -32,7 +33,7 @@ def main() -> None:
             return _remove(directory)
         _allow_descriptors()
         # Only now: a file beside the tests may have the name of a module that distributed needs.
-        sys.path[:] = spec["sys_path"]
+        sys.path[:] = _path(spec)
 
         async def serve() -> bool:
             parent_gone = _watch_parent(directory)
@@ -41,6 +42,15 @@ def main() -> None:
 
         if asyncio.run(serve()):
             _remove(directory)
+
+
+def _path(spec: dict[str, Any]) -> list[str]:
+    """The session's; of another interpreter its own too, before what the session has installed."""
+    if "sys_path" in spec:
+        return list(spec["sys_path"])
+    theirs = spec["paths"]
+    sites = theirs["sites"] if spec["python"] == list(sys.version_info[:2]) else []
+    return list(dict.fromkeys([*theirs["tests"], *sys.path, *theirs["beside"], *sites]))
 
 
 def _allow_descriptors() -> None:

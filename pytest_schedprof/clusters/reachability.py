@@ -47,7 +47,7 @@ def open_line(address: str, security: Any, timeout_s: float) -> Control:
     try:
         return Control(address, security=security, timeout_s=timeout_s)
     except SchedulerLostError as error:
-        if not (told := _differences(address, security)):
+        if not (told := version_differences(address, security)):
             raise
         raise SchedulerLostError(
             f"schedprof: dask's client does not get on with the scheduler at {address!r} "
@@ -55,7 +55,7 @@ def open_line(address: str, security: Any, timeout_s: float) -> Control:
         ) from error
 
 
-def _differences(address: str, security: Any) -> tuple[str, ...]:
+def version_differences(address: str, security: Any) -> tuple[str, ...]:
     """Versions that are not the same here and there, if the scheduler tells its own."""
     try:
         there = complete(_ask(address, _arguments(address, security), LOOK_S, "versions"))
