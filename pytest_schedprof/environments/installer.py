@@ -15,9 +15,18 @@ from pytest_schedprof.errors import ClusterError
 TELLING = (
     re.compile(r"connection broken by .*: ([^:]+?)'?\)?': /"),
     re.compile(r"^\s*(fatal: .*)$", re.MULTILINE),
+    re.compile(r"^\s+(\w+(?:Error|Exception): .*)$", re.MULTILINE),
     re.compile(r"^ERROR: (Cannot install .*)$", re.MULTILINE),
 )
-"""What pip does not say last: of the network, of git, of contradictions."""
+"""What pip does not say last: of the network, of git, of a build, of contradictions."""
+
+PIP_FLAGS = (
+    "--no-deps",
+    "--ignore-installed",  # what is here is seen, and were good enough
+    "--no-input",
+    "--disable-pip-version-check",
+    "--retries=1",
+)
 
 ERROR = re.compile(r"^(?:error:|\s*\u00d7) (.*)$", re.MULTILINE | re.IGNORECASE)
 CAUSE = re.compile(r"^\s*(?:cause:|Caused by:|╰─▶) (.*)$", re.MULTILINE)
@@ -48,22 +57,22 @@ class Installer:
             )
 
     def _find(self) -> list[str]:
-        """This environment's pip can be seen from there; where there is none, uv made it."""
-        if importlib.util.find_spec("pip") is None:
+        """The pip of this environment, by its directory; where it has none, uv made it."""
+        pip = importlib.util.find_spec("pip")
+        if pip is None or pip.origin is None:
             if uv := shutil.which("uv"):
                 return [uv, "pip", "install", "--python", self._python, "--no-deps"]
-            self._bring_pip()
-        # Without the second flag what lies behind the environment were good enough.
-        flags = ["--no-deps", "--ignore-installed", "--no-input", "--disable-pip-version-check"]
-        return [self._python, "-m", "pip", "install", *flags, "--retries", "1"]
+            return [self._python, *self._bring_pip(), "install", *PIP_FLAGS]
+        return [self._python, str(Path(pip.origin).parent), "install", *PIP_FLAGS]
 
-    def _bring_pip(self) -> None:
+    def _bring_pip(self) -> tuple[str, str]:
         status, said = self._run([self._python, "-m", "ensurepip"])
         if status:
             raise ClusterError(
                 "schedprof: neither pip nor uv is here to make an environment with "
                 f"({telling(said)}); pip install uv"
             )
+        return "-m", "pip"
 
     def _run(self, command: list[str]) -> tuple[int, str]:
         try:

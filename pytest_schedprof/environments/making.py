@@ -31,13 +31,15 @@ def make(arguments: Sequence[str], place: Path, paths: SessionPaths, deadline: f
     """Install what is asked for, and what that needs and does not find on this side."""
     venv.EnvBuilder(symlinks=os.name != "nt").create(place)
     own = _packages_in(place)
-    (own / LAST).write_text(BEHIND.format(sites=list(paths.sites)), encoding="utf-8")
     installer = Installer(interpreter_in(place), deadline)
     wanted = list(arguments)
     for _ in range(MOST_ROUNDS):
         installer.install(wanted)
         wanted = unmet(str(own), [*paths.sites, *paths.beside])
         if not wanted:
+            # Not before: what is built for it is built with tools of its own choice.
+            line = BEHIND.format(sites=list(paths.sites))
+            (own / LAST).write_text(line, encoding="utf-8")
             return
     raise ClusterError(
         f"schedprof: what {' '.join(arguments)!r} needs has no end: {', '.join(wanted)}"
