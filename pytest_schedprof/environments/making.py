@@ -13,16 +13,23 @@ from pytest_schedprof.environments.needs import unmet
 from pytest_schedprof.environments.paths import SessionPaths
 from pytest_schedprof.errors import ClusterError
 
-LAST = "~schedprof.pth"
-"""Read after all others that are there."""
+MODULE = "schedprof_behind"
 
-BEHIND = (
-    "import sys, site; from importlib.machinery import PathFinder; "
-    "sys.meta_path.remove(PathFinder); sys.meta_path.append(PathFinder); "
-    "list(map(site.addsitedir, {sites!a}))\n"
-)
-"""What is installed on this side comes behind. A checkout may be installed by a finder that stands
-behind that of paths: it is moved before it, or a package of this side would be found first."""
+LAST = f"~{MODULE}.pth"
+"""Read after all others that are there; twice, so what it does is a module's, which comes once."""
+
+BEHIND = """
+# Made by pytest-schedprof: what is installed on the other side comes behind what is here.
+import site
+import sys
+from importlib.machinery import PathFinder
+
+# A checkout may be installed here by a finder that stands behind that of paths.
+sys.meta_path.remove(PathFinder)
+sys.meta_path.append(PathFinder)
+for path in {sites!a}:
+    site.addsitedir(path)
+"""
 
 MOST_ROUNDS = 10
 
@@ -38,8 +45,8 @@ def make(arguments: Sequence[str], place: Path, paths: SessionPaths, deadline: f
         wanted = unmet(str(own), [*paths.sites, *paths.beside])
         if not wanted:
             # Not before: what is built for it is built with tools of its own choice.
-            line = BEHIND.format(sites=list(paths.sites))
-            (own / LAST).write_text(line, encoding="utf-8")
+            (own / f"{MODULE}.py").write_text(BEHIND.format(sites=list(paths.sites)))
+            (own / LAST).write_text(f"import {MODULE}\n")
             return
     raise ClusterError(
         f"schedprof: what {' '.join(arguments)!r} needs has no end: {', '.join(wanted)}"
