@@ -61,11 +61,10 @@ def read_wanted(spec: str) -> Path | Packages:
     spec = spec.strip()
     if COMMAND.fullmatch(spec) and (command := shutil.which(spec)):
         return Path(command)
-    if is_path(spec) and (found := _place(spec)).exists() and not _is_checkout(found):
-        return _interpreter_at(found)
+    if is_path(spec) and _place(spec).exists():  # whole, for it may have spaces in its name
+        place = _place(spec)
+        return Packages((), (str(place),)) if _is_checkout(place) else _interpreter_at(place)
     words = [word for word in SEPARATOR.split(LOOSE.sub(r"\1", spec)) if word]
-    if _is_checkout(_place(spec)):  # which may have spaces in its name
-        words = [spec]
     if not words:
         raise SettingsError(f"schedprof: nothing was named to compare with; give {FORMS}")
     return Packages(

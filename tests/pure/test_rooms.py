@@ -160,6 +160,26 @@ def test_the_agent_imports_only_what_a_scheduler_surely_has(module: str) -> None
     assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
 
 
+def reached_from(modules: list[str]) -> set[str]:
+    """Modules of this package that come with these."""
+    reached, wanted = set[str](), list(modules)
+    while wanted:
+        reached.add(module := wanted.pop())
+        imported = {each.name for each in imports_of(module) if not each.typing_only}
+        wanted += (imported & MODULES.keys()) - reached
+    return reached
+
+
+def test_processes_of_clusters_need_nothing_but_what_distributed_brings() -> None:
+    # Their interpreter may be another, which has none of this package's dependencies.
+    reached = reached_from([f"{NAME}.clusters.process", *in_room("simulation")])
+    assert f"{NAME}.clusters.nodes" in reached
+    needed = {
+        each.root for module in reached for each in imports_of(module) if not each.typing_only
+    }
+    assert needed <= {*sys.stdlib_module_names, *AGENT_MAY_IMPORT, NAME}
+
+
 def test_only_five_modules_know_pytest() -> None:
     importers = {
         module

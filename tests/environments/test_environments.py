@@ -1,0 +1,227 @@
+"""Environments that are made, from wheels on this disk; and interpreters that are none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from pytest_schedprof.clusters.contract import ClusterSpec
+from pytest_schedprof.clusters.pool import start
+from pytest_schedprof.environments.cache import environment_of, name_of
+from pytest_schedprof.environments.interpreter import interpreter_for
+from pytest_schedprof.environments.making import interpreter_in, make
+from pytest_schedprof.environments.paths import SessionPaths
+from pytest_schedprof.environments.wanted import Packages
+from pytest_schedprof.errors import ClusterError, SchedprofError, SettingsError
+
+MAKING_S = 60.0
+
+
+def wheel(path: Path, name: str, version: str, *needs: str) -> str:
+    """A requirement of a package with one module that knows its version."""
+    file = path / f"{name}-{version}-py3-none-any.whl"
+    about = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"{name}.py", f"version = {version!r}\n")
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+        lines += [f"Requires-Dist: {need}" for need in needs]
+        archive.writestr(f"{about}/METADATA", "\n".join(lines))
+        archive.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{about}/RECORD", "")
+    return f"{name}@{file.as_uri()}"
+
+
+def made(path: Path, arguments: list[str], sites: tuple[str, ...]) -> Callable[[str], str]:
+    """What an expression is in an environment made for a side with these packages."""
+    place = path / "environment"
+    make(arguments, place, SessionPaths((), (), sites), time.monotonic() + MAKING_S)
+
+    def evaluate(expression: str) -> str:
+        program = f"import sys; sys.path.remove(''); print({expression})"
+        return subprocess.check_output(
+            [str(interpreter_in(place)), "-c", program], text=True
+        ).strip()
+
+    return evaluate
+
+
+FINDER = """
+import sys
+from importlib.util import spec_from_file_location
+
+class Finder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return spec_from_file_location(name, {file!r}) if name == "edited" else None
+
+sys.meta_path.append(Finder)
+"""
+"""As setuptools installs a checkout."""
+
+
+def install_checkout(site: Path, version: str) -> None:
+    site.mkdir(parents=True, exist_ok=True)
+    (site / "checkout.py").write_text(f"version = {version!r}\n")
+    (site / "finder.py").write_text(FINDER.format(file=str(site / "checkout.py")))
+    (site / "__editable__.edited.pth").write_text("import finder\n")
+    about = site / f"edited-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: edited\nVersion: {version}\n")
+
+
+def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path: Path) -> None:
+    here = tmp_path / "here" / "site-packages"
+    install_checkout(here, "1")
+    deep = wheel(tmp_path, "deep", "3")
+    asked = wheel(tmp_path, "edited", "2", "iniconfig>=1", deep, "absent; extra == 'more'")
+    sites = (str(here), *(path for path in sys.path if path.endswith("site-packages")))
+    there = made(tmp_path, [asked], sites)
+    assert there("__import__('edited').version") == "2"
+    assert there("__import__('deep').version") == "3"
+    assert there("__import__('iniconfig').__file__") == __import__("iniconfig").__file__
+
+
+def test_a_checkout_there_wins_over_a_package_here(tmp_path: Path) -> None:
+    here = tmp_path / "here" / "site-packages"
+    here.mkdir(parents=True)
+    (here / "edited.py").write_text("version = 'of this side'\n")
+    (here / "only_here.py").write_text("")
+    there = made(tmp_path, [wheel(tmp_path, "unrelated", "1")], (str(here),))
+    own = Path(there("__import__('unrelated').__file__")).parent
+    install_checkout(own, "2")
+    assert there("__import__('edited').version") == "2"
+    assert there("__import__('only_here').__file__") == str(here / "only_here.py")
+
+
+def test_needs_that_contradict_each_other_are_told(tmp_path: Path) -> None:
+    three = [wheel(tmp_path, "three", version).replace("@", " @ ") for version in "12"]
+    asked = [wheel(tmp_path, name, "1", need) for name, need in zip("ab", three, strict=True)]
+    with pytest.raises(ClusterError, match=r"three-2.*cannot be installed: Cannot install three"):
+        made(tmp_path, asked, ())
+
+
+def test_an_environment_is_made_once_also_by_two_sessions_at_a_time(tmp_path: Path) -> None:
+    wanted = Packages((wheel(tmp_path, "one", "1"),))
+    cache = tmp_path / "cache"
+
+    def get() -> Path:
+        return environment_of(wanted, cache, time.monotonic() + MAKING_S)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: get(), range(2))
+    assert first == second
+    assert [path.name for path in cache.iterdir()] == [name_of(wanted)]
+    written = os.stat(first.parent.parent / "pyvenv.cfg").st_mtime_ns
+    assert get() == first
+    assert os.stat(first.parent.parent / "pyvenv.cfg").st_mtime_ns == written
+
+
+def test_what_cannot_be_made_leaves_nothing_and_what_is_unused_is_removed(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    old, new = cache / f"old-{0:016x}", cache / f"new-{0:016x}"
+    foreign = cache / "somebody else's"
+    for path in (old, new, foreign, cache / "making-left"):
+        path.mkdir(parents=True)
+        os.utime(path, (0, 0))
+    os.utime(new)
+    with pytest.raises(ClusterError, match=r"nothing\.whl"):
+        interpreter_for(f"one @ {(tmp_path / 'nothing.whl').as_uri()}", cache, MAKING_S)
+    assert set(cache.iterdir()) == {new, foreign}
+
+
+def test_making_ends_in_time(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="was not installed in time; raise --schedprof-timeout"):
+        interpreter_for(wheel(tmp_path, "one", "1"), tmp_path / "cache", 0.0)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ClusterError, match="no environment can be kept in"):
+        interpreter_for(wheel(tmp_path, "one", "1"), tmp_path / "file" / "cache", MAKING_S)
+
+
+def script(path: Path, *said: str) -> str:
+    """A program that is no Python, and says so much."""
+    file = path / "python"
+    file.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said))
+    file.chmod(0o755)
+    return str(file)
+
+
+def answer(implementation: str = "CPython", python: str = "3.11.7", rest: str = "") -> str:
+    return f'schedprof: {{"implementation": "{implementation}", "python": "{python}"{rest}}}'
+
+
+OLD = ', "versions": {"dask": "2023.1.0", "distributed": "2023.1.0"}'
+NONE = ', "trouble": "ModuleNotFoundError: No module named distributed"'
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("who is there?", "is no Python (it said 'who is there?')"),
+        ("", "is no Python (it said 'nothing')"),
+        ("schedprof: {", "is no Python (it said 'schedprof: {')"),
+        (answer("PyPy"), "is PyPy; profilers know CPython alone"),
+        (answer(python="2.7.18", rest=NONE), "is Python 2.7.18; it must be 3.10 or newer"),
+        (answer(python="3.9.18", rest=OLD), "is Python 3.9.18; it must be 3.10 or newer"),
+        (answer(rest=OLD), "has distributed 2023.1.0; it must be 2024.8.0 or newer"),
+        (answer(rest=NONE), "cannot import distributed (ModuleNotFoundError: No module named"),
+    ],
+)
+def test_an_interpreter_that_cannot_run_a_scheduler_is_refused(
+    tmp_path: Path, said: str, words: str
+) -> None:
+    python = script(tmp_path, *filter(None, [said]))
+    with pytest.raises(SettingsError) as caught:
+        interpreter_for(python, tmp_path, 1.0)
+    assert str(caught.value).startswith(f"schedprof: {python!r} ")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "words"),
+    [
+        ("", 0o644, "is no Python (Permission denied)"),
+        ("no program\n", 0o755, "is no Python (Exec format error)"),
+    ],
+)
+def test_a_file_that_does_not_run_is_no_interpreter(
+    tmp_path: Path, content: str, mode: int, words: str
+) -> None:
+    file = tmp_path / "python"
+    file.write_text(content)
+    file.chmod(mode)
+    with pytest.raises(SchedprofError) as caught:
+        interpreter_for(str(file), tmp_path, 1.0)
+    assert words in str(caught.value)
+
+
+def test_this_interpreter_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "distributed").mkdir()
+    (tmp_path / "distributed" / "__init__.py").touch()
+    # Neither where the tests run nor their path may stand for what is installed.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = interpreter_for(sys.executable, tmp_path, 1.0)
+    assert found.path == Path(sys.executable)
+    assert found.python == ".".join(map(str, sys.version_info[:3]))
+    assert found.versions["distributed"] == metadata.version("distributed")
+
+
+@pytest.mark.parametrize("kind", ["docker", "tcp://127.0.0.1:8786"])
+def test_clusters_that_are_not_our_own_have_an_interpreter_of_their_own(kind: str) -> None:
+    with pytest.raises(SettingsError, match="has an interpreter of its own"):
+        start(ClusterSpec(kind, interpreter="/usr/bin/python3"), timeout_s=1)

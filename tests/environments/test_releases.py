@@ -1,0 +1,141 @@
+"""Clusters of other releases of distributed, as they come from the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from distributed import Client, wait
+from packaging.version import Version
+from support import Project
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
+from pytest_schedprof.clusters.control import Control, any_versions
+from pytest_schedprof.clusters.pool import start
+from pytest_schedprof.environments.interpreter import Interpreter, interpreter_for
+from pytest_schedprof.errors import ClusterError
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+HERE = metadata.version("distributed")
+RELEASES = ("2025.5.1", "2024.8.2")
+THERE, BEYOND = RELEASES if Version(HERE) >= Version("2025.5") else RELEASES[::-1]
+"""One that a client of this side gets on with, and one that it does not."""
+
+MAKING_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def other(cache: Path) -> Interpreter:
+    return interpreter_for(f"distributed=={THERE}", cache, MAKING_S)
+
+
+@pytest.fixture(scope="module")
+def cluster(other: Interpreter) -> Iterator[Cluster]:
+    options = (("config.distributed.scheduler.work-stealing", "False"),)
+    started = start(ClusterSpec("local", 2, 1, options, str(other.path)), timeout_s=30)
+    yield started
+    started.close()
+
+
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+def seen(dask_scheduler: Any) -> dict[str, Any]:
+    import sys
+
+    import dask
+
+    inherited = dask.config.deserialize(__import__("os").environ["DASK_INTERNAL_INHERIT_CONFIG"])
+    scheduler = inherited["distributed"]["scheduler"]
+    return {"prefix": sys.prefix, "stealing": scheduler["work-stealing"], "others": len(scheduler)}
+
+
+def test_only_what_was_asked_for_is_another_there(other: Interpreter, cluster: Cluster) -> None:
+    assert other.versions == {"dask": THERE, "distributed": THERE}
+    with Control(cluster.address) as control:
+        there = control.call(facts.describe)["versions"]
+        on_workers = control.call_workers(facts.process)
+    here = facts.versions()
+    assert {name for name in here if here[name] != there.get(name)} == {"dask", "distributed"}
+    assert len(on_workers) == 2
+
+
+def test_functions_of_tests_are_found_there_and_settings_but_no_defaults(
+    other: Interpreter, cluster: Cluster
+) -> None:
+    with any_versions(), Client(cluster.address) as client:
+        assert client.gather(client.map(doubled, range(3))) == [0, 2, 4]
+        told = client.run_on_scheduler(seen)
+    assert told == {"prefix": str(other.path.parent.parent), "stealing": False, "others": 1}
+
+
+def test_hollow_workers_think_with_the_state_machine_of_that_release(other: Interpreter) -> None:
+    simulated = start(ClusterSpec("simulated", 20, interpreter=str(other.path)), timeout_s=30)
+    try:
+        with any_versions(), Client(simulated.address) as client:
+            halves = client.map(doubled, range(100))
+            done, _ = wait(client.map(doubled, halves), timeout=30)
+            assert len(done) == 100
+            assert len(client.nthreads()) == 20
+    finally:
+        simulated.close()
+
+
+PROJECT = """
+from pytest_schedprof.clusters.contract import ClusterSpec
+from pytest_schedprof.clusters.pool import start
+
+@pytest.fixture(scope="session")
+def schedprof_cluster():
+    cluster = start(ClusterSpec("local", 2, interpreter={interpreter!r}), timeout_s=30)
+    yield cluster
+    cluster.close()
+
+@pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 8")
+@pytest.mark.schedprof("share(@comm) <= 99%")
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(1_000)))
+"""
+
+
+def test_backends_see_it(pytester: pytest.Pytester, other: Interpreter) -> None:
+    project = Project(pytester)
+    project.run_test(
+        PROJECT.format(interpreter=str(other.path)), "--schedprof=counts,cputime,pyspy"
+    )
+    result = project.result()
+    assert (result.outcome, result.troubles) == ("passed", ())
+    assert {each.backend for each in result.backends} == {"counts", "cputime", "pyspy"}
+    assert result.environment is not None
+    assert result.environment.versions["distributed"] == THERE
+
+
+def test_a_release_that_is_too_far_off_is_told_with_both_versions(cache: Path) -> None:
+    beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
+    with pytest.raises(ClusterError) as caught:
+        start(ClusterSpec("local", 1, interpreter=str(beyond.path)), timeout_s=30)
+    told = str(caught.value)
+    assert told.startswith("schedprof: dask's client here does not get on with the scheduler of")
+    assert f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler" in told
+    assert "schedprof compare" in told
+    assert not processes_of(beyond)
+
+
+def processes_of(interpreter: Interpreter) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if str(interpreter.path) in (process.info["cmdline"] or ())
+    ]

@@ -1,0 +1,183 @@
+"""What a user may name for the other side, as it is read."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_schedprof.clusters.child import changed
+from pytest_schedprof.environments.installer import telling
+from pytest_schedprof.environments.paths import session_paths
+from pytest_schedprof.environments.wanted import Packages, read_wanted
+from pytest_schedprof.errors import SettingsError
+
+COMMIT = "distributed@git+https://example.org/distributed@" + "0123456789" * 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "requirements"),
+    [
+        ("distributed==2026.7.0", ["distributed==2026.7.0"]),
+        (" distributed == 2026.7.0 ", ["distributed==2026.7.0"]),
+        ("distributed==2026.7.0,dask==2026.7.0", ["distributed==2026.7.0", "dask==2026.7.0"]),
+        ("distributed==2026.7.0  dask", ["distributed==2026.7.0", "dask"]),
+        ("distributed >= 2026.1, < 2026.7, tornado", ["distributed>=2026.1,<2026.7", "tornado"]),
+        ("distributed!=2026.6,~=2026.1", ["distributed!=2026.6,~=2026.1"]),
+        (f"{COMMIT.replace('@', ' @ ', 1)} dask", [COMMIT, "dask"]),
+        ("git+https://example.org/distributed", ["git+https://example.org/distributed"]),
+    ],
+)
+def test_requirements_may_be_separated_by_commas_and_spaces(
+    spec: str, requirements: list[str]
+) -> None:
+    assert read_wanted(spec) == Packages(tuple(requirements))
+
+
+def test_checkouts_are_named_by_their_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("distributed", "with space"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pyproject.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    checkout = str(tmp_path / "distributed")
+    assert read_wanted(checkout) == Packages((), (checkout,))
+    assert read_wanted("./distributed, dask") == Packages(("dask",), (checkout,))
+    assert read_wanted("./with space") == Packages((), (str(tmp_path / "with space"),))
+    # As pip has it: without a separator it is a package's name.
+    assert read_wanted("distributed") == Packages(("distributed",))
+    assert Packages(("dask",), (checkout,)).arguments == ["dask", "-e", checkout]
+
+
+def test_an_interpreter_is_named_by_its_path_its_environment_or_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.symlink_to(sys.executable)
+    (tmp_path / "bin" / "python3.99").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert read_wanted(str(python)) == python  # not what it is a link to
+    assert read_wanted(str(tmp_path)) == python
+    assert read_wanted("python3.99") == tmp_path / "bin" / "python3.99"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("  ", "nothing was named"),
+        (",", "nothing was named"),
+        ("/no/such/place", "there is nothing at '/no/such/place'"),
+        ("distributed=2026.7.0", "'distributed=2026.7.0' is no requirement"),
+        ("distributed==2026.7.0 ???", "'???' is no requirement"),
+        (str(Path(__file__).parent), "is neither an environment"),
+        (f"dask {Path(__file__).parent}", "is no source checkout"),
+    ],
+)
+def test_what_is_neither_is_refused_with_what_can_be_given(spec: str, words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_wanted(spec)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "is_pinned"),
+    [
+        ("distributed==2026.7.0", True),
+        (COMMIT, True),
+        ("distributed", False),
+        ("distributed==2026.*", False),
+        ("distributed>=2026.1", False),
+        ("distributed@git+https://example.org/distributed@main", False),
+    ],
+)
+def test_what_is_not_pinned_is_looked_up_anew_each_day(requirement: str, is_pinned: bool) -> None:
+    today = time.strftime("%Y-%m-%d")
+    assert (today not in Packages((requirement,)).identity()) == is_pinned
+
+
+def test_a_checkout_is_made_anew_when_what_it_needs_may_have_changed(tmp_path: Path) -> None:
+    checkout = Packages((), (str(tmp_path),))
+    (tmp_path / "setup.py").write_text("one")
+    first = checkout.identity()
+    assert checkout.identity() == first
+    (tmp_path / "setup.py").write_text("two")
+    assert checkout.identity() != first
+
+
+PIP_WITHOUT_NETWORK = """\
+WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by \
+'NewConnectionError('<pip._vendor.HTTPSConnection object at 0x7f0c>: Failed to establish a new \
+connection: [Errno 111] Connection refused')': /simple/distributed/
+ERROR: Could not find a version that satisfies the requirement distributed==2026.6.0 (from none)
+ERROR: No matching distribution found for distributed==2026.6.0
+"""
+
+PIP_IN_A_CONTRADICTION = """\
+ERROR: Cannot install dask==1 and dask==2 because these have conflicting dependencies.
+    The user requested dask==1
+ERROR: ResolutionImpossible: for help visit https://example.org
+"""
+
+PIP_BUILDING = """\
+  error: subprocess-exited-with-error
+      File "/x/setuptools/build_meta.py", line 320, in _get_build_requires
+      ValueError: invalid pyproject.toml config: `project.license`.
+      [end of output]
+error: subprocess-exited-with-error
+\u00d7 Getting requirements to build editable did not run successfully.
+\u2570\u2500> See above for output.
+"""
+
+UV = """\
+Using Python 3.11.7 environment at: x
+error: Request failed after 3 retries in 6.1s
+  cause: Failed to fetch: https://localhost:1/simple/distributed/
+  cause: Connection refused (os error 111)
+"""
+
+OLDER_UV = """\
+  \u00d7 No solution found when resolving dependencies:
+  \u2570\u2500\u25b6 Because there is no version of distributed==1999, it cannot be.
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (PIP_WITHOUT_NETWORK, "[Errno 111] Connection refused"),
+        (PIP_WITHOUT_NETWORK[-200:], "No matching distribution found for distributed==2026.6.0"),
+        (PIP_IN_A_CONTRADICTION, "Cannot install dask==1 and dask==2 because"),
+        (PIP_BUILDING, "ValueError: invalid pyproject.toml config: `project.license`."),
+        (UV, "Request failed after 3 retries in 6.1s: Connection refused (os error 111)"),
+        (OLDER_UV, "Because there is no version of distributed==1999, it cannot be."),
+        ("fatal: unable to access\nerror: x\n", "fatal: unable to access"),
+        ("strange\nwords\n\n", "words"),
+        ("", "it said nothing"),
+    ],
+)
+def test_of_what_pip_and_uv_say_the_line_that_tells_why_is_kept(said: str, words: str) -> None:
+    assert words in telling(said)
+    assert "\n" not in telling(said)
+
+
+def test_the_path_of_tests_is_told_from_what_is_installed() -> None:
+    library = sysconfig.get_path("stdlib")
+    site, early_site = "/env/lib/python3/site-packages", "/apps/site-packages"
+    path = ["", "/tests", early_site, library, f"{library}/lib-dynload", site, "/checkout"]
+    found = session_paths(path)
+    assert found.tests == ("/tests",)
+    assert found.beside == ("/checkout",)
+    assert found.sites == (early_site, site)
+
+
+def test_only_what_differs_from_its_defaults_is_said_to_another_release() -> None:
+    defaults = {"scheduler": {"stealing": True, "interval": "1s"}, "comm": {"retries": 0}, "a": {}}
+    config = {"scheduler": {"stealing": True, "interval": "2s"}, "comm": {"retries": 0}, "b": None}
+    assert changed(config, defaults) == {"scheduler": {"interval": "2s"}, "b": None}
+    assert changed({**config, "a": {"new": 1}}, defaults)["a"] == {"new": 1}
