@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,8 @@ SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 DEFAULT_SCALE = 1000
 
 CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()
+RIVALS: pytest.StashKey[dict[str, SchedulerUnderTest]] = pytest.StashKey()
+"""Schedulers that a test is compared with in turns, by the names of their sides."""
 SCHEDULER: pytest.StashKey[SchedulerUnderTest] = pytest.StashKey()
 
 
@@ -50,11 +53,24 @@ def schedprof_scheduler(
     """The scheduler under test, with `.client`, `.address`, `.pid`, `.workers`, `.measure()`."""
     clusters = clusters_of(request.config)
     try:
-        with clusters.scheduler(schedprof_cluster, request.node.stash[SETTINGS]) as scheduler:
+        with ExitStack() as opened:
+            settings = request.node.stash[SETTINGS]
+            scheduler = opened.enter_context(clusters.scheduler(schedprof_cluster, settings))
+            if settings.against is not None:
+                request.node.stash[RIVALS] = open_rivals(request, schedprof_cluster, opened)
             request.node.stash[SCHEDULER] = scheduler
             yield scheduler
     except SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def open_rivals(
+    request: pytest.FixtureRequest, cluster: Any, opened: ExitStack
+) -> dict[str, SchedulerUnderTest]:
+    """Of a session that compares in turns."""
+    from pytest_schedprof.against import rivals
+
+    return rivals(request.config, request.node.stash[SETTINGS], cluster, opened)
 
 
 def clusters_of(config: pytest.Config) -> ClusterSession:

@@ -274,6 +274,33 @@ OPTIONS: tuple[Option, ...] = (
         in_marker=False,
     ),
     Option(
+        "against",
+        "run each test on a second scheduler too, in turns, and compare: an interpreter of another "
+        "environment, a requirement such as distributed==2026.7.0, or a source checkout",
+        _text,
+        "an interpreter, a requirement or a checkout",
+        None,
+        metavar="WHAT",
+        in_marker=False,
+    ),
+    Option(
+        "budget",
+        "seconds that a test may take to be decided with --schedprof-against, default 60",
+        _positive(float, most=86400),
+        "a positive number of seconds, a day (86400) at most",
+        60.0,
+        metavar="SECONDS",
+    ),
+    Option(
+        "null",
+        "with --schedprof-against also run each test on a third scheduler, of the same code as the "
+        "first: what is called a regression there is a false alarm",
+        _boolean,
+        "true or false",
+        False,
+        is_flag=True,
+    ),
+    Option(
         "timeout",
         "seconds that starting or stopping a backend or a cluster may take, default 30",
         _positive(float, most=86400),  # longer waits are too long for some systems' calls

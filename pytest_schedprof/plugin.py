@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import hookspecs
+from pytest_schedprof.against import close_against, header_of_against, prepare_against
 from pytest_schedprof.baselines import REFERENCE, load_reference, roll_lines, save_baseline
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
+    RIVALS,
     SCHEDULER,
     SETTINGS,
     schedprof_cluster,
@@ -22,14 +24,15 @@ from pytest_schedprof.fixtures import (
     schedprof_scheduler,
 )
 from pytest_schedprof.options import DEFAULT_BACKEND, MARKER_HELP, add_options
-from pytest_schedprof.scaling import give_scale, with_scale
+from pytest_schedprof.scaling import giving, with_scale
 from pytest_schedprof.settings import Settings, overlay, read_session
 
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.in_process import InProcess
     from pytest_schedprof.model.result import StoredResult
-    from pytest_schedprof.profiling import Plan, ProfiledTest
+    from pytest_schedprof.plan import Plan
+    from pytest_schedprof.profiling import ProfiledTest
     from pytest_schedprof.storage.run_directory import RunDirectory
 
 __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
@@ -55,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _check_names(config, settings)
         _check_cluster_options(settings)
         load_reference(config)
+        prepare_against(config)
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
@@ -82,7 +86,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
         return None
     return (
         f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
-        f"cluster {settings.cluster}, artifacts in {settings.dir}"
+        f"cluster {settings.cluster}, artifacts in {settings.dir}{header_of_against(config)}"
     )
 
 
@@ -99,7 +103,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         settings = overlay(session, markers[::-1]) if markers else session
         settings = item.stash[SETTINGS] = with_scale(item, settings)
         if _is_profiled(item, settings, bool(markers)):
-            from pytest_schedprof.profiling import make_plan
+            from pytest_schedprof.plan import make_plan
 
             item.stash[PLAN] = make_plan(
                 settings,
@@ -125,15 +129,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     from pytest_schedprof.profiling import ProfiledTest
 
     scheduler = item.stash.get(SCHEDULER, None) or _own_process()
-    profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler)
+    rivals = item.stash.get(RIVALS, {})
+    profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler, rivals)
     item.stash[PROFILED] = profiled
-    first, *others = plan.takes
+    takes = profiled.takes()
     try:
-        with profiled.recorder.round(first.backends, first.scale):
+        with giving(item, *next(takes)):
             outcome = yield
-        for take in others:
-            give_scale(item, take.scale)
-            with profiled.recorder.round(take.backends, take.scale):
+        for take, side in takes:
+            with giving(item, take, side):
                 item.runtest()
     except (KeyboardInterrupt, pytest.exit.Exception):
         profiled.assess()
@@ -254,6 +258,7 @@ class Collector:
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Also reached after a Ctrl-C and after errors at start-up."""
+    close_against(config)
     if CLUSTERS in config.stash:
         config.stash[CLUSTERS].close()
         del config.stash[CLUSTERS]

@@ -1,13 +1,20 @@
-"""Tests that run at several scales: which ask for one, and how they are given it."""
+"""What each run of a test's body is given: one of its scales, and the scheduler of one side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.fixtures import RIVALS
 from pytest_schedprof.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_schedprof.plan import Take
+    from pytest_schedprof.sides import Side
 
 
 def with_scale(item: pytest.Item, settings: Settings) -> Settings:
@@ -23,10 +30,15 @@ def with_scale(item: pytest.Item, settings: Settings) -> Settings:
             "not ask how large its workload is to be; give it the fixture schedprof_scale, as an "
             "argument of the test itself"
         )
-    if settings.scale and asks and (others := _that_know_the_scale(item)):
+    if settings.scale and asks and (others := _that_take("schedprof_scale", item)):
         raise SettingsError(
             f"schedprof: fixture {others[0]!r} takes schedprof_scale, but is made once for all "
             f"sizes of {item.nodeid!r}; take schedprof_scale in the test alone"
+        )
+    if settings.against and (others := _that_take("schedprof_scheduler", item)):
+        raise SettingsError(
+            f"schedprof: fixture {others[0]!r} takes schedprof_scheduler, but is made once for "
+            f"both schedulers of {item.nodeid!r}; take schedprof_scheduler in the test alone"
         )
     return settings if asks else settings._replace(scale=())
 
@@ -36,18 +48,33 @@ def _arguments(item: pytest.Item) -> Sequence[str]:
     return getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
 
 
-def _that_know_the_scale(item: pytest.Item) -> list[str]:
-    """Other fixtures of the test to which each size would be the first one."""
+def _that_take(fixture: str, item: pytest.Item) -> list[str]:
+    """Other fixtures of the test to which whatever it gives would be what it gave first."""
     definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     return [
         name
         for name, found in definitions.items()
-        if any("schedprof_scale" in each.argnames for each in found)
+        if any(fixture in each.argnames for each in found)
     ]
 
 
-def give_scale(item: pytest.Item, scale: int) -> None:
-    """What runs a test's body takes its arguments from here each time."""
-    arguments = getattr(item, "funcargs", {})
-    if scale and "schedprof_scale" in arguments:
-        arguments["schedprof_scale"] = scale
+@contextmanager
+def giving(item: pytest.Item, take: Take, side: Side) -> Iterator[None]:
+    """One run of the body, on a side and at a scale.
+
+    What runs a test's body takes its arguments from the same place each time, and the default
+    client is that of the side.
+    """
+    before = dict(arguments := getattr(item, "funcargs", {}))
+    if take.scale and "schedprof_scale" in arguments:
+        arguments["schedprof_scale"] = take.scale
+    client: AbstractContextManager[Any] = nullcontext()
+    if RIVALS in item.stash:
+        scheduler: Any = side.scheduler
+        arguments["schedprof_scheduler"] = scheduler
+        client = scheduler.client.as_current()
+    try:
+        with side.recorder.round(take.backends, take.scale), client:
+            yield
+    finally:
+        arguments.update(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pytest_schedprof.clusters.attached import as_cluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
@@ -30,13 +31,14 @@ DEFAULT_WORKERS = {"local": 4, "simulated": 1000}
 class ClusterSession:
     """The clusters of a session and the control line to the one in use."""
 
-    def __init__(self) -> None:
+    def __init__(self, interpreter: str = "") -> None:
+        self._interpreter = interpreter
         self._pool = ClusterPool()
         self._control: Control | None = None
 
     def cluster(self, settings: Settings) -> Cluster:
         """The cluster that the settings ask for, started if need be."""
-        spec = _spec(settings)
+        spec = replace(_spec(settings), interpreter=self._interpreter)
         return self._pool.get(spec, timeout_s=settings.timeout)
 
     @contextmanager

@@ -36,6 +36,9 @@ class Settings(NamedTuple):
     targets: tuple[str, ...]
     save: str | None
     compare: str | None
+    against: str | None
+    budget: float
+    null: bool
     timeout: float
     cluster_option: tuple[tuple[str, str], ...]
     option: tuple[tuple[str, str, Any], ...]

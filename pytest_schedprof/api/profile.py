@@ -26,7 +26,8 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.profiling import ProfiledTest, make_plan
+from pytest_schedprof.plan import make_plan
+from pytest_schedprof.profiling import ProfiledTest
 from pytest_schedprof.settings import Settings, read_call
 from pytest_schedprof.storage.run_directory import check_room, make_directory
 

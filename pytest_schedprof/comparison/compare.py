@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pytest_schedprof.comparison.exact import exact_changes
 from pytest_schedprof.comparison.matching import (
     Measurement,
+    doubt_of_sides,
     measurements,
     obstacle,
     obstacle_to_time,
+    too_few_samples,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.comparison.tests import renamed_tests
@@ -53,21 +55,45 @@ def compare_one(
     after: Measurement,
     policy: Policy = DEFAULT_POLICY,
     *,
-    in_turns: bool = False,
     is_binding: bool = True,
 ) -> Comparison:
     """A measurement against the newest that fits it, or the reason why none does."""
     before, reason = choose(candidates, after)
-    reasons = [reason] if reason else []
-    changes: list[Change] = []
-    if before is not None:
-        sides = before.figures, after.figures
-        changes = exact_changes(*sides, policy)
-    if before is not None and after.of.shares:
+    if before is None:
+        return _comparison(after, [], [reason], is_binding)
+    changes = exact_changes(before.figures, after.figures, policy)
+    reasons = []
+    if after.of.shares:
         if reason := obstacle_to_time(before, after):
             reasons.append(reason)
         else:
-            changes += timed_changes(*sides, policy, in_turns=in_turns)
+            changes += timed_changes(before.figures, after.figures, policy)
+    return _comparison(after, changes, reasons, is_binding)
+
+
+def compare_in_turns(
+    before: Measurement, after: Measurement, policy: Policy, *, is_binding: bool = True
+) -> Comparison:
+    """Two sides of one session, whose rounds were measured in turns."""
+    if reason := doubt_of_sides(before, after):
+        return _comparison(after, [], [reason], is_binding)
+    changes: list[Change] = []
+    reasons = []
+    if before.python == after.python:
+        changes += exact_changes(before.figures, after.figures, policy)
+    elif before.of.costs:
+        reasons.append(f"bytecodes of Python {before.python} and {after.python} are not the same")
+    if after.of.shares and (reason := too_few_samples(before, after)):
+        reasons.append(reason)
+    elif after.of.shares:
+        changes += timed_changes(before.figures, after.figures, policy, in_turns=True)
+    return _comparison(after, changes, reasons, is_binding)
+
+
+def _comparison(
+    after: Measurement, changes: Sequence[Change], reasons: Sequence[str], is_binding: bool
+) -> Comparison:
+    """What changed, the gravest first."""
     told = sorted((each for each in changes if each.outcome is not Outcome.SAME), key=_gravity)
     return Comparison(
         after.result.test_id,

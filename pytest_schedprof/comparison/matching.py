@@ -77,10 +77,17 @@ def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("scale", _words(before.scales), _words(after.scales))
     yield _differing("cluster", before.size, after.size)
     yield from _configurations(before.result.environment, after.result.environment)
+    yield doubt_of_sides(before, after)
+
+
+def doubt_of_sides(before: Measurement, after: Measurement) -> str:
+    """Why costs of the two say nothing of each other; empty if they do."""
     for name, side in (("baseline", before), ("run", after)):
-        yield f"the {name} cannot be judged: {side.of.doubt}" if side.of.doubt else ""
-        yield "" if side.of.window.tasks else f"the {name} processed no task"
-    yield _other_work(before.of, after.of)
+        if side.of.doubt:
+            return f"the {name} cannot be judged: {side.of.doubt}"
+        if not side.of.window.tasks:
+            return f"the {name} processed no task"
+    return _other_work(before.of, after.of)
 
 
 def _differing(what: str, before: str, after: str) -> str:
@@ -113,8 +120,11 @@ def _other_work(before: BackendResult, after: BackendResult) -> str:
 
 def obstacle_to_time(before: Measurement, after: Measurement) -> str:
     """Why CPU time and shares of the two cannot be compared; empty if they can."""
-    if reason := another_machine(before, after):
-        return reason
+    return another_machine(before, after) or too_few_samples(before, after)
+
+
+def too_few_samples(before: Measurement, after: Measurement) -> str:
+    """For anything to be said of shares."""
     samples = [side.of.shares.busy_samples if side.of.shares else 0 for side in (before, after)]
     if min(samples) < MIN_SAMPLES:
         return f"{min(samples)} busy samples, at least {MIN_SAMPLES} are needed"

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pytest_schedprof.analysis.costs import exactly, roughly
 from pytest_schedprof.analysis.estimate import CONFIDENCE, student_quantile
-from pytest_schedprof.comparison.compare import choose, compare_one
+from pytest_schedprof.comparison.compare import choose, compare_in_turns, compare_one
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.comparison.matching import (
     Measurement,
@@ -54,6 +54,30 @@ class Reference:
         if after.result.test_id not in self.test_ids:
             return []
         return [compare_one(self._candidates(after), after, self.policy, is_binding=is_binding)]
+
+
+@dataclass(frozen=True)
+class InTurns:
+    """The side that ran in turns with the one under test: the same test, the same machine."""
+
+    name: str
+    result: Result
+    policy: Policy = DEFAULT_POLICY
+
+    def _found(self, after: Measurement) -> Measurement | None:
+        same = (each for each in self.result.backends if each.backend == after.of.backend)
+        return next((Measurement(self.result, each) for each in same), None)
+
+    def before(self, after: Measurement) -> Before:
+        """What one backend measured there."""
+        return Before(after, self._found(after), f"nothing was measured with {self.name!r}")
+
+    def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
+        """By the default policy."""
+        found = self._found(after)
+        if found is None:
+            return []
+        return [compare_in_turns(found, after, self.policy, is_binding=is_binding)]
 
 
 @dataclass(frozen=True)

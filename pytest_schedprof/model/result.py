@@ -210,6 +210,8 @@ class Result:
     baseline: str = ""
     """What the test was compared with, if with anything."""
     comparisons: tuple[Comparison, ...] = ()
+    null: tuple[Comparison, ...] = ()
+    """With the same code on another scheduler: a regression here is a false alarm."""
     schema_version: int = SCHEMA_VERSION
 
     @property

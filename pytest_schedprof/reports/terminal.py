@@ -48,6 +48,8 @@ def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]
     if names:
         comparisons = [each for result in results for each in result.comparisons]
         yield from comparison_lines(names[0], comparisons, verbosity)
+    if null := [each for result in results for each in result.null]:
+        yield from comparison_lines("the same code (null arm)", null, verbosity)
 
 
 def _version_lines(results: Sequence[Result]) -> Iterator[Line]:

@@ -30,6 +30,8 @@ CASES = [
     Case("threads", "2", ["--schedprof-threads=3"], 5, (2, 3, 5)),
     Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
+    Case("budget", "2", ["--schedprof-budget=3.5"], 5, (2.0, 3.5, 5.0)),
+    Case("null", "true", ["--no-schedprof-null"], True, (True, False, True)),
     Case("scale", "20, 10", ["--schedprof-scale=3"], [5, 7], ((10, 20), (3,), (5, 7))),
     Case(
         "targets",
@@ -80,7 +82,7 @@ def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
 
 
 def test_every_option_has_a_case() -> None:
-    apart = {"dir", "limit", "option", "cluster_option"}
+    apart = {"dir", "limit", "option", "cluster_option", "save", "compare", "against"}
     assert {case.name for case in CASES} | apart == {each.name for each in OPTIONS}
 
 

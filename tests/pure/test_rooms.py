@@ -30,7 +30,16 @@ PURE_ROOMS = (
 )
 FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
 AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}
-KNOW_PYTEST = {"plugin", "fixtures", "options", "settings", "scaling", "baselines", "hookspecs"}
+KNOW_PYTEST = {
+    "plugin",
+    "fixtures",
+    "options",
+    "settings",
+    "scaling",
+    "baselines",
+    "against",
+    "hookspecs",
+}
 
 TIMEOUT_S = 60
 

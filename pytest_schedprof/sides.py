@@ -1,0 +1,63 @@
+"""A scheduler on which a test's body runs, with what is recorded there."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.assessment import Assessment
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.model.result import ClusterFacts, Environment
+from pytest_schedprof.plan import Plan
+from pytest_schedprof.recorder import Recorder
+
+AGAINST, NULL = "against", "null"
+"""Sides beside the one under test: the one that it is compared with, and one of the same code."""
+
+
+class Side:
+    """Of a test that is compared in turns there are several; of all others one."""
+
+    def __init__(self, scheduler: SchedulerUnderTest | InProcess, plan: Plan) -> None:
+        self.scheduler = scheduler
+        # Now, for a test may leave the modules patched that tell it.
+        self.environment = _environment(scheduler.description)
+        self.recorder = Recorder(
+            scheduler.control,
+            plan.backends,
+            plan.settings.timeout,
+            death=scheduler.cluster.death,
+            targets=plan.settings.targets,
+            is_shared=not scheduler.cluster.is_ours,
+        )
+        scheduler.window = self.recorder.measure
+        self.assessment = Assessment((), ())
+
+    @property
+    def cluster(self) -> ClusterFacts:
+        """What runs the body."""
+        description = self.scheduler.description
+        return ClusterFacts(
+            kind=self.scheduler.cluster.kind,
+            address=self.scheduler.address,
+            workers=len(description["workers"]),
+            threads=description["threads"],
+        )
+
+
+def _environment(description: dict[str, Any]) -> Environment:
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        machine=platform.machine(),
+        cpu_count=os.cpu_count() or 1,
+        scheduler_python=description["python"],
+        scheduler_platform=description["platform"],
+        versions=description["versions"],
+        test_versions=facts.versions(),
+        scheduler_machine=description["machine"],
+        configuration=description["configuration"],
+    )
