@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import sys
 import warnings
@@ -36,6 +37,21 @@ def any_versions() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VersionMismatchWarning)
         yield
+
+
+@contextmanager
+def muted(name: str) -> Iterator[None]:
+    """Without a logger's tracebacks: what is wrong with a scheduler is told in words."""
+
+    def nothing(record: logging.LogRecord) -> bool:
+        return False
+
+    logger = logging.getLogger(name)
+    logger.addFilter(nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(nothing)
 
 
 class Line(Client):

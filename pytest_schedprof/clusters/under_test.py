@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from distributed import Client
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.clusters.contract import Cluster
-from pytest_schedprof.clusters.control import Control, any_versions
+from pytest_schedprof.clusters.control import Control, any_versions, muted
 from pytest_schedprof.errors import SchedprofError, SchedulerLostError
 
 CLEANING_S = 5.0
@@ -99,23 +98,8 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
     try:
         yield SchedulerUnderTest(client, cluster, control)
     finally:
-        with _muted("distributed.client"):
+        with muted("distributed.client"):
             client.close()
-
-
-@contextmanager
-def _muted(name: str) -> Iterator[None]:
-    """Without a logger's tracebacks: that a scheduler is gone the control line tells in words."""
-
-    def nothing(record: logging.LogRecord) -> bool:
-        return False
-
-    logger = logging.getLogger(name)
-    logger.addFilter(nothing)
-    try:
-        yield
-    finally:
-        logger.removeFilter(nothing)
 
 
 @dataclass(frozen=True, slots=True)

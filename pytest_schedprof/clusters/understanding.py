@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
+from contextlib import suppress
 from typing import Any
 
 from dask.delayed import delayed
 
-from pytest_schedprof.clusters.control import Line, any_versions
+from pytest_schedprof.clusters.control import Line, any_versions, muted
 from pytest_schedprof.clusters.reachability import version_differences
 from pytest_schedprof.errors import ClusterError
 
@@ -26,9 +26,9 @@ def require_understanding(address: str, security: Any, name: str, timeout_s: flo
     Raises:
         ClusterError: with the versions of both sides.
     """
-    logging.getLogger("distributed.client").addFilter(_nothing)
     try:
-        _try(address, security, timeout_s)
+        with muted("distributed.client"):
+            _try(address, security, timeout_s)
     except Exception as error:  # whatever comes of words that are not understood
         told = version_differences(address, security) or ("both sides say the same versions",)
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -37,8 +37,6 @@ def require_understanding(address: str, security: Any, name: str, timeout_s: flo
             f"({words}): {'; '.join(told)}; choose a release nearer to this side's, or "
             "compare two runs, each made in its own environment (schedprof compare)"
         ) from error
-    finally:
-        logging.getLogger("distributed.client").removeFilter(_nothing)
 
 
 def _try(address: str, security: Any, timeout_s: float) -> None:
@@ -55,8 +53,5 @@ def _try(address: str, security: Any, timeout_s: float) -> None:
         for asked in (line.submit(len, (1,)), line.compute(delayed(sum)([*parts, 1]))):
             line.sync(line.unless_broken, asked._result, callback_timeout=TRIAL_S)
     finally:
-        line.close(timeout=2)
-
-
-def _nothing(record: logging.LogRecord) -> bool:
-    return False
+        with suppress(OSError, TimeoutError):
+            line.close(timeout=2)

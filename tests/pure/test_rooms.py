@@ -169,6 +169,11 @@ def test_the_agent_imports_only_what_a_scheduler_surely_has(module: str) -> None
     assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("module", in_room("environments"))
+def test_environments_know_neither_pytest_nor_dask(module: str) -> None:
+    assert {each.root for each in imports_of(module)} & FORBIDDEN_TO_PURE == set()
+
+
 def reached_from(modules: list[str]) -> set[str]:
     """Modules of this package that come with these."""
     reached, wanted = set[str](), list(modules)
