@@ -117,5 +117,7 @@ def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measu
     return None, reasons[0] if reasons else f"the baseline has nothing of {after.of.backend} for it"
 
 
-def _gravity(change: Change) -> tuple[int, float, str]:
-    return _ORDER.index(change.outcome), -abs(change.difference), change.subject
+def _gravity(change: Change) -> tuple[int, bool, float, str]:
+    """Functions first: what the whole gained is what they did."""
+    is_whole = not change.subject
+    return _ORDER.index(change.outcome), is_whole, -abs(change.difference), change.subject
