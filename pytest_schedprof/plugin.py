@@ -232,9 +232,10 @@ class Collector:
         if self.packed:
             from pytest_schedprof.storage.records import write_run
 
+            run, tests_in = _run(self.config), self.config.rootpath
             try:
-                write_run(_run(self.config), self.started_at, int(exitstatus), self.results())
-                self.saved = save_baseline(self.config, _run(self.config))
+                write_run(run, self.started_at, int(exitstatus), self.results(), tests_in)
+                self.saved = save_baseline(self.config, run)
             except Exception as error:
                 self.trouble = str(as_own(error))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_schedprof.model.commit import Commit
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
@@ -256,6 +257,8 @@ class Run:
     started_at: str
     exit_status: int
     tests: tuple[TestEntry, ...] = field(default=())
+    commit: Commit | None = None
+    """What was checked out where the tests are; None where git does not know."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -21,20 +21,26 @@ from pytest_schedprof.model.result import (
     StoredResult,
     TestEntry,
 )
+from pytest_schedprof.storage.commit import commit_of
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 
 T = TypeVar("T", Result, Run, BaselinePart)
 
 
 def write_run(
-    run: RunDirectory, started_at: float, exit_status: int, stored: Iterable[StoredResult]
+    run: RunDirectory,
+    started_at: float,
+    exit_status: int,
+    stored: Iterable[StoredResult],
+    tests_in: Path,
 ) -> None:
-    """Write run.json, which names every profiled test of the session."""
+    """Write run.json, which names every profiled test of the session, and the commit of theirs."""
     record = Run(
         run_id=run.run_id,
         started_at=datetime.fromtimestamp(started_at, timezone.utc).isoformat(),
         exit_status=exit_status,
         tests=tuple(_entry(run, each) for each in stored),
+        commit=commit_of(tests_in),
     )
     write(run.path / "run.json", encode(record))
 

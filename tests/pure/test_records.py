@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.model.commit import Commit
 from pytest_schedprof.model.result import (
     SCHEMA_VERSION,
     BackendResult,
@@ -102,6 +103,7 @@ RUNS = st.builds(
     started_at=TEXT,
     exit_status=st.integers(-(2**31), 2**31),
     tests=tuples(st.builds(TestEntry, TEXT, TEXT, VERDICTS, TEXT)),
+    commit=st.none() | st.builds(Commit, TEXT, TEXT, TEXT, st.booleans()),
 )
 
 
@@ -343,7 +345,7 @@ def test_the_record_of_a_run_names_every_profiled_test(tmp_path: Path) -> None:
         *(StoredResult(str(place), each) for place, each in zip(places, results[:2], strict=True)),
         StoredResult("", results[2]),
     ]
-    write_run(run, 1_700_000_000.0, 1, stored_results)
+    write_run(run, 1_700_000_000.0, 1, stored_results, tmp_path)
 
     record = read_record(run.path / "run.json", Run)
     assert (record.run_id, record.exit_status) == ("run-1", 1)
@@ -362,7 +364,7 @@ def test_the_record_of_a_run_can_be_moved_with_its_artifacts(tmp_path: Path) -> 
     run = RunDirectory(tmp_path / "here", "run-1")
     run.prepare()
     place = run.new_test("a.py::test_b")
-    write_run(run, 0.0, 0, [StoredResult(str(place), result())])
+    write_run(run, 0.0, 0, [StoredResult(str(place), result())], tmp_path)
     moved = (tmp_path / "here").rename(tmp_path / "there") / "run-1"
     (entry,) = read_record(moved / "run.json", Run).tests
     assert not Path(entry.directory).is_absolute()
@@ -371,4 +373,4 @@ def test_the_record_of_a_run_can_be_moved_with_its_artifacts(tmp_path: Path) -> 
 
 def test_a_run_whose_directory_is_gone_is_an_artifact_error(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="--schedprof-dir"):
-        write_run(RunDirectory(tmp_path / "nowhere", "run-1"), 0.0, 0, [])
+        write_run(RunDirectory(tmp_path / "nowhere", "run-1"), 0.0, 0, [], tmp_path)

@@ -1,0 +1,103 @@
+"""The commit of a run: what git says, and that nothing depends on its saying anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from pytest_schedprof.model.result import Run
+from pytest_schedprof.storage import commit as module
+from pytest_schedprof.storage.commit import CI_BRANCHES, commit_of
+from pytest_schedprof.storage.records import read_record, write_run
+from pytest_schedprof.storage.run_directory import RunDirectory
+
+NOBODY = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
+
+
+def git(place: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(place), *NOBODY, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CI_BRANCHES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "--quiet", "--initial-branch=work")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "code.py").write_text("a = 1\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message=first")
+    return tmp_path
+
+
+def test_it_is_what_is_checked_out_also_from_a_directory_below(repository: Path) -> None:
+    found = commit_of(repository / "tests")
+    assert found is not None
+    assert found.sha == git(repository, "rev-parse", "HEAD")
+    assert (found.branch, found.is_dirty) == ("work", False)
+    assert abs(datetime.fromisoformat(found.time).timestamp() - time.time()) < 600
+
+
+def test_changed_files_are_told_and_new_ones_are_not(repository: Path) -> None:
+    (repository / "result.json").write_text("{}")
+    assert (found := commit_of(repository)) is not None
+    assert not found.is_dirty
+    (repository / "tests" / "code.py").write_text("a = 2\n")
+    assert (found := commit_of(repository)) is not None
+    assert found.is_dirty
+
+
+def test_without_a_branch_the_ci_service_may_know_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repository, "checkout", "--quiet", "--detach")
+    assert (found := commit_of(repository)) is not None
+    assert found.branch == ""
+    monkeypatch.setenv("GITHUB_HEAD_REF", "")
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    assert (found := commit_of(repository)) is not None
+    assert found.branch == "main"
+
+
+def test_no_repository_no_commit_no_directory_and_no_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert commit_of(tmp_path) is None
+    assert commit_of(tmp_path / "nowhere") is None
+    git(tmp_path, "init", "--quiet")
+    assert commit_of(tmp_path) is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit_of(tmp_path) is None
+
+
+def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), os.environ["PATH"]]))
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.1)
+    assert commit_of(tmp_path) is None
+
+
+def test_a_run_is_written_with_its_commit_and_older_runs_are_read(repository: Path) -> None:
+    run = RunDirectory(repository / ".schedprof", "run-1")
+    run.prepare()
+    write_run(run, 0.0, 0, [], repository)
+    path = run.path / "run.json"
+    assert read_record(path, Run).commit == commit_of(repository)
+    record = json.loads(path.read_text())
+    del record["commit"]
+    path.write_text(json.dumps(record))
+    assert read_record(path, Run).commit is None
