@@ -1,0 +1,206 @@
+"""Change points of a series of figures: where it took a step, and where it follows a trend.
+
+The method is in docs/history.md. The series is cut into stretches, level or sloped (see
+`stretches`); then, as in Hunter's method, each border must stand a t test, and the weakest is
+taken away until all do. So a slow trend is one sloped stretch and not a staircase of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+from statistics import NormalDist, median
+
+from pytest_schedprof.analysis.stretches import (
+    MIN_LEVEL,
+    MIN_TREND,
+    PARAMETERS,
+    Fits,
+    Stretch,
+    cut,
+    doubt,
+    parameter_price,
+)
+from pytest_schedprof.analysis.student import upper_tail
+
+CHANCE = 0.02
+"""How often a series of independent noise may show a step somewhere; each of its places gets its
+part of it."""
+
+QUIET = 0.8
+"""Part of the neighbours' differences by which noise is measured: outliers and steps are in fewer,
+two modes in more."""
+
+OUTLYING = 3.0
+"""Standard deviations from its neighbours' median to which a value is cut down."""
+
+NEIGHBOURS = 5
+
+ROUNDING = 1e-6
+"""Part of a series' range that is no difference: exact series have no other noise."""
+
+MOST_LASTING = 0.8
+"""Correlation of neighbours, above which nothing could be said at all."""
+
+MIN_POINTS = 2 * MIN_LEVEL
+"""A series of fewer has no change point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change from one point to the next that lasted."""
+
+    at: int
+    """The first point after it."""
+    before: float
+    after: float
+    chance: float
+    """How often noise alone would give as much at a given place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A slow change from one point to another, both included."""
+
+    first: int
+    last: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a series went."""
+
+    steps: tuple[Step, ...] = ()
+    trends: tuple[Trend, ...] = ()
+
+
+def course(values: Sequence[float], *, relative: float = 0.0, absolute: float = 0.0) -> Course:
+    """The steps and trends of a series.
+
+    Args:
+        values: in order of time.
+        relative: the least change that is told, as a part of the smaller side.
+        absolute: the same as an amount; both must be reached.
+    """
+    if len(values) < MIN_POINTS or min(values) == max(values):
+        return Course()
+    return _Search(values, relative, absolute).course()
+
+
+class _Search:
+    """One series, and its stretches while they become fewer."""
+
+    def __init__(self, values: Sequence[float], relative: float, absolute: float) -> None:
+        least = ROUNDING * (max(values) - min(values))
+        noise = scatter(values)
+        self.fits = Fits(without_outliers(values, noise))
+        self.relative, self.absolute = relative, absolute
+        self.floor = least * least
+        self.chance = CHANCE / len(values)
+        self.stretches = [self._formed(*each[:2]) for each in cut(self.fits, self._least(noise))]
+
+    def _least(self, noise: float) -> float:
+        return max(noise * noise, self.floor)
+
+    def course(self) -> Course:
+        """Takes the weakest border away until all are strong."""
+        while True:
+            lasting = self._lasting()
+            steps = [self._step(*pair, lasting) for pair in pairwise(self.stretches)]
+            weak = [number for number, step in enumerate(steps) if not self._is_strong(step)]
+            if not weak:
+                break
+            self._join(max(weak, key=lambda number: steps[number].chance), lasting)
+        trends = tuple(self._trend(each) for each in self.stretches if each.is_sloped)
+        return Course(tuple(steps), trends)
+
+    def _join(self, number: int, lasting: float) -> None:
+        one, other = self.stretches[number : number + 2]
+        joined = self._formed(one.start, other.stop, lasting)
+        apart = self.fits.squares(one) + self.fits.squares(other)
+        price = parameter_price(len(self.fits.values)) * self._variance(joined)
+        if joined.is_sloped and self.fits.squares(joined) > apart + price:
+            joined = Stretch(*joined[:2])  # a step, though too small to be told, and no trend
+        self.stretches[number : number + 2] = [joined]
+
+    def _is_strong(self, step: Step) -> bool:
+        return step.chance < self.chance and self._is_large(step.before, step.after)
+
+    def _is_large(self, before: float, after: float) -> bool:
+        least = max(self.relative * min(abs(before), abs(after)), self.absolute)
+        return abs(after - before) >= least
+
+    def _trend(self, stretch: Stretch) -> Trend:
+        first, last = stretch.start, stretch.stop - 1
+        heights = [self.fits.height(stretch, at) for at in (first, last)]
+        return Trend(first, last, *heights)
+
+    def _step(self, one: Stretch, other: Stretch, lasting: float) -> Step:
+        """The border of two stretches, by a t test of the heights that they have there."""
+        before, after = (self.fits.height(each, one.end) for each in (one, other))
+        variance = self._variance(one, other) * (doubt(one, one.end) + doubt(other, one.end))
+        t = abs(after - before) / sqrt(variance * _inflation(lasting))
+        return Step(one.stop, before, after, 2 * upper_tail(t, _freedom(one, other)))
+
+    def _variance(self, *stretches: Stretch) -> float:
+        squares = sum(self.fits.squares(each) for each in stretches)
+        return max(squares / _freedom(*stretches), self.floor)
+
+    def _formed(self, start: int, stop: int, lasting: float = 0.0) -> Stretch:
+        """Sloped only where the slope is beyond chance and leads somewhere."""
+        level, sloped = Stretch(start, stop), Stretch(start, stop, is_sloped=True)
+        if stop - start < MIN_TREND:
+            return level
+        trend = self._trend(sloped)
+        if not self._is_large(trend.before, trend.after):
+            return level
+        gain = self.fits.squares(level) - self.fits.squares(sloped)
+        t = sqrt(max(gain, 0.0) / (self._variance(sloped) * _inflation(lasting)))
+        is_likely = 2 * upper_tail(t, _freedom(sloped)) >= self.chance
+        return level if is_likely else sloped
+
+    def _lasting(self) -> float:
+        """Correlation of neighbours in what the stretches leave; 0 for independent noise."""
+        residuals = [self.fits.residuals(each) for each in self.stretches]
+        squares = sum(value * value for each in residuals for value in each)
+        if squares <= self.floor * len(self.fits.values):
+            return 0.0
+        products = sum(a * b for each in residuals for a, b in pairwise(each))
+        # Fits take their part of the noise away, which leaves neighbours apart from each other.
+        taken = sum(PARAMETERS[each.is_sloped] for each in self.stretches) / len(self.fits.values)
+        return min(max(products / squares + taken, 0.0), MOST_LASTING)
+
+
+def _freedom(*stretches: Stretch) -> int:
+    return sum(s.stop - s.start - PARAMETERS[s.is_sloped] + 1 for s in stretches)
+
+
+def _inflation(lasting: float) -> float:
+    """How much more a mean strays when noise lasts from point to point."""
+    return (1 + lasting) / (1 - lasting)
+
+
+def scatter(values: Sequence[float]) -> float:
+    """Standard deviation of the noise, by the differences of neighbours."""
+    differences = sorted(abs(b - a) for a, b in pairwise(values))
+    normal = NormalDist().inv_cdf((1 + QUIET) / 2) * sqrt(2)
+    return differences[int(QUIET * (len(differences) - 1))] / normal
+
+
+def without_outliers(values: Sequence[float], noise: float) -> list[float]:
+    """Each value no further from its neighbours than noise goes.
+
+    What one or two points alone show is no step; three that agree are their own median.
+    """
+    most = OUTLYING * noise
+    last = len(values) - NEIGHBOURS
+    around = [min(max(at - NEIGHBOURS // 2, 0), max(last, 0)) for at in range(len(values))]
+    medians = [median(values[start : start + NEIGHBOURS]) for start in around]
+    return [
+        min(max(value, middle - most), middle + most)
+        for value, middle in zip(values, medians, strict=True)
+    ]

@@ -1,0 +1,124 @@
+"""A series cut into stretches, each of them level or on a line, by penalised least squares.
+
+The cut is the best of all there are (dynamic programming, as what PELT prunes), and sums over
+the first values make every stretch's squares a matter of a few multiplications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import inf, log
+from statistics import median
+from typing import NamedTuple
+
+MIN_LEVEL = 3
+"""Points of a stretch: fewer are no change that lasted."""
+
+MIN_TREND = 20
+"""A line through fewer points is as good as any step."""
+
+PENALTY = 2.0
+"""What a parameter costs, in logarithms of the series' length; 1 would be Schwarz's criterion,
+which trusts the noise to be independent and normal. benchmarks/change_points.py chose it."""
+
+PARAMETERS = {False: 2, True: 3}
+"""Where a stretch begins, its height, and the slope if it has one."""
+
+
+class Stretch(NamedTuple):
+    """The values from `start` to before `stop`."""
+
+    start: int
+    stop: int
+    is_sloped: bool = False
+
+    @property
+    def end(self) -> float:
+        """Between its last value and the next one."""
+        return self.stop - 0.5
+
+
+class Fits:
+    """Least squares of any stretch of a series."""
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self.values = values
+        self.centre = median(values)
+        centred = [value - self.centre for value in values]
+        self._sums = [0.0, *accumulate(centred)]
+        self._squares = [0.0, *accumulate(value * value for value in centred)]
+        self._moments = [0.0, *accumulate(at * value for at, value in enumerate(centred))]
+
+    def squares(self, stretch: Stretch) -> float:
+        """What the fit leaves, squared and summed."""
+        start, stop, is_sloped = stretch
+        total = self._sums[stop] - self._sums[start]
+        left = self._squares[stop] - self._squares[start] - total * total / (stop - start)
+        if is_sloped:
+            left -= self._slope(start, stop) ** 2 * _spread(stop - start)
+        return max(left, 0.0)
+
+    def height(self, stretch: Stretch, at: float) -> float:
+        """Of the fit at a place, also outside of the stretch."""
+        start, stop, is_sloped = stretch
+        mean = self.centre + (self._sums[stop] - self._sums[start]) / (stop - start)
+        return mean + (self._slope(start, stop) * (at - _middle(stretch)) if is_sloped else 0.0)
+
+    def _slope(self, start: int, stop: int) -> float:
+        total = self._sums[stop] - self._sums[start]
+        moment = self._moments[stop] - self._moments[start]
+        return (moment - total * (start + stop - 1) / 2) / _spread(stop - start)
+
+    def residuals(self, stretch: Stretch) -> list[float]:
+        """Each value's distance from the fit."""
+        places = range(stretch.start, stretch.stop)
+        return [self.values[at] - self.height(stretch, at) for at in places]
+
+
+def doubt(stretch: Stretch, at: float) -> float:
+    """Variance of the fit's height at a place, in variances of a single value."""
+    points = stretch.stop - stretch.start
+    away = (at - _middle(stretch)) ** 2 / _spread(points) if stretch.is_sloped else 0.0
+    return 1 / points + away
+
+
+def _middle(stretch: Stretch) -> float:
+    return (stretch.start + stretch.stop - 1) / 2
+
+
+def _spread(points: int) -> float:
+    """Of as many places in a row: the sum of squares around their middle."""
+    return points * (points * points - 1) / 12
+
+
+def parameter_price(length: int) -> float:
+    """What a parameter must save of a series' squares, in variances of a single value."""
+    return PENALTY * log(length)
+
+
+def cut(fits: Fits, variance: float) -> list[Stretch]:
+    """The stretches with the least squares, where each of their parameters has its price."""
+    length = len(fits.values)
+    price = parameter_price(length) * variance
+    least, last = [0.0] + [inf] * length, [Stretch(0, 0)] * (length + 1)
+    for stop in range(MIN_LEVEL, length + 1):
+        for start in range(stop - MIN_LEVEL + 1):
+            for is_sloped in (False, True) if stop - start >= MIN_TREND else (False,):
+                cost = least[start] + PARAMETERS[is_sloped] * price
+                if cost < least[stop]:
+                    stretch = Stretch(start, stop, is_sloped)
+                    cost += fits.squares(stretch)
+                    if cost < least[stop]:
+                        least[stop], last[stop] = cost, stretch
+    return _traced(last)
+
+
+def _traced(last: Sequence[Stretch]) -> list[Stretch]:
+    """From the end to the beginning, and turned around."""
+    stretches: list[Stretch] = []
+    stop = len(last) - 1
+    while stop:
+        stretches.append(last[stop])
+        stop = last[stop].start
+    return stretches[::-1]

@@ -1,0 +1,159 @@
+"""Steps and trends of series: found where they are, and not where there are none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pytest_schedprof.analysis.change_points import Course, Step, course, without_outliers
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
+EXACT = 0.005
+"""The least relative change of exact figures that is told."""
+
+SERIES = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=60)
+
+
+def noisy(levels: Sequence[float], cv: float, seed: int) -> list[float]:
+    generator = random.Random(seed)
+    return [level * (1 + generator.gauss(0, cv)) for level in levels]
+
+
+def places(found: Course) -> list[int]:
+    return [step.at for step in found.steps]
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [3.0, 9.0], [1.0, 1.0, 1.0, 2.0, 2.0]])
+def test_a_handful_of_points_says_nothing(values: list[float]) -> None:
+    assert course(values) == Course()
+
+
+@PROPERTY
+@given(value=st.floats(-1e12, 1e12), length=st.integers(0, 80))
+def test_a_constant_series_never_changes(value: float, length: int) -> None:
+    assert course([value] * length) == Course()
+
+
+@PROPERTY
+@given(
+    lengths=st.lists(st.integers(6, 30), min_size=2, max_size=4),
+    factors=st.lists(st.sampled_from([0.9, 0.95, 0.99, 1.01, 1.05, 2.0]), min_size=4, max_size=4),
+)
+def test_every_planted_step_of_an_exact_series_is_found(
+    lengths: list[int], factors: list[float]
+) -> None:
+    levels = [23456.7 * factor for factor in accumulate(factors, float.__mul__)][: len(lengths)]
+    values = [level for level, n in zip(levels, lengths, strict=True) for _ in range(n)]
+    found = course(values, relative=EXACT)
+    assert places(found) == list(accumulate(lengths))[:-1]
+    assert [step.before for step in found.steps] == pytest.approx(levels[:-1])
+    assert [step.after for step in found.steps] == pytest.approx(levels[1:])
+    assert found.trends == ()
+
+
+@PROPERTY
+@given(values=SERIES, shift=st.integers(-(2**20), 2**20), power=st.integers(-20, 20))
+def test_shifted_and_scaled_series_change_at_the_same_points(
+    values: list[float], shift: int, power: int
+) -> None:
+    found = places(course(values))
+    assert places(course([value + shift for value in values])) == found
+    assert places(course([value * 2.0**power for value in values])) == found
+
+
+@PROPERTY
+@given(values=SERIES)
+def test_stretches_between_steps_last_and_changes_are_as_large_as_asked(
+    values: list[float],
+) -> None:
+    found = course(values, absolute=100.0)
+    borders = [0, *places(found), len(values)]
+    assert all(b - a >= 3 for a, b in pairwise(borders) if found.steps)
+    assert all(abs(step.after - step.before) >= 100 for step in found.steps)
+
+
+@PROPERTY
+@given(seed=st.integers(0, 10**6), at=st.integers(15, 45), up=st.booleans())
+def test_a_step_far_beyond_the_noise_is_found(seed: int, at: int, up: bool) -> None:
+    values = noisy([1.0 if (number < at) == up else 2.0 for number in range(60)], 0.08, seed)
+    (step,) = course(values, relative=0.05).steps
+    assert abs(step.at - at) <= 1
+    assert (step.after > step.before) == up
+    assert step.chance < 1e-9
+
+
+@PROPERTY
+@given(values=SERIES, at=st.integers(0, 59), by=st.integers(1, 2), height=st.integers(1, 10**6))
+def test_what_one_or_two_points_show_alone_is_no_step(
+    values: list[float], at: int, by: int, height: int
+) -> None:
+    assume(at + by <= 60)
+    level = [5000.0] * 60
+    level[at : at + by] = [5000.0 + height] * by
+    assert course(level) == Course()
+
+
+def test_a_change_is_found_at_the_third_point_after_it() -> None:
+    levels = [1000.0] * 20 + [1010.0] * 2
+    assert course(levels, relative=EXACT) == Course()
+    assert places(course([*levels, 1010.0], relative=EXACT)) == [20]
+
+
+def test_changes_that_are_too_small_are_not_told() -> None:
+    levels = [1000.0] * 20 + [1004.0] * 20
+    assert course(levels, relative=EXACT) == Course()
+    assert course(levels, absolute=5) == Course()
+    assert course(levels) == Course((Step(20, 1000.0, 1004.0, 0.0),))
+
+
+@pytest.mark.parametrize("total", [1.0, -0.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_slow_change_is_a_trend_and_not_a_staircase(total: float, seed: int) -> None:
+    values = noisy([400 * (1 + total * number / 120) for number in range(120)], 0.08, seed)
+    found = course(values, relative=0.05)
+    assert found.steps == ()
+    (trend,) = found.trends
+    assert (trend.first, trend.last) == (0, 119)
+    assert trend.before == pytest.approx(400, rel=0.1)
+    assert trend.after == pytest.approx(400 * (1 + total), rel=0.1)
+
+
+def test_an_exact_slow_change_is_a_trend_too() -> None:
+    found = course([1000.0 + number for number in range(60)], relative=EXACT)
+    assert (found.steps, len(found.trends)) == ((), 1)
+
+
+def test_a_step_in_a_trend_is_told_beside_it() -> None:
+    levels = [400 * (1 + 0.005 * number) * (1.6 if number >= 60 else 1) for number in range(120)]
+    found = course(noisy(levels, 0.05, 1), relative=0.05)
+    assert places(found) == [60]
+    assert len(found.trends) == 2
+
+
+def test_noise_alone_is_rarely_a_step() -> None:
+    series = [noisy([400.0] * 100, 0.1, seed) for seed in range(100)]
+    assert sum(len(course(values, relative=0.05).steps) for values in series) <= 2
+
+
+def test_noise_that_lasts_is_not_taken_for_independent() -> None:
+    def wandering(seed: int) -> list[float]:
+        errors = noisy([1.0] * 100, 0.1, seed)
+        return [
+            400 * v for v in accumulate(errors, lambda a, b: 1 + 0.4 * (a - 1) + 0.92 * (b - 1))
+        ]
+
+    alarms = sum(len(course(wandering(seed), relative=0.05).steps) for seed in range(40))
+    assert alarms <= 8
+
+
+def test_outliers_are_cut_down_and_steps_are_not() -> None:
+    level = [1.0] * 10 + [2.0] * 10
+    assert without_outliers(level, 0.0) == level
+    spiked = [*level[:5], 9.0, *level[6:]]
+    assert without_outliers(spiked, 0.0) == level
+    assert without_outliers(spiked, 0.1)[5] == pytest.approx(1.3)
