@@ -1,0 +1,247 @@
+"""Who finds the steps of a history, and who raises false alarms: five rules on the same series.
+
+    pip install -e '.[benchmarks]' && pip install --no-deps apache-otava
+    python benchmarks/change_points.py
+
+Series with known steps, and noise of the kinds that were measured (`series.py`). Each rule gets
+the same least change, and what it finds that is smaller is taken away:
+
+- ours: `pytest_schedprof.analysis.change_points`;
+- three sigma: coiled's, all of the last 3 more than 3 standard deviations from the mean of the 10
+  before (theirs looks upwards only);
+- asv: the module of asv itself, with the filter of its regressions in both directions;
+- PELT: of ruptures, for means, with the noise's variance from the neighbours' differences;
+- Otava: E-divisive means with a t test, of Apache Otava itself, which cannot stand in the
+  `benchmarks` extra (it pins numpy, and brings clients of databases and of Slack).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import log
+from statistics import fmean, median, stdev
+from typing import TypeAlias
+
+from figures import closing_line
+from series import KINDS, Series, histories
+
+from pytest_schedprof.analysis.change_points import Course, course, scatter
+
+Rule: TypeAlias = Callable[[Series], list[int]]
+
+TOLERANCE = 3
+"""Points by which a step may be missed."""
+
+GROWING = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30)
+"""Points after a step at which is asked whether it is seen."""
+
+DELAYED = 10
+"""Series of each kind for which that is asked."""
+
+SEED = 20261121
+TRENDS = tuple(kind for kind in KINDS if "trend" in kind)
+
+
+def large(series: Series, found: Iterable[int]) -> list[int]:
+    """Without what is smaller than asked for, the smallest first."""
+    places = sorted(found)
+    while places:
+        borders = [0, *places, len(series.values)]
+        means = [fmean(series.values[a:b]) for a, b in pairwise(borders)]
+        sizes = [_size(series, a, b) for a, b in pairwise(means)]
+        if min(sizes) >= 1:
+            break
+        del places[sizes.index(min(sizes))]
+    return places
+
+
+def _size(series: Series, before: float, after: float) -> float:
+    least = max(series.relative * min(abs(before), abs(after)), series.absolute)
+    return abs(after - before) / least
+
+
+def whole(series: Series) -> Course:
+    return course(series.values, relative=series.relative, absolute=series.absolute)
+
+
+def ours(series: Series) -> list[int]:
+    return [step.at for step in whole(series).steps]
+
+
+def three_sigma(series: Series) -> list[int]:
+    """An alarm that goes on is the same one."""
+    found, before = [], 0
+    for end in range(13, len(series.values) + 1):
+        base, last = series.values[end - 13 : end - 3], series.values[end - 3 : end]
+        mean = fmean(base)
+        least = max(3 * stdev(base), series.relative * mean, series.absolute)
+        now = (min(last) > mean + least) - (max(last) < mean - least)
+        if now and now != before:
+            found.append(end - 3)
+        before = now
+    return found
+
+
+def asv(series: Series) -> list[int]:
+    from asv.step_detect import detect_steps
+
+    steps = detect_steps(series.values)
+    pairs = pairwise(steps)
+    return large(series, [b[0] for a, b in pairs if abs(b[2] - a[2]) > max(a[4], b[4])])
+
+
+def pelt(series: Series) -> list[int]:
+    import numpy
+    import ruptures
+
+    values = numpy.array(series.values)
+    noise = scatter(series.values) or 1e-6 * abs(values.mean())
+    search = ruptures.KernelCPD(kernel="linear", min_size=3).fit(values / noise)
+    return large(series, search.predict(pen=3 * log(len(values)))[:-1])
+
+
+def otava(series: Series) -> list[int]:
+    import numpy
+    from otava.analysis import compute_change_points
+
+    values = numpy.array(series.values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # divisions by no variance
+        try:
+            points, _ = compute_change_points(values, window_len=50)
+        except ValueError:  # of exact series it finds the same point in two windows, and fails
+            points, _ = compute_change_points(values, window_len=2 * len(values))
+    return large(series, [point.index for point in points])
+
+
+RULES: dict[str, Rule] = {
+    "ours": ours,
+    "three sigma": three_sigma,
+    "asv": asv,
+    "PELT": pelt,
+    "Otava": otava,
+}
+PACKAGES = {"asv": "asv", "PELT": "ruptures", "Otava": "otava"}
+
+
+def is_there(rule: str) -> bool:
+    return rule not in PACKAGES or importlib.util.find_spec(PACKAGES[rule]) is not None
+
+
+@dataclass
+class Score:
+    """What a rule made of many series."""
+
+    points: int = 0
+    steps: int = 0
+    found: int = 0
+    false: int = 0
+    delays: list[float] = field(default_factory=list)
+
+    def __add__(self, other: Score) -> Score:
+        return Score(
+            self.points + other.points,
+            self.steps + other.steps,
+            self.found + other.found,
+            self.false + other.false,
+            self.delays + other.delays,
+        )
+
+    def line(self, name: str) -> str:
+        told = self.found + self.false
+        precision = f"{self.found / told:.1%}" if self.found else "-"
+        recall = f"{self.found / self.steps:.1%}" if self.steps else "-"
+        delay = f"{median(self.delays):.0f}" if self.delays else "-"
+        return f"  {name:<12}{precision:>10}{recall:>10}{self.per_thousand:>10.2f}{delay:>8}"
+
+    @property
+    def per_thousand(self) -> float:
+        return 1000 * self.false / self.points
+
+
+def score(rule: Rule, series: Sequence[Series]) -> Score:
+    total = Score()
+    for number, each in enumerate(series):
+        places = rule(each)
+        found = [step for step in each.steps if take(places, step)]
+        delays = [delay(rule, each, step) for step in found] if number < DELAYED else []
+        total += Score(len(each.values), len(each.steps), len(found), len(places), delays)
+    return total
+
+
+def take(places: list[int], step: int) -> bool:
+    """Whether one of them is the step; it can be no other one's."""
+    near = [place for place in places if abs(place - step) <= TOLERANCE]
+    if near:
+        places.remove(min(near, key=lambda place: abs(place - step)))
+    return bool(near)
+
+
+def delay(rule: Rule, series: Series, step: int) -> float:
+    """How many points there must be after a step for it to be seen."""
+    for more in GROWING:
+        known = Series(series.values[: step + more], [], series.relative, series.absolute)
+        if take(rule(known), step):
+            return more
+    return float("inf")
+
+
+def told_as_trend(series: Sequence[Series]) -> int:
+    """Steps that we do not tell, but within a trend of the same direction."""
+    count = 0
+    for each in series:
+        found = whole(each)
+        places = [step.at for step in found.steps]
+        missed = [step for step in each.steps if not take(places, step)]
+        count += sum(any(t.first < step <= t.last for t in found.trends) for step in missed)
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Change points: ours beside others' rules.")
+    parser.add_argument("--series", type=int, default=100, help="of each kind (default: 100)")
+    count = parser.parse_args().series
+    sets = {kind: histories(kind, count, SEED) for kind in KINDS}
+    rules = {name: rule for name, rule in RULES.items() if is_there(name)}
+    scores = {kind: {n: score(rule, sets[kind]) for n, rule in rules.items()} for kind in KINDS}
+    for kind, by_rule in {**scores, "all": together(scores, KINDS)}.items():
+        steps, points = by_rule["ours"].steps, by_rule["ours"].points
+        print(f"{kind}: {points} points, {steps} steps")
+        print(f"  {'':<12}{'precision':>10}{'recall':>10}{'false/1000':>11}{'delay':>7}")
+        print("\n".join(each.line(name) for name, each in by_rule.items()))
+    missing = [name for name in RULES if name not in rules]
+    print(f"not installed, and left out: {', '.join(missing)}\n" if missing else "")
+    report(scores, sets)
+
+
+def together(scores: dict[str, dict[str, Score]], kinds: Iterable[str]) -> dict[str, Score]:
+    """The sums of each rule over kinds of series."""
+    first, *others = [scores[kind] for kind in kinds]
+    return {name: sum((each[name] for each in others), first[name]) for name in first}
+
+
+def report(scores: dict[str, dict[str, Score]], sets: dict[str, list[Series]]) -> None:
+    total = together(scores, KINDS)["ours"]
+    trends = sum(told_as_trend(series) for series in sets.values())
+    print(f"of {total.steps - total.found} steps that we miss, {trends} are within a trend we tell")
+    counts = together(scores, [kind for kind in KINDS if kind.startswith("counts")])["ours"]
+    print(closing_line("steps of counts missed or invented", wrong(counts), 0))
+    level = together(scores, [kind for kind in KINDS if kind not in TRENDS])["ours"]
+    print(closing_line("false steps in 1000 points without trend", level.per_thousand, 1))
+    for name, other in together(scores, KINDS).items():
+        if name != "ours":
+            ratio = wrong(total) / wrong(other)
+            print(closing_line(f"missed and false steps, as a part of {name}'s", ratio, 1))
+
+
+def wrong(found: Score) -> int:
+    return found.steps - found.found + found.false
+
+
+if __name__ == "__main__":
+    main()
