@@ -30,7 +30,8 @@ from typing import TypeAlias
 from figures import closing_line
 from series import KINDS, Series, histories
 
-from pytest_schedprof.analysis.change_points import Course, course, scatter
+from pytest_schedprof.analysis.change_points import course, scatter
+from pytest_schedprof.model.history import Course
 
 Rule: TypeAlias = Callable[[Series], list[int]]
 

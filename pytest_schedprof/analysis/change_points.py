@@ -8,7 +8,6 @@ taken away until all do. So a slow trend is one sloped stretch and not a stairca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist, median
@@ -24,6 +23,7 @@ from pytest_schedprof.analysis.stretches import (
     parameter_price,
 )
 from pytest_schedprof.analysis.student import upper_tail
+from pytest_schedprof.model.history import Course, Step, Trend
 
 CHANCE = 0.02
 """How often a series of independent noise may show a step somewhere; each of its places gets its
@@ -46,36 +46,6 @@ MOST_LASTING = 0.8
 
 MIN_POINTS = 2 * MIN_LEVEL
 """A series of fewer has no change point."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A change from one point to the next that lasted."""
-
-    at: int
-    """The first point after it."""
-    before: float
-    after: float
-    chance: float
-    """How often noise alone would give as much at a given place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """A slow change from one point to another, both included."""
-
-    first: int
-    last: int
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How a series went."""
-
-    steps: tuple[Step, ...] = ()
-    trends: tuple[Trend, ...] = ()
 
 
 def course(values: Sequence[float], *, relative: float = 0.0, absolute: float = 0.0) -> Course:

@@ -13,6 +13,6 @@ class Commit:
     branch: str
     """Empty where no branch is checked out and no CI service names one."""
     time: str
-    """When it was committed, with its time zone."""
+    """When it was committed, in UTC."""
     is_dirty: bool
     """Whether tracked files differ from it, or git did not say in time that they do not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_schedprof.model.commit import Commit
@@ -25,10 +26,11 @@ CI_BRANCHES = (
 
 def commit_of(directory: Path) -> Commit | None:
     """The commit that is checked out there; None without git, a repository or a commit."""
-    found = _git(directory, "log", "-1", "--format=%H %cI")
-    sha, _, time = (found or "").partition(" ")
-    if not time:
+    found = _git(directory, "log", "-1", "--format=%H %ct")
+    sha, _, seconds = (found or "").partition(" ")
+    if not seconds.isdecimal():
         return None
+    time = datetime.fromtimestamp(int(seconds), timezone.utc).isoformat()
     branch = _git(directory, "symbolic-ref", "--quiet", "--short", "HEAD") or _branch_in_ci()
     # Untracked files are no sign of a change: caches and results lie about everywhere.
     is_dirty = _git(directory, "status", "--porcelain", "--untracked-files=no") != ""

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.change_points import Course, Step, course, without_outliers
+from pytest_schedprof.analysis.change_points import course, without_outliers
+from pytest_schedprof.model.history import Course, Step
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
 EXACT = 0.005

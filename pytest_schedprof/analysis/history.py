@@ -1,0 +1,199 @@
+"""Series of figures from the results of many runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pytest_schedprof.analysis.change_points import course
+from pytest_schedprof.analysis.patterns import compile_pattern
+from pytest_schedprof.model.history import Course, Figure, Moment, Series, Setting
+from pytest_schedprof.model.metric import METRICS, PERCENT
+from pytest_schedprof.model.result import (
+    BackendResult,
+    FunctionCost,
+    MeasuredCosts,
+    Result,
+    Run,
+    SampledShares,
+)
+from pytest_schedprof.model.verdict import Verdict
+
+LEAST_PART = 0.05
+"""Of all samples or costs: functions that never had as much have no series unless asked for."""
+
+LEAST_EXACT = 0.005
+LEAST_TIMED = 0.05
+LEAST_SHARE = 0.02
+"""The least change that is told: of exact and of other figures a part of them, of shares points."""
+
+RARELY_WANTED = frozenset({"self"})
+"""Metrics whose series are made only if asked for by name."""
+
+Name: TypeAlias = tuple[str, str]
+"""A metric and its subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What a backend found."""
+
+    value: float
+    part: float = 1.0
+    """Of all that it found by this metric; 1 for what is always shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is asked for."""
+
+    test: str = "*"
+    metrics: Collection[str] = field(default=())
+    """Empty for all that are commonly wanted."""
+    function: str = ""
+    """A pattern; then other subjects are left out, and none for being small."""
+
+    def wants(self, metric: str, subject: str) -> bool:
+        """Whether there is to be such a series, if it is large enough."""
+        is_one = ":" in subject and compile_pattern(self.function).fullmatch(subject)
+        if self.function and not is_one:
+            return False
+        return metric in self.metrics if self.metrics else metric not in RARELY_WANTED
+
+
+Found: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
+
+
+def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> list[Series]:
+    """The chosen series of runs, which come in the order of their commits."""
+    matches = compile_pattern(choice.test).fullmatch
+    found: dict[Setting, list[Found]] = defaultdict(list)
+    for run, results in runs:
+        for result in results:
+            if matches(result.test_id) and is_whole(result):
+                for backend in result.backends:
+                    amounts = dict(amounts_of(backend))
+                    found[_setting(result, backend)].append((_moment(run, result), amounts))
+    return [
+        each
+        for setting in sorted(found)
+        for each in _series(setting, found[setting], choice)
+        if each.figures
+    ]
+
+
+def is_whole(result: Result) -> bool:
+    """Whether the test's body ran to its end: one that broke a limit did."""
+    return result.outcome in ("passed", "xpassed") or result.verdict is Verdict.FAIL
+
+
+def _setting(result: Result, backend: BackendResult) -> Setting:
+    cluster, environment = result.cluster, result.environment
+    python = environment.scheduler_python if environment else ""
+    return Setting(
+        result.test_id,
+        backend.backend,
+        backend.mode,
+        ".".join(python.split(".")[:2]),
+        cluster.kind if cluster else "",
+        cluster.workers if cluster else 0,
+        tuple(sorted({segment.scale for segment in backend.window.segments} - {0})),
+    )
+
+
+def _moment(run: Run, result: Result) -> Moment:
+    versions = result.environment.versions if result.environment else {}
+    return Moment(run.run_id, run.started_at, run.commit, versions.get("distributed", ""))
+
+
+def _series(setting: Setting, found: list[Found], choice: Choice) -> Iterator[Series]:
+    names = {name for _, amounts in found for name in amounts if choice.wants(*name)}
+    for metric, subject in sorted(names, key=_place):
+        name = metric, subject
+        largest = max(amounts[name].part for _, amounts in found if name in amounts)
+        if choice.function or largest >= LEAST_PART:
+            figures = tuple(_figures(found, name))
+            yield Series(setting, metric, subject, figures, _course(metric, figures))
+
+
+def _place(name: Name) -> tuple[int, bool, str]:
+    """The scheduler as a whole, its owners, then its functions."""
+    metric, subject = name
+    return list(METRICS).index(metric), ":" in subject, subject
+
+
+def _figures(found: Iterable[Found], name: Name) -> Iterator[Figure]:
+    """A function that was not called where others were has a figure too: none."""
+    for moment, amounts in found:
+        if name in amounts:
+            yield Figure(moment, amounts[name].value)
+        elif name[1] and any(metric == name[0] for metric, _ in amounts):
+            yield Figure(moment, 0.0)
+
+
+def _course(metric: str, figures: Collection[Figure]) -> Course:
+    relative, absolute = least_change(metric)
+    values = [figure.value for figure in figures]
+    return course(values, relative=relative, absolute=absolute)
+
+
+def least_change(metric: str) -> tuple[float, float]:
+    """As a part, and as an amount."""
+    if METRICS[metric].units is PERCENT:
+        return 0.0, LEAST_SHARE
+    return (LEAST_EXACT if METRICS[metric].is_exact else LEAST_TIMED), 0.0
+
+
+def amounts_of(backend: BackendResult) -> Iterator[tuple[Name, Amount]]:
+    """Every figure that a backend's result holds."""
+    tasks = backend.window.tasks
+    if backend.shares:
+        # Backends without samples disturb: CPU time under them is not the scheduler's alone.
+        if cost := backend.window.cpu_us_per_task:
+            yield ("cpu", ""), Amount(cost * 1e-6)
+        if backend.shares.busy_samples:
+            yield from _shares(backend.shares)
+    if backend.costs:
+        yield from _costs(backend.costs, tasks)
+
+
+def _shares(shares: SampledShares) -> Iterator[tuple[Name, Amount]]:
+    for owner in shares.owners:
+        yield ("share", f"@{owner.owner}"), Amount(owner.share.value)
+    for each in shares.functions:
+        yield ("share", each.function), Amount(each.share.value, each.share.value)
+        yield ("self", each.function), Amount(each.self_share.value, each.self_share.value)
+
+
+def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
+    for metric, row in METRICS.items():
+        divisor = 1 if row.is_peak else tasks
+        if row.of_metric or not divisor or metric == "cpu":
+            continue
+        if metric in costs.whole:
+            yield (metric, ""), Amount(costs.whole[metric] / divisor)
+        functions = [each for each in costs.functions if metric in each.total]
+        if functions:
+            yield from _of_functions(
+                metric, functions, divisor, is_summed=metric not in costs.whole
+            )
+
+
+def _of_functions(
+    metric: str, functions: Collection[FunctionCost], divisor: int, *, is_summed: bool
+) -> Iterator[tuple[Name, Amount]]:
+    # Seconds of callers hold those of their callees: only their own add up.
+    own = "self_seconds" if metric == "seconds" else metric
+    owners: dict[str, float] = defaultdict(float)
+    for each in functions:
+        owners[each.owner] += each.total.get(own, 0)
+    together = sum(owners.values())
+    if is_summed and METRICS[metric].of_whole:
+        yield (metric, ""), Amount(together / divisor)
+    for owner, amount in owners.items():
+        yield (metric, f"@{owner}"), Amount(amount / divisor)
+    for each in functions:
+        part = each.total.get(own, 0) / together if together else 0.0
+        yield (metric, each.function), Amount(each.total[metric] / divisor, part)

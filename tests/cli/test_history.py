@@ -1,0 +1,378 @@
+"""`schedprof history` on runs as pytest writes them, and on what it cannot read."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from support import Project
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.commit import Commit
+from pytest_schedprof.model.result import (
+    BackendResult,
+    ClusterFacts,
+    Environment,
+    FunctionCost,
+    FunctionShare,
+    MeasuredCosts,
+    OwnerShare,
+    Result,
+    Run,
+    SampledShares,
+    Segment,
+    TestEntry,
+    Window,
+)
+from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
+from pytest_schedprof.storage.records import encode
+
+START = datetime(2026, 3, 1, tzinfo=timezone.utc)
+TRANSITION = "distributed.scheduler:SchedulerState._transition"
+TASKS = 1000
+RUNS, STEP = 30, 20
+"""Of which all from this one on cost more."""
+
+
+def sha(number: int) -> str:
+    return f"{number:02d}".ljust(40, "c")
+
+
+def estimate(value: float) -> Estimate:
+    return Estimate(value, value, value, samples=800, dispersion=1.0)
+
+
+def counts(bytecodes: float) -> BackendResult:
+    functions = tuple(
+        FunctionCost(name, "transitions", {"calls": calls * TASKS, "bytecodes": part * TASKS})
+        for name, calls, part in [(TRANSITION, 6.0, bytecodes), ("distributed.scheduler:f", 1, 9.0)]
+    )
+    costs = MeasuredCosts(functions, {"transitions": 6.0 * TASKS})
+    window = Window(1, (Segment(1.0, 0.9, TASKS, 6 * TASKS),))
+    return BackendResult("counts", "", {}, window, None, costs, (), ())
+
+
+def samples(share: float, cpu_us: float) -> BackendResult:
+    shares = SampledShares(
+        busy_samples=800,
+        idle_samples=0,
+        empty_samples=0,
+        inference="blocks",
+        functions=(FunctionShare(TRANSITION, "transitions", estimate(share), estimate(share)),),
+        owners=(OwnerShare("transitions", estimate(share)),),
+    )
+    window = Window(1, (Segment(1.0, cpu_us * TASKS / 1e6, TASKS, 6 * TASKS),))
+    return BackendResult("cputime", "", {}, window, shares, None, (), ())
+
+
+def result(*backends: BackendResult, version: str = "2026.1.0") -> Result:
+    return Result(
+        test_id="test_a.py::test_b",
+        outcome="passed",
+        started_at=START.isoformat(),
+        cluster=ClusterFacts("local", "tcp://127.0.0.1:8786", workers=2, threads=4),
+        environment=Environment(
+            "3.11.7", "Linux", "x86_64", 2, "3.11.7", "Linux", {"distributed": version}
+        ),
+        confidence=0.95,
+        schedprof_version="0",
+        backends=backends,
+    )
+
+
+def run_of(number: int, *, branch: str = "main", is_dirty: bool = False) -> Run:
+    """The commits are a day apart; the runs were made the other way round."""
+    return Run(
+        run_id=f"run-{number}",
+        started_at=(START + timedelta(days=200, minutes=-number)).isoformat(),
+        exit_status=0,
+        tests=(TestEntry("test_a.py::test_b", "passed", Verdict.PASS, "tests/one"),),
+        commit=Commit(sha(number), branch, (START + timedelta(days=number)).isoformat(), is_dirty),
+    )
+
+
+def numbered(number: int) -> Result:
+    """1 % more bytecodes and half again the CPU from the step on, but the same share."""
+    generator, is_after = random.Random(number), number >= STEP
+    return result(
+        counts(500.0 * (1.01 if is_after else 1.0)),
+        samples(
+            0.3 + generator.gauss(0, 0.01),
+            400 * (1.5 if is_after else 1) * generator.gauss(1, 0.05),
+        ),
+        version="2026.3.0" if is_after else "2026.1.0",
+    )
+
+
+Store = Callable[[str, bytes], None]
+
+
+def write_runs(store: Store) -> None:
+    for number in range(RUNS):
+        store(f"{number:02d}/run.json", encode(run_of(number)))
+        store(f"{number:02d}/tests/one/result.json", encode(numbered(number)))
+
+
+def into(directory: Path) -> Store:
+    def store(name: str, content: bytes) -> None:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    return store
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A month of runs; nobody may change them."""
+    place = tmp_path_factory.mktemp("runs[of a month]")
+    write_runs(into(place))
+    return place
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    files = fsspec.filesystem("memory")
+    write_runs(lambda name, content: files.pipe_file(f"/bucket/{name}", content))
+    yield "memory://bucket"
+    files.rm("/bucket", recursive=True)
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["history", "--json", *arguments]) == 0
+    record: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return record
+
+
+def by_name(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {f"{each['metric']}({each['subject']})": each for each in record["series"]}
+
+
+def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", str(runs)]) == 0
+    text, errors = capsys.readouterr()
+    assert errors == ""
+    assert "test_a.py::test_b\n  counts, Python 3.11, local cluster of 2\n" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("    bytecodes ")]
+    assert line.split() == ["bytecodes", "509", "->", "514", "+1.0%", "▁" * 20 + "█" * 10]
+    place = f"step at {sha(STEP)[:9]} (2026-03-21), after {sha(STEP - 1)[:9]}:"
+    versions = "; distributed 2026.1.0 -> 2026.3.0"
+    assert f"      {place} 509 -> 514, +1.0%{versions}\n" in text
+    assert f"    bytecodes({TRANSITION})" in text
+    assert f"calls({TRANSITION})" not in text  # it did not change
+    assert text.count(place) == 4  # the whole, the owner, the function, and the CPU time
+    assert text.endswith(
+        f"commits with steps:\n  {sha(STEP)[:9]} (2026-03-21): 4 up, 0 down, in 1 test\n"
+        "30 runs, 11 series: 4 steps, 0 trends\n"
+    )
+
+
+def test_figures_come_in_the_order_of_commits(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    series = by_name(found(capsys, str(runs)))
+    figures = series["bytecodes()"]["figures"]
+    assert [each["moment"]["run_id"] for each in figures] == [f"run-{n}" for n in range(RUNS)]
+    (step,) = series["bytecodes()"]["course"]["steps"]
+    assert (step["at"], step["before"], step["after"]) == (STEP, 509, pytest.approx(514))
+    (step,) = series["cpu()"]["course"]["steps"]
+    assert step["at"] == STEP
+    assert step["after"] / step["before"] == pytest.approx(1.5, rel=0.1)
+    assert series["share(@transitions)"]["course"] == {"steps": [], "trends": []}
+
+
+def test_series_are_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(runs)
+    assert set(by_name(found(capsys, place, "--metric", "cpu"))) == {"cpu()"}
+    small = found(capsys, place, "--function", "*:f", "--metric", "bytecodes", "--metric", "self")
+    assert set(by_name(small)) == {"bytecodes(distributed.scheduler:f)"}
+    newest = found(capsys, place, "--last", "5", "--test", "*::test_b")
+    assert newest["runs"] == 5
+    assert newest["series"][0]["figures"][0]["moment"]["run_id"] == "run-25"
+    assert main(["history", place, "--last", "5", "--metric", "calls"]) == 0
+    text = capsys.readouterr().out
+    assert f"calls({TRANSITION})" in text
+    assert "4 series of fewer than 6 figures, too few for a step" in text
+
+
+def test_tables_for_a_pull_request(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", str(runs), "--markdown", "--metric", "transitions"]) == 0
+    assert capsys.readouterr().out.splitlines()[:6] == [
+        "### `test_a.py::test_b`",
+        "",
+        "counts, Python 3.11, local cluster of 2",
+        "",
+        "| metric | first | last | change | history | |",
+        "|---|--:|--:|--:|---|---|",
+    ]
+
+
+def test_any_file_system_of_fsspec_will_do(memory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    series = by_name(found(capsys, memory))
+    assert [step["at"] for step in series["bytecodes()"]["course"]["steps"]] == [STEP]
+
+
+def test_a_terminal_without_bars(runs: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest_schedprof", "history", str(runs), "--metric", "bytecodes"],
+        env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert process.returncode == 0, process.stderr
+    assert "_" * 20 + "#" * 10 in process.stdout
+
+
+def test_what_cannot_be_read_is_told_in_a_line_each_and_the_rest_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = into(tmp_path)
+    write_runs(store)
+    store("00/run.json", b"{")
+    store("01/run.json", encode(run_of(1)).replace(b'"schema_version": 1', b'"schema_version": 9'))
+    store("02/run.json", encode(replace(run_of(2), commit=None, started_at="yesterday")))
+    store("03/tests/one/result.json", b"\xff\n\n")
+    (tmp_path / "04/tests/one/result.json").unlink()
+    assert main(["history", str(tmp_path)]) == 0
+    text, errors = capsys.readouterr()
+    assert "27 runs" in text
+    lines = errors.splitlines()
+    for name, why in [
+        ("00/run.json", "is corrupt"),
+        ("01/run.json", "has schema version 9, this release reads up to 1: upgrade"),
+        ("02/run.json", "is corrupt: 'yesterday' is no time"),
+        ("03/tests/one/result.json", "is corrupt"),
+        ("04/tests/one/result.json", "No such file"),
+    ]:
+        (line,) = [line for line in lines if f"{name}'" in line]
+        assert line.startswith("schedprof: ")
+        assert why in line
+    assert len(lines) == 5
+
+
+def test_a_test_whose_body_failed_is_no_figure_and_one_that_broke_a_limit_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = into(tmp_path)
+    write_runs(store)
+    store("07/tests/one/result.json", encode(replace(numbered(7), outcome="failed")))
+    broken = replace(counts(500.0), limits=(LimitResult("calls <= 1", Verdict.FAIL, ()),))
+    store("08/tests/one/result.json", encode(replace(result(broken), outcome="failed")))
+    figures = by_name(found(capsys, str(tmp_path)))["bytecodes()"]["figures"]
+    assert {f"run-{n}" for n in range(RUNS)} - {each["moment"]["run_id"] for each in figures} == {
+        "run-7"
+    }
+
+
+def nothing(place: Path) -> str:
+    return str(place / "nowhere")
+
+
+def empty(place: Path) -> str:
+    return str(place)
+
+
+def all_corrupt(place: Path) -> str:
+    into(place)("00/run.json", b"[]")
+    return str(place)
+
+
+def without_results(place: Path) -> str:
+    into(place)("00/run.json", encode(run_of(0)))
+    return str(place)
+
+
+def unknown_protocol(place: Path) -> str:
+    return "nosuch://bucket"
+
+
+def silent_host(place: Path) -> str:
+    return "http://127.0.0.1:9/runs/"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (nothing, "there is no"),
+        (empty, "no run in"),
+        (all_corrupt, "00/run.json' is corrupt"),
+        (without_results, "have no results"),
+        (unknown_protocol, "cannot read 'nosuch://bucket'"),
+        (silent_host, "'http://127.0.0.1:9/runs/'"),
+    ],
+)
+def test_where_nothing_can_be_read_it_fails(
+    make: Callable[[Path], str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["history", make(tmp_path)]) == 1
+    text, errors = capsys.readouterr()
+    assert text == ""
+    assert errors.startswith("schedprof: ")
+    assert words in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--metric", "speed"], 2, "--metric 'speed' is none of share, self, cpu,"),
+        (["--test", "*::test_z"], 2, "there is of: test_a.py::test_b"),
+        (["--function", "*:nothing"], 2, "nothing there is what was asked for"),
+        (["--branch", "work"], 1, "no run of branch 'work' in"),
+    ],
+)
+def test_what_is_not_there_cannot_be_asked_for(
+    arguments: list[str],
+    status: int,
+    words: str,
+    runs: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["history", str(runs), *arguments]) == status
+    text, errors = capsys.readouterr()
+    assert text == ""
+    assert words in errors
+
+
+@pytest.mark.parametrize("arguments", [["--last", "-1"], ["--json", "--markdown"]])
+def test_mistakes_on_the_command_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["history", *arguments])
+    assert "schedprof history: error: " in capsys.readouterr().err
+
+
+def test_runs_that_pytest_made_are_a_history(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("""
+@pytest.mark.schedprof(backend="counts")
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+""")
+    git = ["git", "-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=one"]):
+        subprocess.run([*git, *command], cwd=project.path, check=True, timeout=60)
+    project.run().assert_outcomes(passed=1)
+    capsys.readouterr()
+    series = by_name(found(capsys, str(project.path / ".schedprof")))
+    (figure,) = series["bytecodes()"]["figures"]
+    head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=project.path, text=True)
+    assert figure["moment"]["commit"]["sha"] == head.strip()
+    assert not figure["moment"]["commit"]["is_dirty"]
+    assert figure["value"] > 1000
