@@ -1,7 +1,7 @@
 """Who finds the steps of a history, and who raises false alarms: five rules on the same series.
 
     pip install -e '.[benchmarks]' && pip install --no-deps apache-otava
-    python benchmarks/change_points.py
+    python benchmarks/change_points.py [--parts]
 
 Series with known steps, and noise of the kinds that were measured (`series.py`). Each rule gets
 the same least change, and what it finds that is smaller is taken away:
@@ -21,6 +21,7 @@ import argparse
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log
@@ -30,6 +31,8 @@ from typing import TypeAlias
 from figures import closing_line
 from series import KINDS, Series, histories
 
+from pytest_schedprof.analysis import change_points as method
+from pytest_schedprof.analysis import stretches
 from pytest_schedprof.analysis.change_points import course, scatter
 from pytest_schedprof.model.history import Course
 
@@ -158,19 +161,19 @@ class Score:
         precision = f"{self.found / told:.1%}" if self.found else "-"
         recall = f"{self.found / self.steps:.1%}" if self.steps else "-"
         delay = f"{median(self.delays):.0f}" if self.delays else "-"
-        return f"  {name:<12}{precision:>10}{recall:>10}{self.per_thousand:>10.2f}{delay:>8}"
+        return f"  {name:<12}{precision:>10}{recall:>10}{self.per_thousand:>11.2f}{delay:>7}"
 
     @property
     def per_thousand(self) -> float:
         return 1000 * self.false / self.points
 
 
-def score(rule: Rule, series: Sequence[Series]) -> Score:
+def score(rule: Rule, series: Sequence[Series], delayed: int = DELAYED) -> Score:
     total = Score()
     for number, each in enumerate(series):
         places = rule(each)
         found = [step for step in each.steps if take(places, step)]
-        delays = [delay(rule, each, step) for step in found] if number < DELAYED else []
+        delays = [delay(rule, each, step) for step in found] if number < delayed else []
         total += Score(len(each.values), len(each.steps), len(found), len(places), delays)
     return total
 
@@ -203,11 +206,36 @@ def told_as_trend(series: Sequence[Series]) -> int:
     return count
 
 
+PARTS: dict[str, list[tuple[object, str, object]]] = {
+    "slopes": [(method, "MIN_TREND", 10**9), (stretches, "MIN_TREND", 10**9)],
+    "lasting noise": [(method, "MOST_LASTING", 0.0)],
+    "outliers": [(method, "OUTLYING", float("inf"))],
+    "t test": [(method, "CHANCE", float("inf"))],
+}
+"""What our rule is made of, and what takes each part of it away."""
+
+
+def report_parts(sets: dict[str, list[Series]]) -> None:
+    """Our rule without each of its parts."""
+    print(f"  {'':<12}{'precision':>10}{'recall':>10}{'false/1000':>11}{'delay':>7}")
+    for name, changes in {"none": [], **PARTS}.items():
+        with ExitStack() as stack:
+            for where, what, value in changes:
+                stack.callback(setattr, where, what, getattr(where, what))
+                setattr(where, what, value)
+            scores = [score(ours, series, delayed=0) for series in sets.values()]
+        print(sum(scores[1:], scores[0]).line(name))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Change points: ours beside others' rules.")
     parser.add_argument("--series", type=int, default=100, help="of each kind (default: 100)")
-    count = parser.parse_args().series
-    sets = {kind: histories(kind, count, SEED) for kind in KINDS}
+    parser.add_argument("--parts", action="store_true", help="ours without each of its parts")
+    given = parser.parse_args()
+    sets = {kind: histories(kind, given.series, SEED) for kind in KINDS}
+    if given.parts:
+        report_parts(sets)
+        return
     rules = {name: rule for name, rule in RULES.items() if is_there(name)}
     scores = {kind: {n: score(rule, sets[kind]) for n, rule in rules.items()} for kind in KINDS}
     for kind, by_rule in {**scores, "all": together(scores, KINDS)}.items():

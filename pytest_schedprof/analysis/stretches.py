@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from math import inf, log
+from operator import add
 from statistics import median
 from typing import NamedTuple
 
@@ -59,6 +60,19 @@ class Fits:
             left -= self._slope(start, stop) ** 2 * _spread(stop - start)
         return max(left, 0.0)
 
+    def squares_until(self, stop: int, *, is_sloped: bool) -> list[float]:
+        """Of every stretch that ends there and is long enough, by where it starts."""
+        starts = stop - (MIN_TREND if is_sloped else MIN_LEVEL) + 1
+        squares, sums = self._squares[stop], self._sums[stop]
+        before = zip(range(starts), self._squares, self._sums, strict=False)
+        level = [squares - q - (sums - s) ** 2 / (stop - start) for start, q, s in before]
+        if not is_sloped:
+            return level
+        return [
+            left - self._slope(start, stop) ** 2 * _spread(stop - start)
+            for start, left in enumerate(level)
+        ]
+
     def height(self, stretch: Stretch, at: float) -> float:
         """Of the fit at a place, also outside of the stretch."""
         start, stop, is_sloped = stretch
@@ -103,14 +117,12 @@ def cut(fits: Fits, variance: float) -> list[Stretch]:
     price = parameter_price(length) * variance
     least, last = [0.0] + [inf] * length, [Stretch(0, 0)] * (length + 1)
     for stop in range(MIN_LEVEL, length + 1):
-        for start in range(stop - MIN_LEVEL + 1):
-            for is_sloped in (False, True) if stop - start >= MIN_TREND else (False,):
-                cost = least[start] + PARAMETERS[is_sloped] * price
-                if cost < least[stop]:
-                    stretch = Stretch(start, stop, is_sloped)
-                    cost += fits.squares(stretch)
-                    if cost < least[stop]:
-                        least[stop], last[stop] = cost, stretch
+        for is_sloped in (False, True) if stop >= MIN_TREND else (False,):
+            costs = list(map(add, least, fits.squares_until(stop, is_sloped=is_sloped)))
+            cheapest = min(costs)
+            if (cost := cheapest + PARAMETERS[is_sloped] * price) < least[stop]:
+                least[stop] = cost
+                last[stop] = Stretch(costs.index(cheapest), stop, is_sloped)
     return _traced(last)
 
 

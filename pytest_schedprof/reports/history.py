@@ -64,7 +64,7 @@ def as_markdown(history: History, *, every: bool = False) -> str:
             lines.append("|---|--:|--:|--:|---|---|")
             lines += [_markdown_row(each) for each in _shown(series, every)]
             lines.append("")
-    return "\n".join([*lines, *(f"- {line}" for line in _closing(history) if line)])
+    return "\n".join([*lines, *(f"- {line.strip()}" for line in _closing(history))])
 
 
 def _by_test(
