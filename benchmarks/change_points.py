@@ -196,7 +196,7 @@ def delay(rule: Rule, series: Series, step: int) -> float:
 
 
 def told_as_trend(series: Sequence[Series]) -> int:
-    """Steps that we do not tell, but within a trend of the same direction."""
+    """Steps that we do not tell as such, but within a trend."""
     count = 0
     for each in series:
         found = whole(each)
