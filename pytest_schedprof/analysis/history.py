@@ -73,9 +73,8 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
     for run, results in runs:
         for result in results:
             if matches(result.test_id) and is_whole(result):
-                for backend in result.backends:
-                    amounts = dict(amounts_of(backend))
-                    found[_setting(result, backend)].append((_moment(run, result), amounts))
+                for setting, amounts in _settings(result):
+                    found[setting].append((_moment(run, result), amounts))
     return [
         each
         for setting in sorted(found)
@@ -89,9 +88,19 @@ def is_whole(result: Result) -> bool:
     return result.outcome in ("passed", "xpassed") or result.verdict is Verdict.FAIL
 
 
-def _setting(result: Result, backend: BackendResult) -> Setting:
+def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
+    """Exact figures apart from the others, which only the same machine gives again."""
+    for backend in result.backends:
+        amounts = dict(amounts_of(backend))
+        for is_exact in (True, False):
+            chosen = {n: each for n, each in amounts.items() if METRICS[n[0]].is_exact == is_exact}
+            yield _setting(result, backend, is_exact=is_exact), chosen
+
+
+def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setting:
     cluster, environment = result.cluster, result.environment
     python = environment.scheduler_python if environment else ""
+    machine = environment.scheduler_machine if environment and not is_exact else ""
     return Setting(
         result.test_id,
         backend.backend,
@@ -100,6 +109,7 @@ def _setting(result: Result, backend: BackendResult) -> Setting:
         cluster.kind if cluster else "",
         cluster.workers if cluster else 0,
         tuple(sorted({segment.scale for segment in backend.window.segments} - {0})),
+        machine,
     )
 
 

@@ -62,6 +62,8 @@ class Setting:
     workers: int
     scales: tuple[int, ...]
     """Of a test that runs at several."""
+    machine: str
+    """The scheduler's processors; empty for exact figures, which are the same on any."""
 
 
 @dataclass(frozen=True, slots=True)

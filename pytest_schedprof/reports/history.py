@@ -89,7 +89,8 @@ def _facts(setting: Setting) -> str:
     scales = f", scales {', '.join(map(str, setting.scales))}" if setting.scales else ""
     cluster = f", {setting.cluster} cluster of {setting.workers}" if setting.cluster else ""
     python = f", Python {setting.python}" if setting.python else ""
-    return f"{setting.backend}{mode}{python}{cluster}{scales}"
+    machine = f", on {setting.machine}" if setting.machine else ""
+    return f"{setting.backend}{mode}{python}{cluster}{scales}{machine}"
 
 
 def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:

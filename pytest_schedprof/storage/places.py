@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,11 @@ class Folder:
         return self.place
 
     @property
+    def parent(self) -> Folder:
+        """The directory that it is in."""
+        return Folder(self.place.rstrip("/").rpartition("/")[0])
+
+    @property
     def name(self) -> str:
         """The last part."""
         return self.place.rstrip("/").rpartition("/")[2]
@@ -61,9 +66,19 @@ class Folder:
 
     def files(self, pattern: str) -> list[Folder]:
         """Those below it whose paths match, in order."""
-        found = self._ask("list", lambda fs, path: fs.glob(f"{path.rstrip('/')}/{pattern}"))
+        return self._folders(
+            self._ask("list", lambda fs, path: fs.glob(f"{path.rstrip('/')}/{pattern}"))
+        )
+
+    def below(self, name: str) -> list[Folder]:
+        """Every file of that name, at any depth, in order; or itself, if it is one."""
+        found = self._folders(self._ask("list", lambda fs, path: fs.find(path)))
+        return [each for each in found if each.name == name]
+
+    def _folders(self, paths: Iterable[str]) -> list[Folder]:
+        """A file system leaves the protocol away, or does not."""
         root = self.place.partition("://")[0] + "://" if self.is_url else ""
-        return [Folder(each if "://" in each else root + each) for each in sorted(found)]
+        return [Folder(each if "://" in each else root + each) for each in sorted(paths)]
 
     def write(self, content: bytes) -> None:
         """Write the file, whole or not at all.

@@ -206,6 +206,23 @@ def test_series_are_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "4 series of fewer than 6 figures, too few for a step" in text
 
 
+def test_timed_figures_of_two_machines_are_two_series_and_exact_ones_are_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = into(tmp_path)
+    for number, machine in enumerate(["slow x 2", "quick x 8"]):
+        measured = numbered(number)
+        assert measured.environment is not None
+        environment = replace(measured.environment, scheduler_machine=machine)
+        store(f"{number}/run.json", encode(run_of(number)))
+        store(f"{number}/tests/one/result.json", encode(replace(measured, environment=environment)))
+    assert main(["history", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert text.count("    bytecodes ") == 1
+    assert text.count("    cpu ") == 2
+    assert "\n  cputime, Python 3.11, local cluster of 2, on quick x 8\n" in text
+
+
 def test_tables_for_a_pull_request(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", str(runs), "--markdown", "--metric", "transitions"]) == 0
     assert capsys.readouterr().out.splitlines()[:6] == [
@@ -254,7 +271,7 @@ def test_what_cannot_be_read_is_told_in_a_line_each_and_the_rest_is_read(
         ("01/run.json", "has schema version 9, this release reads up to 1: upgrade"),
         ("02/run.json", "is corrupt: 'yesterday' is no time"),
         ("03/tests/one/result.json", "is corrupt"),
-        ("04/tests/one/result.json", "No such file"),
+        ("04/tests/one/result.json", "there is no"),
     ]:
         (line,) = [line for line in lines if f"{name}'" in line]
         assert line.startswith("schedprof: ")
