@@ -26,8 +26,8 @@ from pytest_schedprof.analysis.student import upper_tail
 from pytest_schedprof.model.history import Course, Step, Trend
 
 CHANCE = 0.02
-"""How often a series of independent noise may show a step somewhere; each of its places gets its
-part of it."""
+"""How often series of independent noise that are looked at together may show a step somewhere; each
+of their places gets its part of it."""
 
 QUIET = 0.8
 """Part of the neighbours' differences by which noise is measured: outliers and steps are in fewer,
@@ -48,29 +48,38 @@ MIN_POINTS = 2 * MIN_LEVEL
 """A series of fewer has no change point."""
 
 
-def course(values: Sequence[float], *, relative: float = 0.0, absolute: float = 0.0) -> Course:
+def course(
+    values: Sequence[float],
+    *,
+    relative: float = 0.0,
+    absolute: float = 0.0,
+    siblings: int = 1,
+) -> Course:
     """The steps and trends of a series.
 
     Args:
         values: in order of time.
         relative: the least change that is told, as a part of the smaller side.
         absolute: the same as an amount; both must be reached.
+        siblings: how many series are looked at together, this one among them.
     """
     if len(values) < MIN_POINTS or min(values) == max(values):
         return Course()
-    return _Search(values, relative, absolute).course()
+    return _Search(values, relative, absolute, CHANCE / siblings).course()
 
 
 class _Search:
     """One series, and its stretches while they become fewer."""
 
-    def __init__(self, values: Sequence[float], relative: float, absolute: float) -> None:
+    def __init__(
+        self, values: Sequence[float], relative: float, absolute: float, chance: float
+    ) -> None:
         least = ROUNDING * (max(values) - min(values))
         noise = scatter(values)
         self.fits = Fits(without_outliers(values, noise))
         self.relative, self.absolute = relative, absolute
         self.floor = least * least
-        self.chance = CHANCE / len(values)
+        self.chance = chance / len(values)
         self.stretches = [self._formed(*each[:2]) for each in cut(self.fits, self._least(noise))]
 
     def _least(self, noise: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -120,18 +120,22 @@ def _moment(run: Run, result: Result) -> Moment:
 
 def _series(setting: Setting, found: list[Found], choice: Choice) -> Iterator[Series]:
     names = {name for _, amounts in found for name in amounts if choice.wants(*name)}
-    for metric, subject in sorted(names, key=_place):
-        name = metric, subject
-        largest = max(amounts[name].part for _, amounts in found if name in amounts)
-        if choice.function or largest >= LEAST_PART:
-            figures = tuple(_figures(found, name))
-            yield Series(setting, metric, subject, figures, _course(metric, figures))
+    large = [name for name in names if choice.function or _largest(found, name) >= LEAST_PART]
+    siblings = Counter(_place(name)[:2] for name in large)
+    for name in sorted(large, key=_place):
+        figures = tuple(_figures(found, name))
+        went = _course(name[0], figures, siblings[_place(name)[:2]])
+        yield Series(setting, *name, figures, went)
 
 
-def _place(name: Name) -> tuple[int, bool, str]:
+def _largest(found: Iterable[Found], name: Name) -> float:
+    return max(amounts[name].part for _, amounts in found if name in amounts)
+
+
+def _place(name: Name) -> tuple[int, int, str]:
     """The scheduler as a whole, its owners, then its functions."""
     metric, subject = name
-    return list(METRICS).index(metric), ":" in subject, subject
+    return list(METRICS).index(metric), bool(subject) + (":" in subject), subject
 
 
 def _figures(found: Iterable[Found], name: Name) -> Iterator[Figure]:
@@ -143,10 +147,11 @@ def _figures(found: Iterable[Found], name: Name) -> Iterator[Figure]:
             yield Figure(moment, 0.0)
 
 
-def _course(metric: str, figures: Collection[Figure]) -> Course:
+def _course(metric: str, figures: Collection[Figure], siblings: int) -> Course:
+    """Of many functions one or the other would show a step by chance."""
     relative, absolute = least_change(metric)
     values = [figure.value for figure in figures]
-    return course(values, relative=relative, absolute=absolute)
+    return course(values, relative=relative, absolute=absolute, siblings=siblings)
 
 
 def least_change(metric: str) -> tuple[float, float]:

@@ -23,7 +23,7 @@ WIDEST = 40
 """Columns of a history; of a longer one each stands for several figures."""
 
 SHORT = 9
-"""Digits of a commit, as git writes them."""
+"""Digits of a commit: enough for any repository."""
 
 NAME_WIDTH = 60
 

@@ -141,6 +141,14 @@ def test_noise_alone_is_rarely_a_step() -> None:
     assert sum(len(course(values, relative=0.05).steps) for values in series) <= 2
 
 
+def test_of_many_series_each_must_show_more() -> None:
+    values = noisy([400.0] * 20 + [480.0] * 20, 0.1, 3)
+    assert places(course(values, relative=0.05)) == [20]
+    assert course(values, relative=0.05, siblings=10**6).steps == ()
+    exact = [400.0] * 20 + [404.0] * 20
+    assert places(course(exact, relative=EXACT, siblings=10**6)) == [20]
+
+
 def test_noise_that_lasts_is_not_taken_for_independent() -> None:
     def wandering(seed: int) -> list[float]:
         errors = noisy([1.0] * 100, 0.1, seed)
