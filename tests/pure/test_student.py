@@ -49,7 +49,7 @@ def test_falls(a: float, b: float, df: int) -> None:
 
 @given(st.floats(0.6, 0.999), st.integers(5, 300))
 def test_turns_the_quantile_back(level: float, df: int) -> None:
-    assert upper_tail(student_quantile(level, df), df) == pytest.approx(1 - level, rel=0.01)
+    assert upper_tail(student_quantile(level, df), df) == pytest.approx(1 - level, rel=0.05)
 
 
 def test_the_ends() -> None:

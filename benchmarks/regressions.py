@@ -1,0 +1,297 @@
+"""Are regressions found, and nothing else? Injected truth, through the product's own path.
+
+    python benchmarks/regressions.py counts  [--trials 100] [--noise]
+    python benchmarks/regressions.py shares  [--backend cputime] [--trials 200] [--noise]
+    python benchmarks/regressions.py power   [--backend cputime] [--trials 20] [--noise]
+    python benchmarks/regressions.py turns   [--backend counts,cputime] [--trials 50] [--budget 20]
+    python benchmarks/regressions.py turns --planted [--backend counts] [--trials 50] [--budget 60]
+
+Every measurement is a profiled test: a simulated cluster of 16 hollow workers, the same independent
+tasks, assessed and compared as the plugin does. What is injected is planted in the running
+scheduler (tests/injection.py) and taken out again.
+
+- `counts`: at least 1 % more bytecodes in one function of the state machine, another one in each
+  trial, and comparisons of unchanged code between them.
+- `shares`: comparisons of unchanged code; each is of several rounds on either side.
+- `power`: a function that held a share p holds p + 6 points.
+- `turns`: A/B in one session, of identical code or with one function 10 % slower.
+
+With --noise two processes take a core each in bursts, as neighbours on a shared machine do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from math import ceil
+from pathlib import Path
+from statistics import mean, median
+
+from coverage import neighbours
+from distributed import Client, wait
+
+from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean
+from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.plan import make_plan
+from pytest_schedprof.profiling import ProfiledTest
+from pytest_schedprof.settings import read_call
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from injection import plant, uproot
+
+MODULE = "distributed.scheduler"
+HOT = "SchedulerState._transition"
+
+WORKERS = 16
+COUNTED_TASKS, SAMPLED_TASKS = 300, 1500
+
+LEAST_BYTECODES = 100
+"""Per call: of fewer, one statement more is far above 1 %."""
+
+
+class Nowhere:
+    """Nothing is kept."""
+
+    def prepare(self) -> None:
+        """There is nothing to make."""
+
+    def new_test(self, test_id: str) -> None:
+        """No directory."""
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+class Bench:
+    """A scheduler that is measured again and again."""
+
+    def __init__(self, opened: ExitStack) -> None:
+        cluster = SimulatedCluster(WORKERS, timeout_s=60)
+        opened.callback(cluster.close)
+        control = opened.enter_context(Control(cluster.address))
+        client = opened.enter_context(Client(cluster.address, set_as_default=False))
+        self.scheduler = SchedulerUnderTest(client, cluster, control)
+
+    def body(self, tasks: int) -> None:
+        """What a test does."""
+        with self.scheduler.client.as_current():
+            wait(self.scheduler.client.map(inc, range(tasks), pure=False), timeout=120)
+
+    def change(self, qualname: str, statement: str) -> None:
+        """Plant a change."""
+        self.scheduler.client.run_on_scheduler(
+            plant, module=MODULE, qualname=qualname, statement=statement
+        )
+
+    def restore(self) -> None:
+        """Take it out."""
+        self.scheduler.client.run_on_scheduler(uproot, module=MODULE)
+
+    def measure(self, backends: str, tasks: int, rounds: int = 1) -> Result:
+        """One profiled test."""
+        return measure(self, backends, tasks, rounds=rounds)
+
+
+def measure(
+    bench: Bench,
+    backends: str,
+    tasks: int,
+    *,
+    rounds: int = 1,
+    against: Bench | None = None,
+    budget: float = 60.0,
+) -> Result:
+    """One profiled test, in turns with another scheduler if there is one."""
+    settings = read_call("a benchmark", (), {}, backend=backends, rounds=rounds, rate=250)
+    settings = settings._replace(against="the other side" if against else None, budget=budget)
+    plan = make_plan(settings, BackendRegistry(), Nowhere())
+    rivals = {"against": against.scheduler} if against else {}
+    profiled = ProfiledTest("benchmark", plan, Nowhere(), bench.scheduler, rivals)
+    for take, side in profiled.takes():
+        with side.recorder.round(take.backends, take.scale):
+            (bench if side.scheduler is bench.scheduler else against or bench).body(tasks)
+        clean(side.scheduler.control)
+    profiled.assess()
+    result = profiled.record("passed")
+    if result.troubles:
+        sys.exit("\n".join(result.troubles))
+    return result
+
+
+def compared(before: Result, after: Result) -> Comparison:
+    (comparison,) = compare([before], [after]).comparisons
+    if comparison.reasons:
+        sys.exit("\n".join(comparison.reasons))
+    return comparison
+
+
+def regressed(comparison: Comparison) -> list[str]:
+    return [f"{each.metric} {each.subject}" for each in comparison.of(Outcome.REGRESSED)]
+
+
+def counts(trials: int) -> None:
+    with ExitStack() as opened:
+        bench = Bench(opened)
+        bench.measure("counts", COUNTED_TASKS)
+        before = bench.measure("counts", COUNTED_TASKS)
+        targets = list(state_machine(before))
+        caught, alarms, seconds = 0, 0, []
+        for trial in range(trials):
+            begun = time.monotonic()
+            name, statements = targets[trial % len(targets)]
+            bench.change(name, "_ = None; " * statements)
+            found = regressed(compared(before, bench.measure("counts", COUNTED_TASKS)))
+            bench.restore()
+            caught += f"bytecodes {MODULE}:{name}" in found
+            seconds.append(time.monotonic() - begun)
+            again = bench.measure("counts", COUNTED_TASKS)
+            if wrong := regressed(compared(before, again)):
+                alarms += 1
+                print("false alarm:", *wrong)
+            before = again
+    print(f"functions: {', '.join(name for name, _ in targets)}")
+    print(f"1 % more bytecodes: caught in {caught} of {trials}, asked: all")
+    print(f"unchanged code: {alarms} false alarms of {trials}, asked: none")
+    print(f"seconds per trial: median {median(seconds):.1f}, most {max(seconds):.1f}, asked: 10")
+
+
+def state_machine(result: Result) -> Iterator[tuple[str, int]]:
+    """Methods that each task passes through, with the statements that are 1 % of them or more."""
+    (backend,) = result.backends
+    assert backend.costs
+    for each in backend.costs.functions:
+        module, _, name = each.function.partition(":")
+        calls, codes = (each.total.get(key, 0) for key in ("calls", "bytecodes"))
+        is_method = module == MODULE and name.count(".") == 1 and "<" not in name
+        if is_method and calls >= COUNTED_TASKS and codes >= LEAST_BYTECODES * calls:
+            yield name, ceil(0.01 * codes / calls / 2)
+
+
+def shares(backend: str, trials: int, rounds: int) -> None:
+    with ExitStack() as opened:
+        bench = Bench(opened)
+        bench.measure(backend, SAMPLED_TASKS)
+        before = bench.measure(backend, SAMPLED_TASKS, rounds)
+        failures, figures, undecided = 0, [], []
+        for _ in range(trials):
+            after = bench.measure(backend, SAMPLED_TASKS, rounds)
+            comparison = compared(before, after)
+            if wrong := regressed(comparison):
+                failures += 1
+                print("false alarm:", *wrong)
+            figures.append(comparison.same + len(comparison.changes))
+            undecided.append(len(comparison.of(Outcome.UNDECIDED)))
+            before = after
+    print(f"{backend}: {rounds} rounds of {SAMPLED_TASKS} tasks on either side")
+    print(
+        f"{mean(figures):.0f} figures of each test, of which {mean(undecided):.0f} were undecided"
+    )
+    print(f"unchanged code: {failures} of {trials} tests failed, asked: at most {trials // 100}")
+
+
+def power(backend: str, trials: int, rounds: int) -> None:
+    with ExitStack() as opened:
+        bench = Bench(opened)
+        loop = calibrated(bench, backend)
+        caught, seconds, found = 0, [], []
+        for _ in range(trials):
+            begun = time.monotonic()
+            before = bench.measure(backend, SAMPLED_TASKS, rounds)
+            bench.change(HOT, loop)
+            after = bench.measure(backend, SAMPLED_TASKS, rounds)
+            seconds.append(time.monotonic() - begun)
+            bench.restore()
+            caught += f"share {MODULE}:{HOT}" in regressed(compared(before, after))
+            found.append((share(before), share(after)))
+    before_, after_ = (mean(side) for side in zip(*found, strict=True))
+    print(
+        f"{backend}: share of {HOT} {before_:.1%} before, {after_:.1%} after, {rounds} rounds each"
+    )
+    print(f"caught in {caught} of {trials}, asked: 95 %")
+    print(f"seconds per trial: median {median(seconds):.1f}, most {max(seconds):.1f}, asked: 30")
+
+
+def calibrated(bench: Bench, backend: str, gain: float = 0.06) -> str:
+    """A loop that makes the hot function hold so many points more, found by measuring."""
+    base = share(bench.measure(backend, SAMPLED_TASKS, 6))
+    turns = 100
+    for _ in range(3):
+        bench.change(HOT, f"for _ in range({turns}): pass")
+        more = share(bench.measure(backend, SAMPLED_TASKS, 6)) - base
+        turns = round(turns * min(3.0, max(0.3, gain / max(more, 0.01))))
+    bench.restore()
+    print(f"share at first {base:.1%}; a loop of {turns} turns")
+    return f"for _ in range({turns}): pass"
+
+
+def share(result: Result) -> float:
+    (backend,) = result.backends
+    assert backend.shares
+    name = f"{MODULE}:{HOT}"
+    return next(e.share.value for e in backend.shares.functions if e.function == name)
+
+
+def turns(backends: str, trials: int, budget: float, *, is_planted: bool) -> None:
+    """The hot function is made 10 % slower by a loop whose bytecodes are 10 % of its own."""
+    with ExitStack() as opened:
+        here, there = Bench(opened), Bench(opened)
+        tasks = SAMPLED_TASKS if "counts" not in backends else COUNTED_TASKS * 2
+        for bench in (here, there):
+            bench.measure(backends, tasks)
+        if is_planted:
+            here.change(HOT, "_ = None; " * 9)
+        found, seconds = 0, []
+        for _ in range(trials):
+            begun = time.monotonic()
+            result = measure(here, backends, tasks, against=there, budget=budget)
+            seconds.append(time.monotonic() - begun)
+            is_found = any(each.verdict is Verdict.FAIL for each in result.comparisons)
+            found += is_found
+            if is_found and not is_planted:
+                print("false alarm:", *[regressed(each) for each in result.comparisons])
+    what = "one function 10 % slower" if is_planted else "identical code"
+    asked = "48 of 50" if is_planted else "none"
+    print(f"{backends}, {what}: regressed in {found} of {trials}, asked: {asked}")
+    print(f"seconds per trial: median {median(seconds):.1f}, most {max(seconds):.1f}, asked: 60")
+
+
+@contextmanager
+def surroundings(noise: bool) -> Iterator[None]:
+    with neighbours(2 if noise else 0):
+        yield
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=("counts", "shares", "power", "turns"))
+    parser.add_argument("--backend")
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--budget", type=float, default=60.0)
+    parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--noise", action="store_true")
+    given = parser.parse_args(arguments)
+    with surroundings(given.noise):
+        if given.what == "counts":
+            counts(given.trials or 100)
+        elif given.what == "shares":
+            shares(given.backend or "cputime", given.trials or 200, given.rounds or 4)
+        elif given.what == "power":
+            power(given.backend or "cputime", given.trials or 20, given.rounds or 10)
+        else:
+            backends = given.backend or "counts,cputime"
+            turns(backends, given.trials or 50, given.budget, is_planted=given.planted)
+
+
+if __name__ == "__main__":
+    main()
