@@ -57,6 +57,9 @@ COUNTED_TASKS, SAMPLED_TASKS = 300, 1500
 LEAST_BYTECODES = 100
 """Per call: of fewer, one statement more is far above 1 %."""
 
+LEAST_OF_A_TASK = 50
+"""Bytecodes per task: of fewer, 1 % is less than the floor of what is looked at."""
+
 
 class Nowhere:
     """Nothing is kept."""
@@ -166,14 +169,14 @@ def counts(trials: int) -> None:
 
 
 def state_machine(result: Result) -> Iterator[tuple[str, int]]:
-    """Methods that each task passes through, with the statements that are 1 % of them or more."""
+    """Methods with the number of statements that are 1 % of them or more."""
     (backend,) = result.backends
     assert backend.costs
     for each in backend.costs.functions:
         module, _, name = each.function.partition(":")
         calls, codes = (each.total.get(key, 0) for key in ("calls", "bytecodes"))
         is_method = module == MODULE and name.count(".") == 1 and "<" not in name
-        if is_method and calls >= COUNTED_TASKS and codes >= LEAST_BYTECODES * calls:
+        if is_method and codes >= max(LEAST_BYTECODES * calls, LEAST_OF_A_TASK * COUNTED_TASKS):
             yield name, ceil(0.01 * codes / calls / 2)
 
 
