@@ -57,8 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = config.stash[SETTINGS] = read_session(config)
         _check_names(config, settings)
         _check_cluster_options(settings)
-        load_reference(config)
         prepare_against(config)
+        load_reference(config)
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
@@ -140,6 +140,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
             with giving(item, take, side):
                 item.runtest()
     except (KeyboardInterrupt, pytest.exit.Exception):
+        profiled.break_off()
         profiled.assess()
         _keep_interrupted(item, profiled)
         raise

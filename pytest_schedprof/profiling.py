@@ -53,10 +53,13 @@ class ProfiledTest:
     _is_assessed: bool = False
     _started_at: float = field(default_factory=time.time)
     _policy: Policy = DEFAULT_POLICY
+    _whole_pairs: int = 0
 
     def __post_init__(self) -> None:
         self._here = Side(self.scheduler, self.plan)
-        self._others = {name: Side(each, self.plan) for name, each in self.rivals.items()}
+        self._others = {
+            name: Side(each, self.plan, self._name_of(name)) for name, each in self.rivals.items()
+        }
 
     @property
     def recorder(self) -> Recorder:
@@ -74,8 +77,15 @@ class ProfiledTest:
         for pair in count(1):
             for side in self.plan.turns.order(sides, pair):
                 yield from ((take, side) for take in self.plan.takes_of_a_turn)
+            self._whole_pairs = pair
             if self._is_enough(pair, time.monotonic() - begun):
                 return
+
+    def break_off(self) -> None:
+        """Of a test that is interrupted, rounds count that both sides have had whole."""
+        whole = self._whole_pairs * len(self.plan.takes_of_a_turn)
+        for side in self._sides if self._others and whole else ():
+            del side.recorder.rounds[whole:]
 
     def _is_enough(self, pairs: int, elapsed_s: float) -> bool:
         """Whether more rounds could tell more, and there is time for them."""
@@ -137,7 +147,7 @@ class ProfiledTest:
         side.assessment = assess(side.recorder, (), directory)
         if directory is not None:
             write(directory / "result.json", encode(self._record_of(side, "passed")))
-        return [_named(error, self._name_of(name)) for error in side.assessment.errors]
+        return [_named(error, side.name) for error in side.assessment.errors]
 
     def _name_of(self, side: str) -> str:
         return self.plan.settings.against or side if side == AGAINST else "the null arm"
@@ -147,7 +157,7 @@ class ProfiledTest:
 
     def _in_turns(self, name: str) -> InTurns:
         side = self._others[name]
-        return InTurns(self._name_of(name), self._record_of(side, "passed"), self._policy)
+        return InTurns(side.name, self._record_of(side, "passed"), self._policy)
 
     def _recall(self, reference: Reference | InTurns | None) -> Recall:
         """Where to look for what the test cost before."""
@@ -209,7 +219,7 @@ class ProfiledTest:
     def baseline(self) -> str:
         """What the test is compared with, empty if with nothing."""
         if AGAINST in self._others:
-            return self._name_of(AGAINST)
+            return self._others[AGAINST].name
         return self.plan.reference.name if self.plan.reference else ""
 
     def record(self, outcome: str) -> Result:

@@ -76,5 +76,10 @@ def giving(item: pytest.Item, take: Take, side: Side) -> Iterator[None]:
     try:
         with side.recorder.round(take.backends, take.scale), client:
             yield
+    except Exception:
+        if side.name:
+            text = f"The body ran on the scheduler of {side.name} when it failed."
+            item.add_report_section("call", "schedprof", text)
+        raise
     finally:
         arguments.update(before)

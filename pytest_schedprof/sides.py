@@ -21,8 +21,12 @@ AGAINST, NULL = "against", "null"
 class Side:
     """Of a test that is compared in turns there are several; of all others one."""
 
-    def __init__(self, scheduler: SchedulerUnderTest | InProcess, plan: Plan) -> None:
+    def __init__(
+        self, scheduler: SchedulerUnderTest | InProcess, plan: Plan, name: str = ""
+    ) -> None:
         self.scheduler = scheduler
+        self.name = name
+        """What messages call it; empty for the one under test."""
         # Now, for a test may leave the modules patched that tell it.
         self.environment = _environment(scheduler.description)
         self.recorder = Recorder(

@@ -1,0 +1,202 @@
+"""A/B in one session: each test in turns on two schedulers, and on a third of the same code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import injection
+import pytest
+from support import Project, wait_for
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.comparison import Outcome
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.storage.records import read_record
+
+COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
+
+TASKS = """
+@pytest.mark.schedprof
+def test_tasks(schedprof_scheduler):
+    from distributed import get_client
+    assert get_client() is schedprof_scheduler.client
+    wait(schedprof_scheduler.client.map(inc, range(200), pure=False))
+"""
+
+PLANTING = f"""
+import sys
+
+def dask_setup(scheduler):
+    # The side under test alone is changed.
+    if sys.prefix == {sys.prefix!r}:
+        from injection import plant
+        plant("distributed.scheduler", "SchedulerState._transition", "_ = None; " * 9)
+"""
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter of another environment, with the same packages behind it."""
+    place = tmp_path_factory.mktemp("other")
+    venv.create(place, with_pip=False, symlinks=True)
+    (site,) = place.glob("lib/python*/site-packages")
+    (site / "behind.pth").write_text(
+        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})"
+    )
+    return place / "bin" / "python"
+
+
+@pytest.fixture
+def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function of the scheduler under test costs 10 % more bytecodes."""
+    shutil.copy(injection.__file__, project.path)
+    preload = project.path / "planting.py"
+    preload.write_text(f"import sys; sys.path.append({str(project.path)!r})\n{PLANTING}")
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
+
+
+@pytest.mark.usefixtures("planted")
+def test_a_slower_function_is_found_and_the_null_arm_finds_none(
+    project: Project, other: Path
+) -> None:
+    options = (f"--schedprof-against={other}", "--schedprof-null", "--schedprof-budget=40")
+    result = project.run_test(TASKS, *COUNTS, *options, timeout_s=120)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"schedprof: against dask *, distributed * on Python *: {other}",
+            "schedprof: regressed against *: bytecodes of "
+            "distributed.scheduler:SchedulerState._transition: * (+10.*%)*",
+            f"compared with {other}: * regressed, * the same in 1 tests",
+            "compared with the same code (null arm): * the same in 1 tests",
+        ]
+    )
+    record = project.result()
+    (backend,) = record.backends
+    assert backend.window.rounds == 2  # counts need but two to show that they are steady
+    assert {each.outcome for each in record.null[0].changes} <= {Outcome.UNDECIDED}
+    (here,) = (project.run_directory / "tests").iterdir()
+    for side in ("against", "null"):
+        kept = read_record(here / side / "result.json", Result)
+        assert kept.backends[0].window.rounds == 2
+        assert (here / side / kept.backends[0].artifacts[0]).exists()
+    assert main(["compare", str(here / "against"), str(here)]) == 1
+    assert main(["compare", str(here), str(here / "against")]) == 0
+
+
+def test_identical_code_passes_and_relative_limits_are_held_against_the_other_side(
+    project: Project, other: Path
+) -> None:
+    marked = TASKS.replace(
+        "schedprof\n", 'schedprof("calls(distributed.scheduler:*) <= baseline * 1.01")\n'
+    )
+    options = (*COUNTS, f"--schedprof-against={other}", "--schedprof-strict")
+    result = project.run_test(marked, *options, timeout_s=120)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["limits: 1 passed", f"compared with {other}: * the same in 1 tests"]
+    )
+
+
+def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
+    options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
+    result = project.run_test(TASKS, *options, "--schedprof-budget=15", timeout_s=120)
+    result.assert_outcomes(passed=1)
+    (backend,) = project.result().backends
+    assert backend.window.rounds >= 2
+    assert project.result().baseline == str(other)
+
+
+def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: Path) -> None:
+    project.write(
+        TASKS
+        + """
+    with open("rounds", "a+") as rounds:
+        rounds.write("x")
+        rounds.seek(0)
+        count = len(rounds.read())
+    if count == 5:
+        print("interrupt me", flush=True)
+        time.sleep(60)
+""",
+    )
+    options = " ".join([*COUNTS, f"--schedprof-against={other}", "--schedprof-rounds=9"])
+    (project.path / "tox.ini").write_text(
+        (project.path / "tox.ini").read_text().replace("addopts =", f"addopts = {options}")
+    )
+    with project.running("interrupt me") as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    wait_for(lambda: not project.processes(), "processes to end")
+    record = project.result()
+    assert record.outcome == "interrupted"
+    assert record.comparisons[0].same > 100
+    (kept,) = (project.run_directory / "tests").glob("*/against/result.json")
+    assert read_record(kept, Result).backends[0].window.rounds == 2
+
+
+FIXTURE = """
+@pytest.fixture
+def client(schedprof_scheduler):
+    return schedprof_scheduler.client
+
+@pytest.mark.schedprof
+def test_tasks(schedprof_scheduler, client):
+    pass
+"""
+
+
+def test_a_fixture_that_knows_one_scheduler_alone_is_told(project: Project, other: Path) -> None:
+    result = project.run_test(FIXTURE, *COUNTS, f"--schedprof-against={other}")
+    result.stdout.fnmatch_lines(
+        ["*fixture 'client' takes schedprof_scheduler, but is made once for*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--schedprof-against=/no/such/python"], "there is nothing at '/no/such/python'"),
+        (["--schedprof-against=/bin/true"], "'/bin/true' is no Python"),
+        (["--schedprof-against=python3", "--schedprof-compare=run"], "two things to compare"),
+        (["--schedprof-against= "], "against must be an interpreter, a requirement or a checkout"),
+    ],
+)
+def test_what_cannot_be_the_other_side_is_one_clear_line(
+    project: Project, options: list[str], words: str
+) -> None:
+    result = project.run_here(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert re.search(words, line)
+
+
+def test_an_interpreter_without_distributed_is_told_with_the_remedy(
+    project: Project, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    result = project.run_here(f"--schedprof-against={tmp_path}/bare/bin/python")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert re.search("cannot import distributed .* install it there", "".join(result.errlines))
+
+
+def test_somebody_elses_scheduler_has_no_other_side(project: Project, other: Path) -> None:
+    result = project.run_test(
+        """
+@pytest.fixture
+def schedprof_cluster():
+    from distributed import LocalCluster
+    with LocalCluster(n_workers=1, dashboard_address=":0") as cluster:
+        yield cluster
+"""
+        + TASKS,
+        f"--schedprof-against={other}",
+    )
+    result.stdout.fnmatch_lines(["*needs a second cluster like the test's*"])
