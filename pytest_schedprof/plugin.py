@@ -229,16 +229,22 @@ class Collector:
 
         return [unpack(packed) for packed in self.packed]
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if self.packed:
-            from pytest_schedprof.storage.records import write_run
-
-            run, tests_in = _run(self.config), self.config.rootpath
             try:
-                write_run(run, self.started_at, int(exitstatus), self.results(), tests_in)
-                self.saved = save_baseline(self.config, run)
+                self._keep(int(exitstatus))
             except Exception as error:
                 self.trouble = str(as_own(error))
+                # Who asked for a baseline must not believe that there is one.
+                if not exitstatus and self.config.stash[SETTINGS].save:
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _keep(self, exitstatus: int) -> None:
+        from pytest_schedprof.storage.records import write_run
+
+        run = _run(self.config)
+        write_run(run, self.started_at, exitstatus, self.results(), self.config.rootpath)
+        self.saved = save_baseline(self.config, run)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.storage.run_directory import make_directory, write
 
 T = TypeVar("T")
+
+ANSWER_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,16 @@ class Folder:
         return bool(self._ask("read", lambda fs, path: fs.isdir(path)))
 
     def files(self, pattern: str) -> list[Folder]:
-        """Those below it whose paths match, in order."""
-        return self._folders(
-            self._ask("list", lambda fs, path: fs.glob(f"{path.rstrip('/')}/{pattern}"))
-        )
+        """Those below it whose paths from here match, in order."""
+        depth = pattern.count("/")
+
+        def find(fs: Any, path: str) -> list[str]:
+            # No glob of the file system's own: the path itself may hold a bracket.
+            start = len(path.rstrip("/")) + 1
+            found = fs.find(path, maxdepth=depth + 1)
+            return [f for f in found if _matches(f[start:], pattern)]
+
+        return self._folders(self._ask("list", find))
 
     def below(self, name: str) -> list[Folder]:
         """Every file of that name, at any depth, in order; or itself, if it is one."""
@@ -107,12 +116,21 @@ class Folder:
             if self.is_file():
                 raise
 
+    def _options(self) -> dict[str, Any]:
+        """For http a deadline: its client would wait for five minutes."""
+        options: dict[str, Any] = {"use_listings_cache": False}
+        if self.place.startswith(("http://", "https://")):
+            from aiohttp import ClientTimeout
+
+            options["client_kwargs"] = {"timeout": ClientTimeout(total=ANSWER_S)}
+        return options
+
     def _ask(self, what: str, question: Callable[[Any, str], T]) -> T:
         """Call the file system; whatever it raises becomes one line that names the place."""
         try:
             import fsspec
 
-            fs, path = fsspec.core.url_to_fs(self.place, use_listings_cache=False)
+            fs, path = fsspec.core.url_to_fs(self.place, **self._options())
             return question(fs, path)
         except FileNotFoundError:
             raise ArtifactError(f"schedprof: there is no {self.place!r}") from None
@@ -121,7 +139,19 @@ class Folder:
                 f"schedprof: cannot {what} {self.place!r}: this kind of URL does not allow it"
             ) from None
         except (ImportError, ValueError) as error:  # an unknown protocol, a package it needs
-            raise ArtifactError(f"schedprof: cannot {what} {self.place!r}: {error}") from error
+            raise ArtifactError(
+                f"schedprof: cannot {what} {self.place!r}: {error}; known are paths, and URLs whose "
+                "package for fsspec is installed (s3fs, gcsfs, adlfs, aiohttp, ...)"
+            ) from error
         except (Exception, asyncio.TimeoutError) as error:  # each protocol raises its own
-            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
+                reason = f"no answer within {ANSWER_S:g} s"
+            else:
+                reason = f"{type(error).__name__}: {error}".rstrip(": ")
             raise ArtifactError(f"schedprof: cannot {what} {self.place!r}: {reason}") from error
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """A star does not go beyond a slash."""
+    parts, patterns = path.split("/"), pattern.split("/")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))

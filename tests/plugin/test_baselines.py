@@ -140,6 +140,15 @@ def test_failed_tests_are_no_baseline(project: Project) -> None:
     result.stdout.fnmatch_lines(["baseline 'main': 1 tests saved in *; 1 failed and are not in it"])
 
 
+def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> None:
+    (project.path / "file").touch()
+    result = project.run_test(tasks(count=50), *COUNTS, "--schedprof-save=file/main")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["schedprof: cannot write 'file/main*"])
+    assert project.result().backends  # the run is there: it can be saved from
+
+
 def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
     project.run_test(tasks(count=50), *COUNTS, "--schedprof-save=main")
     renamed = project.run_test(
