@@ -140,7 +140,7 @@ class Folder:
             ) from None
         except (ImportError, ValueError) as error:  # an unknown protocol, a package it needs
             raise ArtifactError(
-                f"schedprof: cannot {what} {self.place!r}: {error}; known are paths, and URLs whose "
+                f"schedprof: cannot {what} {self.place!r}: {error}; known are paths and URLs whose "
                 "package for fsspec is installed (s3fs, gcsfs, adlfs, aiohttp, ...)"
             ) from error
         except (Exception, asyncio.TimeoutError) as error:  # each protocol raises its own
