@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.comparison.exact import exact_changes
 from pytest_schedprof.comparison.matching import (
     Measurement,
@@ -11,6 +12,7 @@ from pytest_schedprof.comparison.matching import (
     measurements,
     obstacle,
     obstacle_to_time,
+    too_few_pairs,
     too_few_samples,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
@@ -20,6 +22,9 @@ from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Repor
 from pytest_schedprof.model.result import Result
 
 _ORDER = list(Outcome)
+
+MIN_PAIRS = 2
+"""Of counts in turns: two rounds that differ show that a count depends on time."""
 
 
 def compare(
@@ -75,7 +80,8 @@ def compare_in_turns(
     before: Measurement, after: Measurement, policy: Policy, *, is_binding: bool = True
 ) -> Comparison:
     """Two sides of one session, whose rounds were measured in turns."""
-    if reason := doubt_of_sides(before, after):
+    needed = MIN_ROUNDS if after.of.shares else MIN_PAIRS
+    if reason := doubt_of_sides(before, after) or too_few_pairs(before, after, needed):
         return _comparison(after, [], [reason], is_binding)
     changes: list[Change] = []
     reasons = []

@@ -131,6 +131,17 @@ def too_few_samples(before: Measurement, after: Measurement) -> str:
     return ""
 
 
+def too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
+    """Of rounds in turns: what scatters, and by how much, one pair does not show."""
+    pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
+    if pairs < needed:
+        return (
+            f"{pairs} {'pair' if pairs == 1 else 'pairs'} of rounds, at least {needed} are needed "
+            "to see what scatters: give a larger budget, or the test less work"
+        )
+    return ""
+
+
 def another_machine(before: Measurement, after: Measurement) -> str:
     """Whether times are those of other processors, of which nobody knows how fast they are."""
     machines = [

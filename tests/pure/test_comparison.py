@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
-from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.comparison.compare import compare, compare_in_turns
+from pytest_schedprof.comparison.matching import Measurement
+from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result, Segment, Window
 from pytest_schedprof.model.verdict import Verdict
@@ -149,6 +151,20 @@ def test_real_workers_make_single_rounds_undecided() -> None:
     assert outcomes(report.comparisons[0]) == {f"bytecodes {CHECK}": Outcome.UNDECIDED}
 
 
+def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
+    one, other = (Measurement(measured(each), each) for each in (before, after))
+    return compare_in_turns(one, other, DEFAULT_POLICY)
+
+
+def test_one_pair_of_rounds_in_turns_decides_nothing() -> None:
+    """Seen with a slow workload: all the budget for one pair, and what depends on time in it."""
+    more = {**COSTS, TRANSITION: 1100.0}
+    once = in_turns(counted(COSTS), counted(more))
+    assert once.verdict is Verdict.INCONCLUSIVE
+    assert once.reasons[0].startswith("1 pair of rounds, at least 2 are needed")
+    assert in_turns(counted(COSTS, COSTS), counted(more, more)).verdict is Verdict.FAIL
+
+
 BUSY = {
     (LOOP, UPDATE): 0.2,
     (LOOP, TRANSITIONS, TRANSITION): 0.2,
@@ -195,6 +211,14 @@ def test_a_uniform_slowdown_is_a_regression_by_cpu() -> None:
     comparison = compared(AS_EVER, sampled(BUSY, cpu=slower(1.2), seed=2))
     assert outcomes(comparison)["cpu"] is Outcome.REGRESSED
     assert comparison.verdict is Verdict.FAIL
+
+
+def test_cpu_time_in_turns_needs_pairs_that_show_its_scatter() -> None:
+    """As 0.7 ms and 1.6 ms were seen of the same code, in one pair of rounds each."""
+    for pairs, verdict in ((2, Verdict.INCONCLUSIVE), (4, Verdict.FAIL)):
+        before, after = slower(1)[:pairs], slower(2)[:pairs]
+        comparison = in_turns(sampled(BUSY, cpu=before), sampled(BUSY, cpu=after, seed=1))
+        assert comparison.verdict is verdict
 
 
 def test_samples_of_a_renamed_function_have_moved() -> None:
