@@ -87,9 +87,10 @@ def _table(changes: Sequence[Change]) -> Iterator[Line]:
     rows = [row(change) for change in changes]
     widths = [max(len(each[i]) for each in (HEADS, *rows)) for i in range(len(HEADS))]
     yield Line(_aligned(HEADS, widths), {"light": True})
-    for change, cells in zip(changes, rows, strict=True):
+    notes = [change.note for change in changes]
+    for change, cells, following in zip(changes, rows, [*notes[1:], ""], strict=True):
         yield Line(_aligned(cells, widths), MARKUP[change.outcome])
-        if change.note:
+        if change.note and change.note != following:  # told once, below all that it is true of
             yield Line(f"      {change.note}", {"light": True})
 
 

@@ -16,6 +16,7 @@ from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result, Segment, Window
 from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.reports.changes import comparison_lines
 
 TRANSITION = f"{SCHEDULER}._transition"
 TRANSITIONS = f"{SCHEDULER}._transitions"
@@ -249,6 +250,14 @@ def test_identical_code_is_rarely_called_a_regression() -> None:
         for each in range(100)
     ]
     assert sum(each.verdict is Verdict.FAIL for each in comparisons) <= 1
+
+
+def test_what_is_true_of_several_figures_is_said_once_below_them() -> None:
+    noisy = sampled(BUSY, samples=100)
+    (heading, *lines) = comparison_lines("main", [compared(noisy, noisy)], verbosity=1)
+    notes = [line.text.strip() for line in lines if line.text.startswith("      ")]
+    assert "undecided" in heading.text
+    assert notes.count("too few samples: give more rounds or more work") == 1
 
 
 @pytest.mark.parametrize(
