@@ -28,6 +28,13 @@ UNSTEADY = 0.05
 the network's layers were seen to move by up to 2 % between runs."""
 
 
+TRAFFIC = frozenset({"messages_in", "messages_out", "bytes_in", "bytes_out"})
+
+UNSTEADY_TRAFFIC = 0.2
+"""The same of messages and their bytes, where fewer than three rounds show it: 2.06 and 3.01 a task
+were seen of the same code, in two rounds each. How many are sent as one depends on who is busy."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """One backend's window."""
@@ -67,6 +74,8 @@ class Figures:
 
     def _count(self, value: float, scatter: float | None, owner: str) -> Figure:
         rounds = self.result.window.rounds
+        if owner in TRAFFIC and rounds < MIN_ROUNDS:
+            return Figure(value, value * max(scatter or 0.0, UNSTEADY_TRAFFIC))
         if scatter is None:
             is_steady = self.is_simulated and owner in STEADY_OWNERS
             scatter = 0.0 if is_steady else UNSTEADY

@@ -145,6 +145,20 @@ def test_what_depends_on_time_needs_more_than_one_percent() -> None:
     assert outcomes(steady) == {f"bytecodes {WRITE}": Outcome.REGRESSED}
 
 
+def test_two_rounds_do_not_show_how_many_messages_are_sent_as_one() -> None:
+    """Seen of the same code: 2.06 a task in both rounds of one side, 3.01 in those of the other."""
+
+    def with_messages(per_task: float, rounds: int) -> BackendResult:
+        found = counted(*[COSTS] * rounds)
+        assert found.costs
+        whole, scatter = {"messages_in": per_task * found.window.tasks}, {"messages_in": 0.0005}
+        return replace(found, costs=replace(found.costs, whole=whole, scatter=scatter))
+
+    for rounds, outcome in ((2, Outcome.UNDECIDED), (3, Outcome.REGRESSED)):
+        comparison = compared(with_messages(2.06, rounds), with_messages(3.01, rounds))
+        assert outcomes(comparison) == {"messages_in": outcome}
+
+
 def test_real_workers_make_single_rounds_undecided() -> None:
     local = ClusterFacts("local", "tcp://127.0.0.1:1", 4, 4)
     more = counted({**COSTS, CHECK: 186.0})
