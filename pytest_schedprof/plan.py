@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.comparison.turns import Turns
+from pytest_schedprof.comparison.looks import Looks
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.gates.reference import Reference
@@ -39,11 +39,11 @@ class Plan:
         return any(limit.is_relative for limit in self.limits)
 
     @property
-    def turns(self) -> Turns:
+    def looks(self) -> Looks:
         """Of a test that is compared in turns; counts need but two to show that they are steady."""
         samples = any("share" in backend.metrics for backend in self.backends)
         first = max(FIRST_LOOK if samples else FIRST_LOOK_AT_COUNTS, self.settings.rounds)
-        return Turns(first, self.settings.budget)
+        return Looks(first, self.settings.budget)
 
     @property
     def takes(self) -> list[Take]:

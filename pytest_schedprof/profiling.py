@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from itertools import count
 from pathlib import Path
 
 from pytest_schedprof import __version__
@@ -17,9 +16,8 @@ from pytest_schedprof.assessment import Assessment, Recall, assess
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.comparison.matching import Measurement
-from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.comparison.words import regressions, undecided
-from pytest_schedprof.errors import SchedprofError, as_own
+from pytest_schedprof.errors import as_own
 from pytest_schedprof.gates.judge import NO_BASELINE, describe
 from pytest_schedprof.gates.reference import InTurns, Reference
 from pytest_schedprof.model.comparison import Comparison
@@ -27,9 +25,10 @@ from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.plan import Place, Plan, Take
 from pytest_schedprof.recorder import Recorder
-from pytest_schedprof.sides import AGAINST, NULL, Side
+from pytest_schedprof.sides import AGAINST, Side
 from pytest_schedprof.storage.records import encode
-from pytest_schedprof.storage.run_directory import make_directory, write
+from pytest_schedprof.storage.run_directory import write
+from pytest_schedprof.turns import Turns
 
 NOTHING = Assessment((), ())
 
@@ -49,17 +48,13 @@ class ProfiledTest:
     comparisons: tuple[Comparison, ...] = ()
     null: tuple[Comparison, ...] = ()
     _here: Side = field(init=False)
-    _others: dict[str, Side] = field(init=False)
+    _turns: Turns = field(init=False)
     _is_assessed: bool = False
     _started_at: float = field(default_factory=time.time)
-    _policy: Policy = DEFAULT_POLICY
-    _whole_pairs: int = 0
 
     def __post_init__(self) -> None:
         self._here = Side(self.scheduler, self.plan)
-        self._others = {
-            name: Side(each, self.plan, self._name_of(name)) for name, each in self.rivals.items()
-        }
+        self._turns = Turns(self.plan, self._here, self.rivals, self._record_of)
 
     @property
     def recorder(self) -> Recorder:
@@ -68,54 +63,21 @@ class ProfiledTest:
 
     def takes(self) -> Iterator[tuple[Take, Side]]:
         """Each run of the body, with the side that it is for."""
-        if not self._others:
+        if self._turns:
+            yield from self._turns.takes(self._compared)
+        else:
             yield from ((take, self._here) for take in self.plan.takes)
-            return
-        begun = time.monotonic()
-        # The side that came before comes first: A B, B A.
-        sides = [*self._others.values(), self._here]
-        for pair in count(1):
-            for side in self.plan.turns.order(sides, pair):
-                yield from ((take, side) for take in self.plan.takes_of_a_turn)
-            self._whole_pairs = pair
-            if self._is_enough(pair, time.monotonic() - begun):
-                return
 
     def break_off(self) -> None:
-        """Of a test that is interrupted, rounds count that both sides have had whole."""
-        whole = self._whole_pairs * len(self.plan.takes_of_a_turn)
-        for side in self._sides if self._others and whole else ():
-            del side.recorder.rounds[whole:]
-
-    def _is_enough(self, pairs: int, elapsed_s: float) -> bool:
-        """Whether more rounds could tell more, and there is time for them."""
-        turns = self.plan.turns
-        self._policy = turns.policy(DEFAULT_POLICY, pairs, elapsed_s)
-        if self._errors or not turns.has_time_for_more(pairs, elapsed_s):
-            return True
-        if not turns.is_look(pairs):
-            return False
-        side = self._others[AGAINST]
-        side.assessment = assess(side.recorder, (), None)
-        found = self._compared(self._in_turns(AGAINST), assess(self.recorder, (), None))
-        return any(each.verdict is Verdict.FAIL for each in found) or all(
-            each.verdict is Verdict.PASS for each in found
-        )
-
-    @property
-    def _errors(self) -> list[SchedprofError]:
-        return [error for side in self._sides for error in side.recorder.errors]
-
-    @property
-    def _sides(self) -> list[Side]:
-        return [self._here, *self._others.values()]
+        """The test is interrupted: what was measured is kept."""
+        self._turns.break_off()
 
     def assess(self) -> None:
         """Store and judge what was recorded, once; never raises."""
         if self._is_assessed:
             return
         self._is_assessed = True
-        for side in self._sides:
+        for side in self._turns.sides:
             side.scheduler.window = nullcontext  # in a teardown it is no part of the test
         try:
             self.recorder.errors.extend(self.scheduler.leave(self.plan.backends))
@@ -126,38 +88,16 @@ class ProfiledTest:
 
     def _assess(self) -> None:
         """The other sides first: limits may be relative to what is measured there."""
-        troubles = []
-        for name, side in self._others.items():
-            troubles += self._store_other(name, side)
-        reference = self._reference()
-        self.assessment = assess(
-            self.recorder, self.plan.limits, self.directory, self._recall(reference)
-        )
-        self.assessment = Assessment(self.assessment.backends, (*self.assessment.errors, *troubles))
-        if reference is not None and not self.assessment.errors:
-            self.comparisons = self._compared(reference, self.assessment)
-        if NULL in self._others and not self.assessment.errors:
-            self.null = self._compared(self._in_turns(NULL), self.assessment)
-
-    def _store_other(self, name: str, side: Side) -> list[SchedprofError]:
-        """Its files and its record, in a directory of its own beside ours."""
-        directory = self.directory and self.directory / name
-        if directory is not None:
-            make_directory(directory)
-        side.assessment = assess(side.recorder, (), directory)
-        if directory is not None:
-            write(directory / "result.json", encode(self._record_of(side, "passed")))
-        return [_named(error, side.name) for error in side.assessment.errors]
-
-    def _name_of(self, side: str) -> str:
-        return self.plan.settings.against or side if side == AGAINST else "the null arm"
-
-    def _reference(self) -> Reference | InTurns | None:
-        return self._in_turns(AGAINST) if AGAINST in self._others else self.plan.reference
-
-    def _in_turns(self, name: str) -> InTurns:
-        side = self._others[name]
-        return InTurns(side.name, self._record_of(side, "passed"), self._policy)
+        troubles = self._turns.store(self.directory)
+        reference = self._turns.reference(AGAINST) if self._turns else self.plan.reference
+        seen = assess(self.recorder, self.plan.limits, self.directory, self._recall(reference))
+        self.assessment = Assessment(seen.backends, (*seen.errors, *troubles))
+        if self.assessment.errors:
+            return
+        if reference is not None:
+            self.comparisons = self._compared(reference, seen)
+        if (null := self._turns.null) is not None:
+            self.null = self._compared(null, seen)
 
     def _recall(self, reference: Reference | InTurns | None) -> Recall:
         """Where to look for what the test cost before."""
@@ -218,25 +158,26 @@ class ProfiledTest:
     @property
     def baseline(self) -> str:
         """What the test is compared with, empty if with nothing."""
-        if AGAINST in self._others:
-            return self._others[AGAINST].name
+        if self._turns:
+            return str(self.plan.settings.against)
         return self.plan.reference.name if self.plan.reference else ""
 
     def record(self, outcome: str) -> Result:
         """What became of the test and of its profiling."""
         self._here.assessment = self.assessment
         return replace(
-            self._record_of(self._here, outcome),
+            self._record_of(self._here),
+            outcome=outcome,
             unjudged=self.plan.unjudged,
             baseline=self.baseline,
             comparisons=self.comparisons,
             null=self.null,
         )
 
-    def _record_of(self, side: Side, outcome: str) -> Result:
+    def _record_of(self, side: Side) -> Result:
         return Result(
             test_id=self.test_id,
-            outcome=outcome,
+            outcome="passed",
             started_at=datetime.fromtimestamp(self._started_at, timezone.utc).isoformat(),
             cluster=side.cluster,
             environment=side.environment,
@@ -254,11 +195,3 @@ class ProfiledTest:
         """
         if self.directory is not None:
             write(self.directory / "result.json", encode(result))
-
-
-def _named(error: SchedprofError, side: str) -> SchedprofError:
-    """The error, with the side on which it was."""
-    text = str(error).removeprefix("schedprof: ")
-    named = SchedprofError(f"schedprof: {side}: {text}")
-    named.__cause__ = error
-    return named

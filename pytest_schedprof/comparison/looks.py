@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Looks:
     """A plan for one test."""
 
     first_look: int
