@@ -228,8 +228,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "rounds",
-        "run the body of each profiled test so many times; with 3 or more, intervals come from "
-        "the scatter between rounds",
+        "run the body of each profiled test so many times, default 1, or 3 where baselines are "
+        "saved or compared with; with 3 or more, intervals come from the scatter between rounds",
         _positive(int),
         "a positive whole number",
         1,

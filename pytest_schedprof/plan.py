@@ -16,7 +16,7 @@ from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.settings import ANY_BACKEND, Settings
 
 FIRST_LOOK = 4
-FIRST_LOOK_AT_COUNTS = 2
+FIRST_LOOK_AT_COUNTS = 3
 """Pairs of rounds after which a test that is compared in turns may be decided."""
 
 
@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def looks(self) -> Looks:
-        """Of a test that is compared in turns; counts need but two to show that they are steady."""
+        """Of a test that is compared in turns; three show which counts are steady."""
         samples = any("share" in backend.metrics for backend in self.backends)
         first = max(FIRST_LOOK if samples else FIRST_LOOK_AT_COUNTS, self.settings.rounds)
         return Looks(first, self.settings.budget)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pytest_schedprof.gates.limits import Limit
 
 OFF = "off"
+ROUNDS_TO_COMPARE = 3
+"""Of tests that are saved or compared: fewer show neither which counts are steady nor how far
+times stray."""
+
 ANY_BACKEND = "*"
 """Owner of an option that whichever backend knows it takes."""
 
@@ -72,6 +76,8 @@ def read_session(config: pytest.Config) -> Settings:
     from_command_line = config.getoption("schedprof_dir_given") is not None
     base = config.invocation_params.dir if from_command_line else config.rootpath
     values["dir"] = Path(base, values["dir"])
+    if (values["save"] or values["compare"]) and not _is_given(config, option_named("rounds")):
+        values["rounds"] = ROUNDS_TO_COMPARE
     is_forced = config.getoption("schedprof_backend_given") is not None
     if OFF in values["backend"] and len(values["backend"]) > 1:
         raise SettingsError(
@@ -79,6 +85,10 @@ def read_session(config: pytest.Config) -> Settings:
             "'off' stands alone"
         )
     return Settings(**values, is_forced=is_forced)
+
+
+def _is_given(config: pytest.Config, option: Option) -> bool:
+    return config.getoption(option.attribute) is not None or bool(config.getini(option.ini_name))
 
 
 def _session_value(config: pytest.Config, option: Option) -> Any:

@@ -23,9 +23,6 @@ from pytest_schedprof.model.result import Result
 
 _ORDER = list(Outcome)
 
-MIN_PAIRS = 2
-"""Of counts in turns: two rounds that differ show that a count depends on time."""
-
 
 def compare(
     before: Sequence[Result],
@@ -80,8 +77,7 @@ def compare_in_turns(
     before: Measurement, after: Measurement, policy: Policy, *, is_binding: bool = True
 ) -> Comparison:
     """Two sides of one session, whose rounds were measured in turns."""
-    needed = MIN_ROUNDS if after.of.shares else MIN_PAIRS
-    if reason := doubt_of_sides(before, after) or too_few_pairs(before, after, needed):
+    if reason := doubt_of_sides(before, after) or too_few_pairs(before, after, MIN_ROUNDS):
         return _comparison(after, [], [reason], is_binding)
     changes: list[Change] = []
     reasons = []

@@ -23,7 +23,7 @@ ERRORS = 4
 """A count that scatters must have moved by so many standard errors, and by a part of the whole
 that counts: what depends on time may be one thing in one session, and another in the next."""
 
-UNSTEADY = "it depends on time: rounds=3 or a simulated cluster may show it steady"
+UNSTEADY = "it may depend on time: three rounds or more, on a simulated cluster, show what does"
 
 COVERED = 0.9
 """Of the rises in one place, what falls there must make up for it to be called a move."""

@@ -17,16 +17,12 @@ from pytest_schedprof.model.result import BackendResult, Segment
 from pytest_schedprof.model.verdict import Estimate
 
 STEADY = 0.001
-"""Counts that scatter less between rounds are the same every run: a tenth of what counts."""
-
-STEADY_OWNERS = frozenset({"transitions", "graph-intake", "worker-choice"})
-"""The state machine: driven by hollow workers, its counts are taken for steady where no rounds
-show it. Real ones answer now sooner and now later, and some of it depends on that."""
+"""Counts that scatter less between three rounds or more are the same every run: a tenth of what
+counts. No function can be trusted to be so without: which worker was idle when, and whether its
+word came before or after another's, decides what the state machine does, too."""
 
 UNSTEADY = 0.05
-"""Standard deviation, as a fraction, of what depends on time where no rounds show it: counts of
-the network's layers were seen to move by up to 2 % between runs."""
-
+"""Standard deviation, as a fraction, of a count where no rounds show it."""
 
 TRAFFIC = frozenset({"messages_in", "messages_out", "bytes_in", "bytes_out"})
 
@@ -40,8 +36,6 @@ class Figures:
     """One backend's window."""
 
     result: BackendResult
-    is_simulated: bool = False
-    """Whether hollow workers drove the scheduler."""
 
     @property
     def tasks(self) -> int:
@@ -54,7 +48,7 @@ class Figures:
             return {}
         return {
             each.function: self._count(
-                each.total[metric] / self.tasks, each.scatter.get(metric), each.owner
+                metric, each.total[metric] / self.tasks, each.scatter.get(metric)
             )
             for each in self.result.costs.functions
             if metric in each.total and each.owner not in NOT_SCHEDULER
@@ -66,24 +60,24 @@ class Figures:
             return None
         if metric in self.result.costs.whole:
             value = self.result.costs.whole[metric] / self.tasks
-            # Of the wholes the transitions are the state machine's; messages depend on time.
-            return self._count(value, self.result.costs.scatter.get(metric), metric)
+            return self._count(metric, value, self.result.costs.scatter.get(metric))
         parts = self.exact(metric).values()
         error = sqrt(sum(part.error**2 for part in parts))
         return Figure(sum(part.value for part in parts), error) if parts else None
 
-    def _count(self, value: float, scatter: float | None, owner: str) -> Figure:
-        rounds = self.result.window.rounds
-        if owner in TRAFFIC and rounds < MIN_ROUNDS:
-            return Figure(value, value * max(scatter or 0.0, UNSTEADY_TRAFFIC))
-        if scatter is None:
-            is_steady = self.is_simulated and owner in STEADY_OWNERS
-            scatter = 0.0 if is_steady else UNSTEADY
-        elif scatter < STEADY:
-            scatter = 0.0
-        elif rounds >= MIN_ROUNDS:
-            return Figure(value, value * scatter / sqrt(rounds), rounds - 1)
-        return Figure(value, value * (max(scatter, UNSTEADY) if scatter else 0.0))
+    def _count(self, metric: str, value: float, scatter: float | None) -> Figure:
+        if scatter is None or self._rounds < MIN_ROUNDS:
+            usual = UNSTEADY_TRAFFIC if metric in TRAFFIC else UNSTEADY
+            return Figure(value, value * max(scatter or 0.0, usual))
+        if scatter < STEADY:
+            return Figure(value)
+        return Figure(value, value * scatter / sqrt(self._rounds), self._rounds - 1)
+
+    @property
+    def _rounds(self) -> int:
+        """At each of its scales."""
+        window = self.result.window
+        return window.rounds // max(1, len({segment.scale for segment in window.segments}))
 
     @cached_property
     def metrics(self) -> list[str]:

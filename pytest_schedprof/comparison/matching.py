@@ -37,8 +37,7 @@ class Measurement:
     @property
     def figures(self) -> Figures:
         """What is compared of it."""
-        cluster = self.result.cluster
-        return Figures(self.of, is_simulated=bool(cluster and cluster.kind == "simulated"))
+        return Figures(self.of)
 
     @property
     def size(self) -> str:

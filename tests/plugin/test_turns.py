@@ -80,12 +80,12 @@ def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     )
     record = project.result()
     (backend,) = record.backends
-    assert backend.window.rounds == 2  # counts need but two to show that they are steady
+    assert backend.window.rounds == 3  # which show what counts are steady
     assert {each.outcome for each in record.null[0].changes} <= {Outcome.UNDECIDED}
     (here,) = (project.run_directory / "tests").iterdir()
     for side in ("against", "null"):
         kept = read_record(here / side / "result.json", Result)
-        assert kept.backends[0].window.rounds == 2
+        assert kept.backends[0].window.rounds == 3
         assert (here / side / kept.backends[0].artifacts[0]).exists()
     assert main(["compare", str(here / "against"), str(here)]) == 1
     assert main(["compare", str(here), str(here / "against")]) == 0
@@ -122,7 +122,7 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
         rounds.write("x")
         rounds.seek(0)
         count = len(rounds.read())
-    if count == 5:
+    if count == 7:
         print("interrupt me", flush=True)
         time.sleep(60)
 """,
@@ -139,7 +139,7 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
     assert record.outcome == "interrupted"
     assert record.comparisons[0].same > 100
     (kept,) = (project.run_directory / "tests").glob("*/against/result.json")
-    assert read_record(kept, Result).backends[0].window.rounds == 2
+    assert read_record(kept, Result).backends[0].window.rounds == 3
 
 
 FIXTURE = """

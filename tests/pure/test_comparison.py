@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
 from pytest_schedprof.comparison.compare import compare, compare_in_turns
 from pytest_schedprof.comparison.matching import Measurement
@@ -68,7 +68,7 @@ def test_what_is_a_regression_one_way_is_an_improvement_the_other(factor: float,
 
 def test_a_uniform_slowdown_is_a_regression_by_bytecodes_of_each_and_of_the_whole() -> None:
     slower = {name: cost * 1.05 for name, cost in COSTS.items()}
-    found = outcomes(compared(counted(COSTS, COSTS), counted(slower, slower)))
+    found = outcomes(compared(counted(COSTS), counted(slower)))
     assert found["bytecodes"] is Outcome.REGRESSED
     assert found[f"bytecodes {TRANSITION}"] is Outcome.REGRESSED
 
@@ -133,23 +133,27 @@ def test_calls_alone_do_not_tell_what_a_new_function_costs() -> None:
 
 
 def test_what_depends_on_time_needs_more_than_one_percent() -> None:
-    """Of the network's layers, and of all with real workers, unless rounds show it steady."""
-    assert compared(counted(COSTS), counted({**COSTS, WRITE: 305.0})).changes[0].outcome is (
-        Outcome.UNDECIDED
-    )
-    assert compared(counted(COSTS), counted({**COSTS, WRITE: 600.0})).verdict is Verdict.FAIL
     rounds = [{**COSTS, WRITE: each} for each in (300.0, 306.0, 294.0, 301.0)]
     later = [{**COSTS, WRITE: each} for each in (305.0, 309.0, 299.0, 303.0)]
     assert compared(counted(*rounds), counted(*later)).verdict is Verdict.PASS
-    steady = compared(counted(*[COSTS] * 3), counted(*[{**COSTS, WRITE: 304.0}] * 3))
+    twice = [{**COSTS, WRITE: 2 * each[WRITE]} for each in rounds]
+    assert compared(counted(*rounds), counted(*twice)).verdict is Verdict.FAIL
+    steady = compared(counted(COSTS), counted({**COSTS, WRITE: 304.0}))
     assert outcomes(steady) == {f"bytecodes {WRITE}": Outcome.REGRESSED}
+
+
+def test_of_a_single_round_nobody_knows_what_depends_on_time() -> None:
+    once, more = counted_in([COSTS]), counted_in([{**COSTS, CHECK: 186.0}])
+    assert outcomes(compared(once, more)) == {f"bytecodes {CHECK}": Outcome.UNDECIDED}
+    much = counted_in([{**COSTS, CHECK: 400.0}])
+    assert outcomes(compared(once, much))[f"bytecodes {CHECK}"] is Outcome.REGRESSED
 
 
 def test_two_rounds_do_not_show_how_many_messages_are_sent_as_one() -> None:
     """Seen of the same code: 2.06 a task in both rounds of one side, 3.01 in those of the other."""
 
     def with_messages(per_task: float, rounds: int) -> BackendResult:
-        found = counted(*[COSTS] * rounds)
+        found = counted_in([COSTS] * rounds)
         assert found.costs
         whole, scatter = {"messages_in": per_task * found.window.tasks}, {"messages_in": 0.0005}
         return replace(found, costs=replace(found.costs, whole=whole, scatter=scatter))
@@ -157,13 +161,6 @@ def test_two_rounds_do_not_show_how_many_messages_are_sent_as_one() -> None:
     for rounds, outcome in ((2, Outcome.UNDECIDED), (3, Outcome.REGRESSED)):
         comparison = compared(with_messages(2.06, rounds), with_messages(3.01, rounds))
         assert outcomes(comparison) == {"messages_in": outcome}
-
-
-def test_real_workers_make_single_rounds_undecided() -> None:
-    local = ClusterFacts("local", "tcp://127.0.0.1:1", 4, 4)
-    more = counted({**COSTS, CHECK: 186.0})
-    report = compare([measured(counted(COSTS), cluster=local)], [measured(more, cluster=local)])
-    assert outcomes(report.comparisons[0]) == {f"bytecodes {CHECK}": Outcome.UNDECIDED}
 
 
 def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
@@ -174,10 +171,10 @@ def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
 def test_one_pair_of_rounds_in_turns_decides_nothing() -> None:
     """Seen with a slow workload: all the budget for one pair, and what depends on time in it."""
     more = {**COSTS, TRANSITION: 1100.0}
-    once = in_turns(counted(COSTS), counted(more))
+    once = in_turns(counted_in([COSTS]), counted_in([more]))
     assert once.verdict is Verdict.INCONCLUSIVE
-    assert once.reasons[0].startswith("1 pair of rounds, at least 2 are needed")
-    assert in_turns(counted(COSTS, COSTS), counted(more, more)).verdict is Verdict.FAIL
+    assert once.reasons[0].startswith("1 pair of rounds, at least 3 are needed")
+    assert in_turns(counted(COSTS), counted(more)).verdict is Verdict.FAIL
 
 
 BUSY = {
