@@ -145,19 +145,19 @@ def regressed(comparison: Comparison) -> list[str]:
 def counts(trials: int) -> None:
     with ExitStack() as opened:
         bench = Bench(opened)
-        bench.measure("counts", COUNTED_TASKS)
-        before = bench.measure("counts", COUNTED_TASKS)
+        bench.measure("counts", COUNTED_TASKS, 3)
+        before = bench.measure("counts", COUNTED_TASKS, 3)
         targets = list(state_machine(before))
         caught, alarms, seconds = 0, 0, []
         for trial in range(trials):
             begun = time.monotonic()
             name, statements = targets[trial % len(targets)]
             bench.change(name, "_ = None; " * statements)
-            found = regressed(compared(before, bench.measure("counts", COUNTED_TASKS)))
+            found = regressed(compared(before, bench.measure("counts", COUNTED_TASKS, 3)))
             bench.restore()
             caught += f"bytecodes {MODULE}:{name}" in found
             seconds.append(time.monotonic() - begun)
-            again = bench.measure("counts", COUNTED_TASKS)
+            again = bench.measure("counts", COUNTED_TASKS, 3)
             if wrong := regressed(compared(before, again)):
                 alarms += 1
                 print("false alarm:", *wrong)
