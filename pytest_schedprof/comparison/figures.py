@@ -16,6 +16,10 @@ from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Segment
 from pytest_schedprof.model.verdict import Estimate
 
+GUESSED = 2
+"""Degrees of freedom of an error that nobody measured: a single round of the same code took three
+times the CPU time, when the collector of garbage ran. So it takes much to be called a change."""
+
 STEADY = 0.001
 """Counts that scatter less between three rounds or more are the same every run: a tenth of what
 counts. No function can be trusted to be so without: which worker was idle when, and whether its
@@ -98,7 +102,7 @@ class Figures:
         value = self.result.window.cpu_seconds / self.tasks if self.tasks else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
-            return Figure(value, value * DRIFT)
+            return Figure(value, value * DRIFT, GUESSED)
         return Figure(value, stdev(rounds) / sqrt(len(rounds)), len(rounds) - 1)
 
     @cached_property

@@ -78,7 +78,8 @@ def _lines(comparison: Comparison, verbosity: int) -> Iterator[Line]:
 
 
 def _is_news(change: Change) -> bool:
-    return change.outcome is not Outcome.UNDECIDED
+    """What the whole costs is news also where it is undecided: its bounds say how much is."""
+    return change.outcome is not Outcome.UNDECIDED or change.metric == "cpu"
 
 
 def _table(changes: Sequence[Change]) -> Iterator[Line]:
