@@ -52,7 +52,7 @@ MODULE = "distributed.scheduler"
 HOT = "SchedulerState._transition"
 
 WORKERS = 16
-COUNTED_TASKS, SAMPLED_TASKS = 300, 1500
+COUNTED_TASKS, SAMPLED_TASKS = 300, 1000
 
 LEAST_BYTECODES = 100
 """Per call: of fewer, one statement more is far above 1 %."""
@@ -248,7 +248,7 @@ def turns(backends: str, trials: int, budget: float, *, is_planted: bool) -> Non
     """The hot function is made 10 % slower by a loop whose bytecodes are 10 % of its own."""
     with ExitStack() as opened:
         here, there = Bench(opened), Bench(opened)
-        tasks = SAMPLED_TASKS if "counts" not in backends else COUNTED_TASKS * 2
+        tasks = SAMPLED_TASKS if "counts" not in backends else COUNTED_TASKS
         for bench in (here, there):
             bench.measure(backends, tasks)
         if is_planted:
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.what == "counts":
             counts(given.trials or 100)
         elif given.what == "shares":
-            shares(given.backend or "cputime", given.trials or 200, given.rounds or 4)
+            shares(given.backend or "cputime", given.trials or 200, given.rounds or 3)
         elif given.what == "power":
             power(given.backend or "cputime", given.trials or 20, given.rounds or 10)
         else:
