@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_schedprof.model.calibration import Calibrations
 from pytest_schedprof.model.result import BaselinePart, Result, Run
 from pytest_schedprof.storage.records import json_schema
 
 if __name__ == "__main__":
-    for kind, name in ((Result, "result"), (Run, "run"), (BaselinePart, "baseline")):
-        path = Path(__file__).with_name(f"{name}.schema.json")
-        path.write_text(json_schema(kind))
+    kinds: dict[str, type[Result | Run | BaselinePart | Calibrations]] = {
+        "result": Result,
+        "run": Run,
+        "baseline": BaselinePart,
+        "calibration": Calibrations,
+    }
+    for name, kind in kinds.items():
+        Path(__file__).with_name(f"{name}.schema.json").write_text(json_schema(kind))

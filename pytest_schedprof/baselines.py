@@ -28,10 +28,14 @@ def load_reference(config: pytest.Config) -> None:
     settings = config.stash[SETTINGS]
     if settings.compare is None or settings.is_off:
         return
+    from pytest_schedprof.comparison.policy import Policy
     from pytest_schedprof.gates.reference import Reference
     from pytest_schedprof.storage.baselines import load
+    from pytest_schedprof.storage.calibration import load_calibrations
 
-    config.stash[REFERENCE] = Reference(*load(settings.compare, str(settings.dir)))
+    directory = str(settings.dir)
+    policy = Policy(calibrations=load_calibrations(directory))
+    config.stash[REFERENCE] = Reference(*load(settings.compare, directory), policy)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Roll(), "schedprof-roll")
 

@@ -9,6 +9,7 @@ Wilson's for that many, with Student's t for the few units there are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import pi, sqrt, tan
 from statistics import NormalDist
@@ -55,6 +56,16 @@ def estimate(
         samples=samples,
         dispersion=round(ratio, 3),
     )
+
+
+def with_drift(found: Estimate, old: float, new: float, freedom: int) -> Estimate:
+    """A share of one window, had another drift been known."""
+    if not found.samples:
+        return found
+    ratio = sqrt(max(found.dispersion**2 - old**2 * found.samples, 1.0) + new**2 * found.samples)
+    quantile = student_quantile(CONFIDENCE, max(1, freedom))
+    low, high = _wilson(found.value, found.samples / ratio**2, quantile)
+    return replace(found, low=round(low, 6), high=round(high, 6), dispersion=round(ratio, 3))
 
 
 def effective_units(totals: Sequence[int]) -> float:

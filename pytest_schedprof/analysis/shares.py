@@ -102,6 +102,7 @@ class Shares:
             functions=self.functions(),
             owners=self.owners(),
             freedom=self.freedom,
+            drift=0.0 if self.rounds else self.drift,
         )
 
     def _cost(self, share: Estimate) -> Estimate:

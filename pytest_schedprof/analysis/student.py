@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from math import atan, cos, pi, sin, sqrt
 
+STEPS = 60
+"""Of a bisection: more than a float has digits."""
+
 
 def upper_tail(t: float, df: int) -> float:
     """The probability that Student's t with `df` degrees of freedom is above `t`.
@@ -32,3 +35,14 @@ def _even(angle: float, df: int) -> float:
         term *= cos(angle) ** 2 * (each - 1) / each
         total += term
     return sin(angle) * total
+
+
+def critical(chance: float, df: int) -> float:
+    """The t above which Student's t is with this probability, below one half: by bisection."""
+    low, high = 0.0, 1.0
+    while upper_tail(high, df) > chance:
+        low, high = high, 2 * high
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if upper_tail(middle, df) > chance else (low, middle)
+    return high

@@ -28,10 +28,13 @@ def load_both(before: str, after: str, directory: str) -> Report:
         BaselineError: if one cannot be read, or they have no test in common.
     """
     from pytest_schedprof.comparison.compare import compare
+    from pytest_schedprof.comparison.policy import Policy
     from pytest_schedprof.storage.baselines import load
+    from pytest_schedprof.storage.calibration import load_calibrations
 
+    policy = Policy(calibrations=load_calibrations(directory))
     one, other = load(before, directory), load(after, directory)
-    report = compare(one.results, other.results, names=(one.name, other.name))
+    report = compare(one.results, other.results, policy, names=(one.name, other.name))
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {before!r} and {after!r} have no test in common that was measured in "

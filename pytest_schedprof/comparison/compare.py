@@ -63,13 +63,14 @@ def compare_one(
     before, reason = choose(candidates, after)
     if before is None:
         return _comparison(after, [], [reason], is_binding)
-    changes = exact_changes(before.figures, after.figures, policy)
+    old, new = (side.figures(policy.calibrations) for side in (before, after))
+    changes = exact_changes(old, new, policy)
     reasons = []
     if after.of.shares:
         if reason := obstacle_to_time(before, after):
             reasons.append(reason)
         else:
-            changes += timed_changes(before.figures, after.figures, policy)
+            changes += timed_changes(old, new, policy)
     return _comparison(after, changes, reasons, is_binding)
 
 
@@ -79,16 +80,17 @@ def compare_in_turns(
     """Two sides of one session, whose rounds were measured in turns."""
     if reason := doubt_of_sides(before, after) or too_few_pairs(before, after, MIN_ROUNDS):
         return _comparison(after, [], [reason], is_binding)
+    old, new = (side.figures(policy.calibrations) for side in (before, after))
     changes: list[Change] = []
     reasons = []
     if before.python == after.python:
-        changes += exact_changes(before.figures, after.figures, policy)
+        changes += exact_changes(old, new, policy)
     elif before.of.costs:
         reasons.append(f"bytecodes of Python {before.python} and {after.python} are not the same")
     if after.of.shares and (reason := too_few_samples(before, after)):
         reasons.append(reason)
     elif after.of.shares:
-        changes += timed_changes(before.figures, after.figures, policy, in_turns=True)
+        changes += timed_changes(old, new, policy, in_turns=True)
     return _comparison(after, changes, reasons, is_binding)
 
 

@@ -8,9 +8,10 @@ from math import hypot, sqrt
 from statistics import fmean, stdev
 
 from pytest_schedprof.analysis.costs import DRIFT
-from pytest_schedprof.analysis.estimate import MIN_ROUNDS
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_alone
-from pytest_schedprof.comparison.contrast import Figure
+from pytest_schedprof.comparison.contrast import MANY, Figure
+from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Segment
@@ -41,6 +42,8 @@ class Figures:
     """One backend's window."""
 
     result: BackendResult
+    noise: tuple[BackendCalibration, ...] = ()
+    """What the same backend measured of identical windows on the same machine."""
 
     @property
     def tasks(self) -> int:
@@ -102,8 +105,17 @@ class Figures:
         value = self.result.window.cpu_seconds / self.tasks if self.tasks else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
-            return Figure(value, value * DRIFT, GUESSED)
+            return Figure(value, value * self._cpu_scatter, MANY if self._spreads else GUESSED)
         return Figure(value, stdev(rounds) / sqrt(len(rounds)), len(rounds) - 1)
+
+    @property
+    def _cpu_scatter(self) -> float:
+        """Of single windows. Of several calibrations the worst: some noise lasts for hours."""
+        return max((each.instead_of(DRIFT) for each in self._spreads), default=DRIFT)
+
+    @property
+    def _spreads(self) -> list[Spread]:
+        return [each.cpu for each in self.noise if each.cpu]
 
     @cached_property
     def cpu_of_rounds(self) -> list[float]:
@@ -128,14 +140,26 @@ class Figures:
         if self.result.shares is None:
             return {}
         found = {each.function: each.share for each in self.result.shares.functions}
-        return found | {f"@{each.owner}": each.share for each in self.result.shares.owners}
+        found |= {f"@{each.owner}": each.share for each in self.result.shares.owners}
+        return {subject: self._drifting(share) for subject, share in found.items()}
 
     @cached_property
-    def own_shares(self) -> dict[Function, float]:
+    def self_shares(self) -> dict[Function, Estimate]:
         """Of samples that end in the function."""
         if self.result.shares is None:
             return {}
-        return {each.function: each.self_share.value for each in self.result.shares.functions}
+        return {
+            each.function: self._drifting(each.self_share) for each in self.result.shares.functions
+        }
+
+    def _drifting(self, share: Estimate) -> Estimate:
+        """As far as shares stray on this machine; rounds show that themselves."""
+        shares = self.result.shares
+        spreads = [each.drift for each in self.noise if each.drift]
+        if not (shares and shares.drift and spreads):
+            return share
+        drift = max(each.instead_of(shares.drift) for each in spreads)
+        return with_drift(share, shares.drift, drift, shares.freedom)
 
     def share(self, subject: str, typical: float) -> Figure:
         """A share; `typical` is that of both sides together, which gives the error of a zero."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
+from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.result import BackendResult, Environment, Result
 from pytest_schedprof.model.verdict import Verdict
 
@@ -35,9 +36,26 @@ class Measurement:
         return ".".join(environment.scheduler_python.split(".")[:2]) if environment else ""
 
     @property
-    def figures(self) -> Figures:
-        """What is compared of it."""
-        return Figures(self.of)
+    def kind(self) -> str:
+        """Of the cluster."""
+        return self.result.cluster.kind if self.result.cluster else ""
+
+    @property
+    def machine(self) -> str:
+        """The scheduler's processors."""
+        return self.result.environment.scheduler_machine if self.result.environment else ""
+
+    def figures(self, calibrations: Sequence[Calibration] = ()) -> Figures:
+        """What is compared of it, by what is known of its machine."""
+        place = (self.machine, self.python, self.kind)
+        noise = tuple(
+            each
+            for calibration in calibrations
+            if calibration.place == place
+            for each in calibration.backends
+            if (each.backend, each.mode) == (self.of.backend, self.of.mode)
+        )
+        return Figures(self.of, noise)
 
     @property
     def size(self) -> str:
@@ -143,10 +161,7 @@ def too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
 
 def another_machine(before: Measurement, after: Measurement) -> str:
     """Whether times are those of other processors, of which nobody knows how fast they are."""
-    machines = [
-        side.result.environment.scheduler_machine if side.result.environment else ""
-        for side in (before, after)
-    ]
+    machines = [before.machine, after.machine]
     if machines[0] == machines[1] and all(machines):
         return ""
     return (

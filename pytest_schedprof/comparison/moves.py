@@ -69,10 +69,15 @@ def _settled(change: Change, pairs: dict[str, str], before: Figures, after: Figu
 
 def _is_taken_out(change: Change, before: Figures, after: Figures) -> bool:
     """Whether what it has of its own is what others of its owner have no more."""
-    own = after.own_shares.get(change.subject, 0.0) - before.own_shares.get(change.subject, 0.0)
+    own = _own(change.subject, after) - _own(change.subject, before)
     owner = f"@{change.owner}"
     if owner not in before.shares or owner not in after.shares:
         return False
     gained = after.shares[owner].value - before.shares[owner].value
     rise = change.difference
     return own >= COVERED * rise and gained <= (1 - COVERED) * rise
+
+
+def _own(function: str, side: Figures) -> float:
+    found = side.self_shares.get(function)
+    return found.value if found else 0.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_schedprof.model.calibration import Calibration
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -21,6 +23,8 @@ class Policy:
     seen_from: float = 0.01
     """Functions that hold less before and after are not looked at: what they gained is less than
     a rise that counts, and each more makes all others harder to decide."""
+    calibrations: tuple[Calibration, ...] = ()
+    """How far figures were measured to stray on machines; elsewhere constants are taken."""
 
 
 DEFAULT_POLICY = Policy()

@@ -26,6 +26,9 @@ class Baseline(Protocol):
     def of(self, metric: str, subject: str) -> Estimate:
         """The metric as it was then."""
 
+    def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
+        """What was measured now, with the bounds that are known to hold on its machine."""
+
     def doubt(self, metric: str) -> str:
         """Why nothing can be held against it; empty if it can."""
 
@@ -35,6 +38,10 @@ class NoBaseline:
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Never asked, for there is a doubt."""
+        raise NotImplementedError
+
+    def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
+        """Nor is this."""
         raise NotImplementedError
 
     def doubt(self, metric: str) -> str:
@@ -101,6 +108,7 @@ def _find(limit: Limit, subject: str, evidence: Evidence, baseline: Baseline) ->
     if not limit.is_relative:
         return Finding(subject, estimate, _verdict(estimate.low, estimate.high, limit.bound))
     before = baseline.of(limit.metric, subject)
+    estimate = baseline.now(limit.metric, subject, estimate)
     low, high = excess(estimate, before, limit.factor)
     return Finding(subject, estimate, _verdict(low, high, limit.bound), before)
 

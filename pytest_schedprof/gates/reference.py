@@ -17,6 +17,7 @@ from pytest_schedprof.comparison.matching import (
     obstacle_to_time,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
+from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.metric import METRICS, PERCENT
 from pytest_schedprof.model.result import FunctionCost, Result
@@ -47,7 +48,8 @@ class Reference:
         """What one backend measured of the same test then."""
         if after.result.test_id not in self.test_ids:
             return Before(after, None, f"baseline {self.name!r} does not know this test")
-        return Before(after, *choose(self._candidates(after), after))
+        found, reason = choose(self._candidates(after), after)
+        return Before(after, found, reason, self.policy.calibrations)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """By the default policy; of a test that is new nothing can be said."""
@@ -88,6 +90,7 @@ class Before:
     found: Measurement | None
     reason: str
     """Why there is none."""
+    calibrations: tuple[Calibration, ...] = ()
 
     def doubt(self, metric: str) -> str:
         """Why nothing can be held against it; empty if it can."""
@@ -101,35 +104,29 @@ class Before:
     def of(self, metric: str, subject: str) -> Estimate:
         """The metric as it was then."""
         assert self.found is not None
-        if METRICS[metric].units is PERCENT:
-            return self._share(metric, subject)
-        if metric == "cpu":
-            return self._cpu(subject)
+        if METRICS[metric].units is PERCENT or metric == "cpu":
+            return self._timed(self.found, metric, subject)
         tasks = self.found.of.window.tasks
         value = self._cost(metric, subject) / (1 if METRICS[metric].is_peak else tasks)
         return (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
 
-    def _share(self, metric: str, subject: str) -> Estimate:
-        shares = self.found.of.shares if self.found else None
-        if shares is None:
-            return NEVER_SEEN
-        if subject.startswith("@"):
-            of_owners = (each.share for each in shares.owners if each.owner == subject[1:])
-            return next(of_owners, NEVER_SEEN)
-        of_functions = (
-            each.share if metric == "share" else each.self_share
-            for each in shares.functions
-            if each.function == subject
-        )
-        return next(of_functions, NEVER_SEEN)
+    def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
+        """What is measured now, with bounds as the machine's calibrations give them."""
+        is_known = bool(self.after.figures(self.calibrations).noise)
+        if not is_known or not (METRICS[metric].units is PERCENT or metric == "cpu"):
+            return estimate
+        return self._timed(self.after, metric, subject)
 
-    def _cpu(self, subject: str) -> Estimate:
-        assert self.found is not None
-        figures = self.found.figures
-        tasks = figures.tasks
+    def _timed(self, side: Measurement, metric: str, subject: str) -> Estimate:
+        """A share, or CPU time per task."""
+        figures = side.figures(self.calibrations)
+        shares = figures.self_shares if metric == "self" else figures.shares
+        if METRICS[metric].units is PERCENT:
+            return shares.get(subject, NEVER_SEEN)
         if not subject:
-            return _bounded(figures.cpu, tasks)
-        return _bounded(figures.cost(subject, self._share("share", subject).value), tasks)
+            return _bounded(figures.cpu, figures.tasks)
+        share = shares.get(subject, NEVER_SEEN)
+        return _bounded(figures.cost(subject, share.value), figures.tasks)
 
     def _cost(self, metric: str, subject: str) -> float:
         """As the record has it: over the whole window."""

@@ -95,6 +95,8 @@ class SampledShares:
     owners: tuple[OwnerShare, ...]
     freedom: int = 0
     """Degrees of freedom of the scatter; 0 in records that do not tell."""
+    drift: float | None = None
+    """What the bounds add for noise that outlasts a window; None in records that do not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats.json import UNREADABLE
+from pytest_schedprof.model.calibration import SCHEMA_VERSION as CALIBRATION_VERSION
+from pytest_schedprof.model.calibration import Calibrations
 from pytest_schedprof.model.result import (
     SCHEMA_VERSION,
     BaselinePart,
@@ -24,7 +26,7 @@ from pytest_schedprof.model.result import (
 from pytest_schedprof.storage.commit import commit_of
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 
-T = TypeVar("T", Result, Run, BaselinePart)
+T = TypeVar("T", Result, Run, BaselinePart, Calibrations)
 
 
 def write_run(
@@ -55,7 +57,7 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
-def encode(record: Result | Run | BaselinePart) -> bytes:
+def encode(record: Result | Run | BaselinePart | Calibrations) -> bytes:
     """The record as JSON for people and programs."""
     try:
         content = msgspec.json.encode(record)
@@ -95,21 +97,22 @@ def decode(content: bytes, place: str, kind: type[T]) -> T:
     """
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version
-        if version == SCHEMA_VERSION:
+        newest = CALIBRATION_VERSION if kind is Calibrations else SCHEMA_VERSION
+        if version == newest:
             return msgspec.json.decode(content, type=kind)
     except UNREADABLE as error:
         raise ArtifactError(f"schedprof: {place!r} is corrupt: {error}") from error
-    if version > SCHEMA_VERSION:
+    if version > newest:
         raise ArtifactError(
             f"schedprof: {place!r} has schema version {version}, this release reads up to "
-            f"{SCHEMA_VERSION}: upgrade pytest-schedprof"
+            f"{newest}: upgrade pytest-schedprof"
         )
     raise ArtifactError(
         f"schedprof: {place!r} has schema version {version}, too old: make it again"
     )
 
 
-def json_schema(kind: type[Result] | type[Run] | type[BaselinePart]) -> str:
+def json_schema(kind: type[Result | Run | BaselinePart | Calibrations]) -> str:
     """The JSON Schema of a record, as published in docs/."""
     schema: dict[str, Any] = msgspec.json.schema(kind)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
