@@ -28,7 +28,7 @@ class Side:
         self.name = name
         """What messages call it; empty for the one under test."""
         # Now, for a test may leave the modules patched that tell it.
-        self.environment = _environment(scheduler.description)
+        self.environment = environment_of(scheduler.description)
         self.recorder = Recorder(
             scheduler.control,
             plan.backends,
@@ -52,7 +52,8 @@ class Side:
         )
 
 
-def _environment(description: dict[str, Any]) -> Environment:
+def environment_of(description: dict[str, Any]) -> Environment:
+    """Of the test and of its scheduler, which describes itself."""
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),

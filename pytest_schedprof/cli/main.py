@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from pytest_schedprof import __version__
-from pytest_schedprof.cli import bisect, compare, doctor, history
+from pytest_schedprof.cli import bisect, calibrate, compare, doctor, history
 from pytest_schedprof.errors import SchedprofError, SettingsError
 
-COMMANDS = (doctor, compare, bisect, history)
+COMMANDS = (doctor, compare, bisect, history, calibrate)
 """Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
