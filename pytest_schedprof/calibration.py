@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from itertools import count
 from statistics import fmean
 
 from pytest_schedprof import __version__
@@ -44,10 +45,10 @@ BUSY_S = 1.0
 """CPU time of the scheduler in a window that samples, if there is time for WINDOWS of them."""
 
 WINDOWS = 40
-CLUSTER_S = 15.0
-MOST_CLUSTERS = 12
-"""A process has quirks of its own (where its memory lies), which all its windows share. So there
-are several, an even number of them."""
+TURNS = MIN_ROUNDS
+"""Windows of each sort on one cluster: together they are a measurement with rounds. More would say
+less than more clusters do, for a process has quirks of its own (where its memory lies), which all
+its windows share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,6 @@ class Wanted:
     rate_hz: float
     cluster: str
     timeout_s: float
-
-    @property
-    def clusters(self) -> int:
-        """How many, one after the other, if there is time for all."""
-        return max(2, min(MOST_CLUSTERS, 2 * int(self.seconds / CLUSTER_S / 2)))
 
     @property
     def busy_s(self) -> float:
@@ -91,13 +87,13 @@ def calibrate(wanted: Wanted) -> Calibration:
     takes = _takes(wanted)
     collected = _Collected()
     begun = time.monotonic()
-    for number in range(wanted.clusters):
-        # Clusters are compared in pairs; a machine that is slow may have no time for all.
-        if number and number % 2 == 0 and time.monotonic() > begun + wanted.seconds:
+    for number in count():
+        elapsed = time.monotonic() - begun
+        # Two, and more while there is time: what is compared are two of them.
+        if number and number % 2 == 0 and elapsed * (number + 2) > wanted.seconds * number:
             break
         with _session(wanted) as session:
-            deadline = begun + wanted.seconds * (number + 1) / wanted.clusters
-            session.run(takes, wanted.busy_s, deadline)
+            session.run(takes, wanted.busy_s, begun + wanted.seconds * (number + 1) / 2)
             for take in takes:
                 collected.add(session, take)
     return collected.calibration(wanted, takes)
@@ -148,12 +144,11 @@ class _Session:
             ((first, *_),) = self._record(take, FEW_TASKS).rounds  # which warms up
             if not take.tasks:
                 take.tasks = _tasks(take, busy_s / max(first.facts.cpu_seconds, 1e-3))
-        turn_s = 0.0
-        while not self.segments or time.monotonic() + turn_s < deadline:
-            begun = time.monotonic()
+        for turn in range(TURNS):
+            if turn and time.monotonic() > deadline:
+                break
             for take in takes:
                 self._keep(take)
-            turn_s = time.monotonic() - begun
 
     def _keep(self, take: _Take) -> None:
         begun = time.monotonic()

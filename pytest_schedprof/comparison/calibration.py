@@ -191,16 +191,15 @@ LARGE = 1e6
 
 
 def _comparisons(groups: Groups, policy: Policy) -> Iterator[Comparison]:
-    """Disjoint pairs of different clusters, as sessions have them; each in both directions.
-    Of windows with too few samples nothing is said, so they are no comparisons.
+    """Disjoint pairs of different clusters, as sessions have them, so that each is a trial.
 
-    A rise in one direction is a fall in the other, so the two together miss the true rate less
-    than as many pairs would.
+    Of windows with too few samples nothing is said, so they are no comparisons.
     """
     for one, other in zip(groups[::2], groups[1::2], strict=False):
         for before, after in zip(one, other, strict=False):
-            both = compare_one([before], after, policy), compare_one([after], before, policy)
-            yield from (each for each in both if not each.reasons)
+            comparison = compare_one([before], after, policy)
+            if not comparison.reasons:
+                yield comparison
 
 
 def _alarms(rounds: int, compared: Sequence[Comparison]) -> Alarms:

@@ -48,7 +48,7 @@ def test_a_machine_is_measured_and_comparisons_will_know(
     assert {each.rounds for each in cputime.detectable} >= {1}
     assert counts.functions > 50
     alone, rounds = counts.alarms
-    assert alone.comparisons >= 2
+    assert alone.comparisons >= 1
     assert alone.alarms / alone.comparisons <= alone.at_most
     assert rounds.rounds == 3
     transition = "distributed.scheduler:SchedulerState._transition"

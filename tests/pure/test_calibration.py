@@ -174,11 +174,11 @@ def test_known_scatter_is_found_and_identical_code_is_no_regression() -> None:
     assert found.cpu.value < found.cpu.at_most < 0.1
     assert found.drift.value < 0.02  # samples that chance chooses do not drift
     assert [(each.rounds, each.comparisons, each.alarms) for each in found.alarms] == [
-        (1, 36, 0),
-        (3, 6, 0),
+        (1, 18, 0),
+        (3, 3, 0),
     ]
     assert {each.rounds for each in found.detectable} == {1, 15}
-    assert "0 of 36 comparisons, at most 8.0% of all" in as_text(calibration(found), "FILE")
+    assert "0 of 18 comparisons, at most 15.3% of all" in as_text(calibration(found), "FILE")
 
 
 def test_functions_whose_counts_change_are_named() -> None:
