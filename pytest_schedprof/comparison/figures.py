@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_alone
-from pytest_schedprof.comparison.contrast import MANY, Figure
+from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import Function
@@ -105,13 +105,18 @@ class Figures:
         value = self.result.window.cpu_seconds / self.tasks if self.tasks else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
-            return Figure(value, value * self._cpu_scatter, MANY if self._spreads else GUESSED)
+            return Figure(value, value * self._cpu_scatter, self._cpu_freedom)
         return Figure(value, stdev(rounds) / sqrt(len(rounds)), len(rounds) - 1)
 
     @property
     def _cpu_scatter(self) -> float:
         """Of single windows. Of several calibrations the worst: some noise lasts for hours."""
         return max((each.instead_of(DRIFT) for each in self._spreads), default=DRIFT)
+
+    @property
+    def _cpu_freedom(self) -> int:
+        """Of what was measured with fewer windows no more is known than of a guess."""
+        return max([GUESSED, *(int(each.freedom) for each in self._spreads)])
 
     @property
     def _spreads(self) -> list[Spread]:
