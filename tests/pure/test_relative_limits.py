@@ -1,0 +1,116 @@
+"""Limits relative to a baseline: how they are written, and that the noise of both sides counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
+
+from pytest_schedprof.comparison.matching import Measurement
+from pytest_schedprof.errors import LimitError
+from pytest_schedprof.gates.judge import excess
+from pytest_schedprof.gates.limits import merge_limits, parse_limit
+from pytest_schedprof.gates.reference import Reference
+from pytest_schedprof.model.result import BackendResult
+from pytest_schedprof.model.verdict import Estimate
+
+FUNCTION = f"{SCHEDULER}._transition"
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "bound", "unit"),
+    [
+        ("calls(distributed.scheduler:*) <= baseline * 1.01", 1.01, 0, ""),
+        ("share(@comm) <= baseline + 2pp", 1, 0.02, "pp"),
+        ("cpu <= baseline * 1.1", 1.1, 0, "s"),
+        ("cpu <= baseline + 5us", 1, 5e-6, "us"),
+        ("bytecodes <= baseline", 1, 0, ""),
+        ("peak <= baseline * 1.2 + 1MB", 1.2, 1e6, "MB"),
+    ],
+)
+def test_a_bound_may_be_the_baseline_times_or_plus_something(
+    text: str, factor: float, bound: float, unit: str
+) -> None:
+    limit = parse_limit(text)
+    assert (limit.factor, limit.unit) == (factor, unit)
+    assert limit.bound == pytest.approx(bound)
+    assert limit.is_relative
+    assert str(limit) == text
+    assert parse_limit(str(limit)) == limit
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("share(@comm) <= baseline + 2%", "expected percentage points, as in baseline + 2pp"),
+        ("share(@comm) <= 2pp", "expected a bound in percent, as in 30%, or the baseline"),
+        ("cpu <= baseline * 0", "expected a factor above 0"),
+        ("cpu <= baseline * x", "expected a factor above 0"),
+        ("cpu <= baseline - 2us", "expected the end of the limit; found '- 2us'"),
+        ("cpu <= baseline + 2", "expected a number with its unit"),
+        ("growth(calls) <= baseline", "growth has no baseline"),
+        ("cpu <= base", "expected a number with its unit"),
+    ],
+)
+def test_what_cannot_be_is_told_with_what_could(text: str, words: str) -> None:
+    with pytest.raises(LimitError) as error:
+        parse_limit(text)
+    assert words in str(error.value)
+
+
+def test_a_relative_limit_stands_beside_an_absolute_one_of_the_same_function() -> None:
+    texts = ("cpu <= 300us", "cpu <= baseline * 1.1", "cpu <= baseline * 1.2")
+    merged = merge_limits([[parse_limit(text)] for text in texts])
+    assert [str(limit) for limit in merged] == ["cpu <= 300us", "cpu <= baseline * 1.2"]
+
+
+BOUNDS = st.tuples(*[st.floats(0, 1)] * 3).map(sorted)
+
+
+@given(BOUNDS, BOUNDS, st.floats(0.5, 2))
+def test_the_excess_is_less_sure_than_either_side(
+    after: list[float], before: list[float], factor: float
+) -> None:
+    one, other = (Estimate(v, low, high, 100, 1.0) for low, v, high in (after, before))
+    low, high = excess(one, other, factor)
+    value = one.value - factor * other.value
+    assert low <= value + 1e-9 <= high + 2e-9
+    assert high - low >= max(one.high - one.low, factor * (other.high - other.low)) / 2**0.5 - 1e-9
+
+
+def doubt(before: BackendResult, after: BackendResult, metric: str, **facts: Any) -> str:
+    reference = Reference("main", [measured(before)])
+    return reference.before(Measurement(measured(after, **facts), after)).doubt(metric)
+
+
+def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
+    counts, times = counted({FUNCTION: 10.0}), sampled({(FUNCTION,): 1.0})
+    elsewhere = replace(ENVIRONMENT, scheduler_machine="another x 8")
+    assert doubt(counts, counts, "calls") == ""
+    assert doubt(times, times, "share") == ""
+    assert doubt(counts, counts, "calls", environment=elsewhere) == ""
+    assert "another machine" in doubt(times, times, "share", environment=elsewhere)
+    assert "does not know this test" in doubt(counts, counts, "calls", test_id="new")
+    assert "nothing of counts" in doubt(times, counts, "calls")
+    older = replace(ENVIRONMENT, scheduler_python="3.10.1")
+    assert "another Python" in doubt(counts, counts, "calls", environment=older)
+
+
+def test_the_baseline_gives_the_same_figures_as_its_record() -> None:
+    costs = counted({FUNCTION: 10.0, f"{SCHEDULER}.other": 5.0})
+    before = Reference("main", [measured(costs)]).before(Measurement(measured(costs), costs))
+    assert before.of("bytecodes", FUNCTION).value == pytest.approx(10)
+    assert before.of("bytecodes", "@transitions").value == pytest.approx(15)
+    assert before.of("bytecodes", "").value == pytest.approx(15)
+    assert before.of("bytecodes", "never:seen").value == 0
+    times = sampled({(FUNCTION,): 1.0})
+    before = Reference("main", [measured(times)]).before(Measurement(measured(times), times))
+    assert before.of("share", FUNCTION).value == 1
+    assert before.of("self", FUNCTION).value == 1
+    assert before.of("share", "@transitions").value == 1
+    assert before.of("cpu", "").value == pytest.approx(300e-6)
+    assert before.of("cpu", FUNCTION).value == pytest.approx(300e-6)
