@@ -44,13 +44,13 @@ def prepare_against(config: pytest.Config) -> None:
     config.stash[INTERPRETER] = interpreter_for(settings.against, default_cache(), MAKING_S)
 
 
-def header_of_against(config: pytest.Config) -> str:
-    """What the other side is."""
+def header_of_against(config: pytest.Config) -> list[str]:
+    """What the other side is, if there is one."""
     if INTERPRETER not in config.stash:
-        return ""
+        return []
     there = config.stash[INTERPRETER]
     versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
-    return f"\nschedprof: against {versions} on Python {there.python}: {there.path}"
+    return [f"schedprof: against {versions} on Python {there.python}: {there.path}"]
 
 
 def rivals(

@@ -82,12 +82,14 @@ def _check_cluster_options(settings: Settings) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     settings = config.stash[SETTINGS]
-    if not settings.is_forced or settings.is_off:
-        return None
-    return (
-        f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
-        f"cluster {settings.cluster}, artifacts in {settings.dir}{header_of_against(config)}"
-    )
+    lines = header_of_against(config)
+    if settings.is_forced and not settings.is_off:
+        lines.insert(
+            0,
+            f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
+            f"cluster {settings.cluster}, artifacts in {settings.dir}",
+        )
+    return "\n".join(lines) or None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -101,8 +103,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     markers = list(item.iter_markers("schedprof"))
     try:
         settings = overlay(session, markers[::-1]) if markers else session
+        is_profiled = _is_profiled(item, settings, bool(markers))
+        if not is_profiled:  # then there is nothing to compare
+            settings = settings._replace(against=None)
         settings = item.stash[SETTINGS] = with_scale(item, settings)
-        if _is_profiled(item, settings, bool(markers)):
+        if is_profiled:
             from pytest_schedprof.plan import make_plan
 
             item.stash[PLAN] = make_plan(

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_schedprof.assessment import Assessment, assess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY
-from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.gates.reference import InTurns
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.result import Result
@@ -76,8 +76,12 @@ class Turns:
 
     def _is_decided(self, compare: Compare) -> bool:
         side = self._others[AGAINST]
-        side.assessment = assess(side.recorder, (), None)
-        found = compare(self.reference(AGAINST), assess(self._here.recorder, (), None))
+        try:
+            side.assessment = assess(side.recorder, (), None)
+            found = compare(self.reference(AGAINST), assess(self._here.recorder, (), None))
+        except Exception as error:  # whatever it is, it is no failure of the test's body
+            side.recorder.errors.append(as_own(error))
+            return True
         verdicts = {each.verdict for each in found}
         return Verdict.FAIL in verdicts or verdicts == {Verdict.PASS}
 

@@ -142,6 +142,13 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
     assert read_record(kept, Result).backends[0].window.rounds == 3
 
 
+def test_what_is_not_profiled_has_no_other_side(project: Project) -> None:
+    project.write(FIXTURE.replace("@pytest.mark.schedprof\n", ""))
+    project.run(f"--schedprof-against={sys.executable}").assert_outcomes(passed=1)
+    off = project.run("--schedprof=off", f"--schedprof-against={sys.executable}")
+    off.assert_outcomes(passed=1)
+
+
 FIXTURE = """
 @pytest.fixture
 def client(schedprof_scheduler):
