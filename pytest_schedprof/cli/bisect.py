@@ -60,7 +60,9 @@ def run(given: argparse.Namespace) -> int:
 
 def _measure(command: list[str], place: str) -> int:
     """The command's own status."""
-    options = f"{os.environ.get('PYTEST_ADDOPTS', '')} --schedprof-dir={place}".strip()
+    # To save means to take the rounds that a comparison needs, as the baseline's session did.
+    given = os.environ.get("PYTEST_ADDOPTS", "")
+    options = f"{given} --schedprof-dir={place} --schedprof-save=measured".strip()
     try:
         done = subprocess.run(command, env={**os.environ, "PYTEST_ADDOPTS": options}, check=False)
     except OSError as error:

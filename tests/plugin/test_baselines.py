@@ -92,7 +92,7 @@ def test_relative_limits_are_held_against_the_baseline(project: Project) -> None
     held.stdout.fnmatch_lines(
         [
             "schedprof: limit broken: bytecodes <= baseline + 10: the scheduler takes * bytecodes "
-            "(before: *) per task over 300 tasks; see *",
+            "(before: *) per task over 900 tasks; see *",
             "limits: 1 passed, 1 broken",
         ]
     )
