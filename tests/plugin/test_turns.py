@@ -27,7 +27,7 @@ TASKS = """
 def test_tasks(schedprof_scheduler):
     from distributed import get_client
     assert get_client() is schedprof_scheduler.client
-    wait(schedprof_scheduler.client.map(inc, range(200), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(60), pure=False))
 """
 
 PLANTING = f"""
