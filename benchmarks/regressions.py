@@ -54,6 +54,8 @@ HOT = "SchedulerState._transition"
 
 WORKERS = 16
 COUNTED_TASKS, SAMPLED_TASKS = 300, 1000
+POWER_TASKS = 4000
+"""In few long rounds: each has a start and a stop, which tell nothing."""
 
 LEAST_BYTECODES = 100
 """Per call: of fewer, one statement more is far above 1 %."""
@@ -212,9 +214,9 @@ def power(backend: str, trials: int, rounds: int) -> None:
         caught, seconds, found = 0, [], []
         for _ in range(trials):
             begun = time.monotonic()
-            before = bench.measure(backend, SAMPLED_TASKS, rounds)
+            before = bench.measure(backend, POWER_TASKS, rounds)
             bench.change(HOT, loop)
-            after = bench.measure(backend, SAMPLED_TASKS, rounds)
+            after = bench.measure(backend, POWER_TASKS, rounds)
             seconds.append(time.monotonic() - begun)
             bench.restore()
             caught += f"share {MODULE}:{HOT}" in regressed(compared(before, after))
@@ -229,11 +231,11 @@ def power(backend: str, trials: int, rounds: int) -> None:
 
 def calibrated(bench: Bench, backend: str, gain: float = 0.06) -> str:
     """A loop that makes the hot function hold so many points more, found by measuring."""
-    base = share(bench.measure(backend, SAMPLED_TASKS, 6))
+    base = share(bench.measure(backend, POWER_TASKS, 3))
     turns = 100
     for _ in range(3):
         bench.change(HOT, f"for _ in range({turns}): pass")
-        more = share(bench.measure(backend, SAMPLED_TASKS, 6)) - base
+        more = share(bench.measure(backend, POWER_TASKS, 3)) - base
         turns = round(turns * min(3.0, max(0.3, gain / max(more, 0.01))))
     bench.restore()
     print(f"share at first {base:.1%}; a loop of {turns} turns")
@@ -293,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif given.what == "shares":
             shares(given.backend or "cputime", given.trials or 200, given.rounds or 3)
         elif given.what == "power":
-            power(given.backend or "cputime", given.trials or 20, given.rounds or 10)
+            power(given.backend or "cputime", given.trials or 20, given.rounds or 5)
         else:
             backends = given.backend or "counts,cputime"
             turns(backends, given.trials or 50, given.budget, is_planted=given.planted)
