@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.comparison.exact import exact_changes
 from pytest_schedprof.comparison.matching import (
     Measurement,
-    doubt_of_sides,
     measurements,
     obstacle,
+    obstacle_in_turns,
+    obstacle_to_counts,
     obstacle_to_time,
-    too_few_pairs,
     too_few_samples,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
@@ -78,15 +77,15 @@ def compare_in_turns(
     before: Measurement, after: Measurement, policy: Policy, *, is_binding: bool = True
 ) -> Comparison:
     """Two sides of one session, whose rounds were measured in turns."""
-    if reason := doubt_of_sides(before, after) or too_few_pairs(before, after, MIN_ROUNDS):
+    if reason := obstacle_in_turns(before, after):
         return _comparison(after, [], [reason], is_binding)
     old, new = (side.figures(policy.calibrations) for side in (before, after))
     changes: list[Change] = []
     reasons = []
-    if before.python == after.python:
+    if before.of.costs and (reason := obstacle_to_counts(before, after)):
+        reasons.append(reason)
+    else:
         changes += exact_changes(old, new, policy)
-    elif before.of.costs:
-        reasons.append(f"bytecodes of Python {before.python} and {after.python} are not the same")
     if after.of.shares and (reason := too_few_samples(before, after)):
         reasons.append(reason)
     elif after.of.shares:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
@@ -148,7 +149,19 @@ def too_few_samples(before: Measurement, after: Measurement) -> str:
     return ""
 
 
-def too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
+def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
+    """Why two sides of one session cannot be compared; they may be of two Pythons."""
+    return doubt_of_sides(before, after) or _too_few_pairs(before, after, MIN_ROUNDS)
+
+
+def obstacle_to_counts(before: Measurement, after: Measurement) -> str:
+    """Why exact figures of the two cannot be compared; empty if they can."""
+    if before.python == after.python:
+        return ""
+    return f"bytecodes of Python {before.python} and {after.python} are not the same"
+
+
+def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
     """Of rounds in turns: what scatters, and by how much, one pair does not show."""
     pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
     if pairs < needed:

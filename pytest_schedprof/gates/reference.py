@@ -14,6 +14,8 @@ from pytest_schedprof.comparison.matching import (
     Measurement,
     another_machine,
     measurements,
+    obstacle_in_turns,
+    obstacle_to_counts,
     obstacle_to_time,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
@@ -72,7 +74,11 @@ class InTurns:
 
     def before(self, after: Measurement) -> Before:
         """What one backend measured there."""
-        return Before(after, self._found(after), f"nothing was measured with {self.name!r}")
+        found = self._found(after)
+        if found is None:
+            return Before(after, None, f"nothing was measured with {self.name!r}")
+        reason = obstacle_in_turns(found, after)
+        return Before(after, None if reason else found, reason)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """By the default policy."""
@@ -96,7 +102,9 @@ class Before:
         """Why nothing can be held against it; empty if it can."""
         if self.found is None:
             return self.reason
-        if METRICS[metric].is_exact or METRICS[metric].is_peak:
+        if METRICS[metric].is_exact:
+            return obstacle_to_counts(self.found, self.after)
+        if METRICS[metric].is_peak:
             return ""
         is_sampled = self.after.of.shares is not None
         return (obstacle_to_time if is_sampled else another_machine)(self.found, self.after)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.gates.judge import excess
 from pytest_schedprof.gates.limits import merge_limits, parse_limit
-from pytest_schedprof.gates.reference import Reference
+from pytest_schedprof.gates.reference import InTurns, Reference
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.model.verdict import Estimate
 
@@ -98,6 +98,21 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
     assert "nothing of counts" in doubt(times, counts, "calls")
     older = replace(ENVIRONMENT, scheduler_python="3.10.1")
     assert "another Python" in doubt(counts, counts, "calls", environment=older)
+
+
+def doubt_in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> str:
+    found = InTurns("other", measured(before)).before(Measurement(measured(after, **facts), after))
+    return found.doubt("calls")
+
+
+def test_what_the_other_side_cannot_tell_is_a_doubt_too() -> None:
+    """One pair does not show what scatters, and another Python has other bytecodes."""
+    counts, one_round = counted({FUNCTION: 10.0}), counted_in([{FUNCTION: 10.0}])
+    older = replace(ENVIRONMENT, scheduler_python="3.10.1")
+    assert doubt_in_turns(counts, counts) == ""
+    assert "1 pair of rounds" in doubt_in_turns(one_round, one_round)
+    assert "Python 3.11 and 3.10" in doubt_in_turns(counts, counts, environment=older)
+    assert "nothing was measured" in doubt_in_turns(sampled({(FUNCTION,): 1.0}), counts)
 
 
 def test_the_baseline_gives_the_same_figures_as_its_record() -> None:
