@@ -40,12 +40,15 @@ class Observed:
         (cost,) = [each for each in backend.costs.functions if each.function == function]
         return cost.total["calls"] / backend.window.tasks
 
-    def share_of_burning(self, backend: str) -> float:
-        """What a sampler saw of the function that `burn` has the scheduler run."""
+    def has_seen_burning(self, backend: str) -> bool:
+        """Whether a sampler saw half of what `burn` has the scheduler run, 0.5 s of it.
+
+        Its share depends on what else the machine, its load and TLS make a scheduler do.
+        """
         shares = self._backend(backend).shares
         assert shares is not None
         (burning,) = [s for s in shares.functions if s.function.endswith("burn_scheduler_cpu")]
-        return burning.share.value
+        return burning.share.value * shares.busy_samples > 25
 
     def artifact(self, backend: str) -> str:
         """The one file of a backend."""

@@ -20,7 +20,7 @@ def test_each_backend(project: Project, address: str) -> None:
     observed = Observed(project, address, "pyspy", "cputime", "counts", "viztracer")
     observed.outcome.assert_outcomes(passed=1)
     for backend in ("pyspy", "cputime"):
-        assert observed.share_of_burning(backend) > 0.3
+        assert observed.has_seen_burning(backend)
         assert "burn_scheduler_cpu" in observed.artifact(backend)
     assert 4 < observed.calls_per_task(TRANSITION) < 8
     events = json.loads(observed.artifact("viztracer"))["traceEvents"]
@@ -49,7 +49,7 @@ def test_image_without_profilers(project: Project) -> None:
         refused.assert_outcomes(failed=1)
         refused.stdout.fnmatch_lines(["schedprof: *py-spy*install*py-spy*pyspy.send=true*"])
         sent = Observed(project, address, "pyspy", option="pyspy.send=true")
-        assert sent.share_of_burning("pyspy") > 0.3
+        assert sent.has_seen_burning("pyspy")
 
 
 def test_tls_between_the_parts(
@@ -67,4 +67,4 @@ def test_tls_between_the_parts(
             monkeypatch.setenv(f"DASK_DISTRIBUTED__COMM__TLS__{name}", str(path))
         observed = Observed(project, f"tls://{place}", "pyspy", "counts")
         observed.outcome.assert_outcomes(passed=1)
-        assert observed.share_of_burning("pyspy") > 0.3
+        assert observed.has_seen_burning("pyspy")

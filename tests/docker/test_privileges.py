@@ -25,7 +25,7 @@ def doctor(*arguments: str) -> tuple[int, str]:
 
 def test_root(project: Project) -> None:
     with composed(SCHEDPROF_USER="root") as place:
-        assert Observed(project, f"tcp://{place}", "pyspy").share_of_burning("pyspy") > 0.3
+        assert Observed(project, f"tcp://{place}", "pyspy").has_seen_burning("pyspy")
 
 
 def test_capabilities_dropped(project: Project, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_capabilities_dropped(project: Project, tmp_path: Path) -> None:
     overlay = tmp_path / "dropped.yml"
     overlay.write_text(json.dumps({"services": {"scheduler": dropped}}))
     with composed(overlay) as place:
-        assert Observed(project, f"tcp://{place}", "pyspy").share_of_burning("pyspy") > 0.3
+        assert Observed(project, f"tcp://{place}", "pyspy").has_seen_burning("pyspy")
 
 
 def test_hardened_refuses_pyspy_with_advice_and_lets_others_work(project: Project) -> None:
@@ -48,13 +48,13 @@ def test_hardened_refuses_pyspy_with_advice_and_lets_others_work(project: Projec
     assert "cputime" in told.splitlines()[-1]
     assert_refused(refused)
     others.outcome.assert_outcomes(passed=1)
-    assert others.share_of_burning("cputime") > 0.3
+    assert others.has_seen_burning("cputime")
     assert 4 < others.calls_per_task(TRANSITION) < 8
 
 
 def test_hardened_is_mended_by_the_capability(project: Project) -> None:
     with composed(HARDENED, PTRACE) as place:
-        assert Observed(project, f"tcp://{place}", "pyspy").share_of_burning("pyspy") > 0.3
+        assert Observed(project, f"tcp://{place}", "pyspy").has_seen_burning("pyspy")
 
 
 def test_profile_that_forbids_ptrace_flatly_is_not_mended(project: Project, tmp_path: Path) -> None:
