@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,10 +20,8 @@ from pytest_schedprof.formats.json import UNREADABLE
 from pytest_schedprof.model.result import BackendResult, BaselinePart, Result, Run
 from pytest_schedprof.storage.names import safe_name
 from pytest_schedprof.storage.places import Folder
-from pytest_schedprof.storage.records import decode
+from pytest_schedprof.storage.records import Record, decode, encode
 from pytest_schedprof.storage.run_directory import RunDirectory
-
-T = TypeVar("T", Result, Run, BaselinePart)
 
 LATEST = "latest"
 
@@ -70,7 +68,7 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
         return folder, 0
     part = BaselinePart(run_id, datetime.now(timezone.utc).isoformat(), kept)
     path = folder if folder.name.endswith(".json") else folder / f"{safe_name(run_id)}.json"
-    path.write(msgspec.json.encode(part) + b"\n")
+    path.write(encode(part, indent=0))
     _tidy(folder, path)
     return folder, len(kept)
 
@@ -82,7 +80,7 @@ def is_worth_keeping(result: Result) -> bool:
 
 def _slim(result: Result) -> Result:
     backends = tuple(_slim_backend(each) for each in result.backends)
-    return replace(result, backends=backends, baseline="", comparisons=())
+    return replace(result, backends=backends, baseline="", comparisons=(), null=())
 
 
 def _slim_backend(backend: BackendResult) -> BackendResult:
@@ -142,7 +140,7 @@ def _results(folder: Folder) -> list[Result]:
     content = folder.read()
     fields = _fields(content, folder)
     if "tests" in fields:
-        return _of_run(Folder(folder.place.rpartition("/")[0] or "."))
+        return _of_run(folder.parent)
     if "backends" in fields:
         return [_decoded(content, folder, Result)]
     return list(_decoded(content, folder, BaselinePart).results)
@@ -156,7 +154,7 @@ def _of_directory(folder: Folder) -> list[Result]:
         return [_decoded((folder / "result.json").read(), folder / "result.json", Result)]
     if runs := folder.files("*/run.json"):
         newest = max(runs, key=lambda each: _decoded(each.read(), each, Run).started_at)
-        return _of_run(Folder(newest.place.rpartition("/")[0]))
+        return _of_run(newest.parent)
     return [result for _, part in _parts(folder) for result in part.results]
 
 
@@ -171,7 +169,7 @@ def _parts(folder: Folder) -> list[tuple[Folder, BaselinePart]]:
     return [(each, _decoded(each.read(), each, BaselinePart)) for each in files]
 
 
-def _decoded(content: bytes, place: Folder, kind: type[T]) -> T:
+def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
     try:
         return decode(content, str(place), kind)
     except ArtifactError as error:
@@ -197,11 +195,11 @@ def _latest(directory: str) -> Folder:
             f"schedprof: no baseline was saved in {directory!r} yet: save one with "
             "--schedprof-save=NAME"
         )
-    return Folder(max(parts, key=lambda each: each[0])[1].place.rpartition("/")[0])
+    return max(parts, key=lambda each: each[0])[1].parent
 
 
 def _known(spec: str, directory: str) -> str:
     if folder_of(spec, directory) == Folder(spec):
         return ""
-    names = sorted({f.place.split("/")[-2] for f in Folder(directory).files("baselines/*/*.json")})
+    names = sorted({each.parent.name for each in Folder(directory).files("baselines/*/*.json")})
     return f"; baselines in {directory!r}: {', '.join(names) or 'none'}"

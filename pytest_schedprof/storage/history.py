@@ -9,7 +9,7 @@ from datetime import datetime
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.model.result import Result, Run
 from pytest_schedprof.storage.places import Folder
-from pytest_schedprof.storage.records import T, decode
+from pytest_schedprof.storage.records import Record, decode
 
 RUN, RESULT = "run.json", "result.json"
 
@@ -83,7 +83,7 @@ class Archive:
                 if result := self._record(file, Result):
                     yield result
 
-    def _record(self, file: Folder, kind: type[T]) -> T | None:
+    def _record(self, file: Folder, kind: type[Record]) -> Record | None:
         try:
             return decode(file.read(), file.place, kind)
         except ArtifactError as error:

@@ -39,7 +39,7 @@ class Folder:
     @property
     def parent(self) -> Folder:
         """The directory that it is in."""
-        return Folder(self.place.rstrip("/").rpartition("/")[0])
+        return Folder(self.place.rstrip("/").rpartition("/")[0] or ".")
 
     @property
     def name(self) -> str:

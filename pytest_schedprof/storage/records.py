@@ -26,7 +26,7 @@ from pytest_schedprof.model.result import (
 from pytest_schedprof.storage.commit import commit_of
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 
-T = TypeVar("T", Result, Run, BaselinePart, Calibrations)
+Record = TypeVar("Record", Result, Run, BaselinePart, Calibrations)
 
 
 def write_run(
@@ -57,13 +57,13 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
-def encode(record: Result | Run | BaselinePart | Calibrations) -> bytes:
-    """The record as JSON for people and programs."""
+def encode(record: Result | Run | BaselinePart | Calibrations, *, indent: int = 2) -> bytes:
+    """The record as JSON, for people unless the indent is 0."""
     try:
         content = msgspec.json.encode(record)
     except UnicodeEncodeError:  # a file whose name is no UTF-8 gives such an ID
         content = msgspec.json.encode(_escaped(msgspec.to_builtins(record)))
-    return msgspec.json.format(content, indent=2) + b"\n"
+    return (msgspec.json.format(content, indent=indent) if indent else content) + b"\n"
 
 
 def _escaped(value: Any) -> Any:
@@ -76,7 +76,7 @@ def _escaped(value: Any) -> Any:
     return value
 
 
-def read_record(path: Path, kind: type[T]) -> T:
+def read_record(path: Path, kind: type[Record]) -> Record:
     """Read a record back.
 
     Raises:
@@ -89,7 +89,7 @@ def read_record(path: Path, kind: type[T]) -> T:
     return decode(content, str(path), kind)
 
 
-def decode(content: bytes, place: str, kind: type[T]) -> T:
+def decode(content: bytes, place: str, kind: type[Record]) -> Record:
     """A record from what was read at a place.
 
     Raises:
