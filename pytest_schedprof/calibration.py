@@ -14,7 +14,7 @@ from statistics import fmean
 from pytest_schedprof import __version__
 from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS
 from pytest_schedprof.assessment import assess
-from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.contract import Backend, side_by_side
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.contract import Cluster
 from pytest_schedprof.clusters.control import Control
@@ -111,9 +111,7 @@ def _takes(wanted: Wanted) -> list[_Take]:
                 f"schedprof: backend {backend.name!r} measures nothing that is compared; give "
                 "cputime, pyspy or counts"
             )
-    calm = tuple(backend for backend in backends if not backend.disturbs)
-    alone = [(backend,) for backend in backends if backend.disturbs]
-    return [_Take(each) for each in (calm, *alone) if each]
+    return [_Take(each) for each in side_by_side(backends)]
 
 
 @contextmanager

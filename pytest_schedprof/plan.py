@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.contract import Backend, side_by_side
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.comparison.looks import Looks
 from pytest_schedprof.errors import LimitError, SettingsError
@@ -55,14 +55,11 @@ class Plan:
 
     @property
     def takes_of_a_turn(self) -> list[Take]:
-        """Of one round: what does not disturb the scheduler records together, what does alone."""
-        calm = tuple(backend for backend in self.backends if not backend.disturbs)
-        alone = [(backend,) for backend in self.backends if backend.disturbs]
+        """Of one round."""
         return [
             Take(scale, backends)
             for scale in self.settings.scale or (0,)
-            for backends in (calm, *alone)
-            if backends
+            for backends in side_by_side(self.backends)
         ]
 
 

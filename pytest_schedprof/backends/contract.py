@@ -96,6 +96,13 @@ class Backend(Protocol):
         """Further artifacts that can be made of a recording, by the endings of their names."""
 
 
+def side_by_side(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
+    """What records together: one that disturbs the scheduler does so alone."""
+    calm = tuple(backend for backend in backends if not backend.disturbs)
+    alone = [(backend,) for backend in backends if backend.disturbs]
+    return [each for each in (calm, *alone) if each]
+
+
 class BackendFactory(Protocol):
     """Makes a backend from the options that the user gave; usually the class itself."""
 
