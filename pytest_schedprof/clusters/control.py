@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import pickle
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -16,9 +13,9 @@ from typing import Any
 import cloudpickle
 from distributed import Client, Scheduler
 from distributed.core import clean_exception
-from distributed.versions import VersionMismatchWarning
 
 import pytest_schedprof.agent as agent
+from pytest_schedprof.clusters.quiet import any_versions
 from pytest_schedprof.clusters.transport import as_source, is_of_agent
 from pytest_schedprof.errors import RecordingError, SchedulerLostError
 
@@ -29,29 +26,6 @@ PROTOCOL = 4
 
 MARGIN_S = 15.0
 """Added to the agent's own deadlines, so that its answer can still arrive."""
-
-
-@contextmanager
-def any_versions() -> Iterator[None]:
-    """Versions that differ are told with the results; a warning would fail a strict suite."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VersionMismatchWarning)
-        yield
-
-
-@contextmanager
-def muted(name: str) -> Iterator[None]:
-    """Without a logger's tracebacks: what is wrong with a scheduler is told in words."""
-
-    def nothing(record: logging.LogRecord) -> bool:
-        return False
-
-    logger = logging.getLogger(name)
-    logger.addFilter(nothing)
-    try:
-        yield
-    finally:
-        logger.removeFilter(nothing)
 
 
 class Line(Client):

@@ -13,7 +13,8 @@ from distributed import Client
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.clusters.contract import Cluster
-from pytest_schedprof.clusters.control import Control, any_versions, muted
+from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.clusters.quiet import any_versions, muted
 from pytest_schedprof.errors import SchedprofError, SchedulerLostError
 
 CLEANING_S = 5.0
@@ -62,7 +63,7 @@ class SchedulerUnderTest:
     @property
     def workers(self) -> tuple[str, ...]:
         """Addresses of the workers that the scheduler knows now."""
-        return tuple(self.control.call(facts.describe)["workers"])
+        return tuple(self.control.call(facts.worker_names))
 
     def leave(self, backends: Sequence[Backend]) -> list[SchedprofError]:
         """What was wrong with it, now that the test's body is over."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from dask.delayed import delayed
 
-from pytest_schedprof.clusters.control import Line, any_versions, muted
+from pytest_schedprof.clusters.control import Line
+from pytest_schedprof.clusters.quiet import any_versions, muted
 from pytest_schedprof.clusters.reachability import version_differences
 from pytest_schedprof.errors import ClusterError
 

@@ -15,8 +15,9 @@ from support import Project
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.control import Control, any_versions
+from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.pool import start
+from pytest_schedprof.clusters.quiet import any_versions
 from pytest_schedprof.environments.interpreter import Interpreter, interpreter_for
 from pytest_schedprof.errors import ClusterError
 
