@@ -20,7 +20,7 @@ from pytest_schedprof.analysis.scatter import (
 )
 from pytest_schedprof.comparison.compare import compare_one
 from pytest_schedprof.comparison.detectable import Noise, detectable
-from pytest_schedprof.comparison.figures import STEADY, Figures
+from pytest_schedprof.comparison.figures import STEADY, Figures, freedom_of
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.model.calibration import (
@@ -132,7 +132,8 @@ class Repeats:
         drift = spreads.drift.instead_of(self._all[0].of.shares.drift or 0.0)
         family = max((len(each.changes) + each.same for each in compared), default=1)
         sampling = self._within / (spreads.samples * rounds) if spreads.samples else 1.0
-        yield from detectable(Noise(1, cpu, sqrt(sampling + drift**2)), family, policy)
+        once = Noise(1, cpu, sqrt(sampling + drift**2), freedom_of([spreads.cpu]))
+        yield from detectable(once, family, policy)
         if rounds >= MIN_ROUNDS:
             strays = sqrt(self._of_shares.value)
             noise = Noise(rounds, spreads.cpu.value / sqrt(rounds), strays / sqrt(rounds))

@@ -32,11 +32,18 @@ class Noise:
     """Of the CPU time per task, as a fraction of it."""
     share: float
     """Of a share, in units of sqrt(p (1 - p))."""
+    beforehand: int = MANY
+    """Degrees of freedom with which the scatter of single windows' CPU time was measured."""
 
     @property
-    def freedom(self) -> int:
-        """The least that Welch finds of two sides; that of a single window is known beforehand."""
+    def of_share(self) -> int:
+        """The least that Welch finds of two sides; blocks of time show that of a single window."""
         return self.rounds - 1 if self.rounds >= MIN_ROUNDS else MANY
+
+    @property
+    def of_cpu(self) -> int:
+        """The same of CPU time, of which a single window shows no scatter."""
+        return self.rounds - 1 if self.rounds >= MIN_ROUNDS else self.beforehand
 
 
 def detectable(noise: Noise, family: int, policy: Policy) -> Iterator[Detectable]:
@@ -77,7 +84,7 @@ class _Bar:
     def sees_cpu(self, rise: float) -> bool:
         """Of the whole, as a part of what it was."""
         error = self.noise.cpu * hypot(1, 1 + rise)
-        return self._sees(rise, error, self.alone, self.policy.cpu_rise)
+        return self._sees(rise, error, self.alone, self.policy.cpu_rise, self.noise.of_cpu)
 
     def sees_share(self, level: float, dearer: float) -> bool:
         """Of a function that costs so much more: its share, and its CPU time (one test alone)."""
@@ -85,18 +92,15 @@ class _Bar:
         typical = (level + after) / 2
         of_share = sqrt(2 * typical * (1 - typical)) * self.noise.share
         of_cost = hypot(of_share * (1 + cpu) / 2, self.noise.cpu * hypot(1, cpu) * typical)
-        policy = self.policy
-        return self._sees(after - level, of_share, self.alone, policy.share_rise) and self._sees(
-            level * dearer, of_cost, policy.alpha, policy.cpu_rise * level
-        )
+        policy, of_both = self.policy, min(self.noise.of_share, self.noise.of_cpu)
+        return self._sees(
+            after - level, of_share, self.alone, policy.share_rise, self.noise.of_share
+        ) and self._sees(level * dearer, of_cost, policy.alpha, policy.cpu_rise * level, of_both)
 
-    def _sees(self, rise: float, error: float, chance: float, needed: float) -> bool:
+    def _sees(self, rise: float, error: float, chance: float, needed: float, freedom: int) -> bool:
         """Whether what is seen of it is no chance and large enough, but in few cases."""
-        least = rise - self._critical(MISSED) * error
-        return least >= max(self._critical(chance) * error, needed)
-
-    def _critical(self, chance: float) -> float:
-        return _critical(chance, self.noise.freedom)
+        least = rise - _critical(MISSED, freedom) * error
+        return least >= max(_critical(chance, freedom) * error, needed)
 
 
 _critical = cache(critical)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, sqrt
@@ -105,18 +106,13 @@ class Figures:
         value = self.result.window.cpu_seconds / self.tasks if self.tasks else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
-            return Figure(value, value * self._cpu_scatter, self._cpu_freedom)
+            return Figure(value, value * self._cpu_scatter, freedom_of(self._spreads))
         return Figure(value, stdev(rounds) / sqrt(len(rounds)), len(rounds) - 1)
 
     @property
     def _cpu_scatter(self) -> float:
         """Of single windows. Of several calibrations the worst: some noise lasts for hours."""
         return max((each.instead_of(DRIFT) for each in self._spreads), default=DRIFT)
-
-    @property
-    def _cpu_freedom(self) -> int:
-        """Of what was measured with fewer windows no more is known than of a guess."""
-        return max([GUESSED, *(int(each.freedom) for each in self._spreads)])
 
     @property
     def _spreads(self) -> list[Spread]:
@@ -187,6 +183,11 @@ class Figures:
         share, cpu = self.share(subject, typical), self.cpu
         error = self.busy * hypot(share.error * cpu.value, cpu.error * share.value)
         return Figure(share.value * self.busy * cpu.value, error, share.freedom)
+
+
+def freedom_of(spreads: Sequence[Spread]) -> int:
+    """Of what few windows showed no more is known than of a guess."""
+    return max([GUESSED, *(int(each.freedom) for each in spreads)])
 
 
 def owner_of_subject(subject: str) -> str:
