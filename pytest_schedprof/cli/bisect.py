@@ -7,13 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
 
+from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.cli.sources import add_directory, load_both
 from pytest_schedprof.errors import BaselineError, SettingsError
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXAMPLE = """\
 example: git bisect start BAD GOOD
@@ -31,18 +28,18 @@ TESTS_RAN = (0, 1)
 
 def add_to(commands: Commands) -> None:
     """Its part of the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "bisect",
-        help="for `git bisect run`: whether a commit costs more than a baseline",
+        run,
+        purpose="for `git bisect run`: whether a commit costs more than a baseline",
         description="Runs a pytest command with a directory of its own for the results, and "
         "compares them with a baseline.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        example=EXAMPLE,
     )
     parser.add_argument("baseline", metavar="BASELINE", help="of a commit that is good")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="a pytest command, after --")
     add_directory(parser)
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.cli.sources import add_directory
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.options import option_named
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXAMPLE = """\
 example: schedprof calibrate --time 5min --backend cputime --backend counts
@@ -27,14 +25,15 @@ UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 def add_to(commands: Commands) -> None:
     """Its part of the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "calibrate",
-        help="how far figures stray on this machine, and what changes can be seen",
+        run,
+        purpose="how far figures stray on this machine, and what changes can be seen",
         description="Measures the same work again and again and compares it with itself: how "
         "often that is called a regression, and how small a change can be seen. Comparisons of "
         "what is measured on such a machine go by it from then on.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        example=EXAMPLE,
     )
     parser.add_argument(
         "--time",
@@ -57,7 +56,6 @@ def add_to(commands: Commands) -> None:
     )
     add_directory(parser)
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:

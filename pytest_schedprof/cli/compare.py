@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.cli.sources import add_directory, load_both
 
 if TYPE_CHECKING:
     from pytest_schedprof.model.comparison import Report
 
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXAMPLE = """\
 examples: schedprof compare main .schedprof
@@ -24,13 +24,14 @@ REGRESSED, UNDECIDED = 1, 3
 
 def add_to(commands: Commands) -> None:
     """Its part of the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "compare",
-        help="what changed between two runs or baselines",
+        run,
+        purpose="what changed between two runs or baselines",
         description="Compares results: a baseline by its name, path or URL, the directory of a run "
         "or of one test in it, or a directory of runs, of which the newest counts.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        example=EXAMPLE,
     )
     parser.add_argument("before", metavar="A", help="the earlier results, or 'latest'")
     parser.add_argument("after", metavar="B", help="the later ones")
@@ -41,7 +42,6 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="exit with 3 if all is not decided")
     parser.add_argument("-v", "--verbose", action="store_true", help="also what is undecided")
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:

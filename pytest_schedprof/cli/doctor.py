@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.options import DEFAULT_BACKEND, option_named
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXAMPLE = """\
 example: schedprof doctor --backend pyspy --backend cputime tcp://127.0.0.1:8786
@@ -19,13 +17,14 @@ mistake on the command line"""
 
 def add_to(commands: Commands) -> None:
     """Its part of the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "doctor",
-        help="which backends work on a scheduler, and why others do not",
+        run,
+        purpose="which backends work on a scheduler, and why others do not",
         description="Records for a moment with each backend on a scheduler, and says which of "
         "them work there, why others do not, and what to do about it.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        example=EXAMPLE,
     )
     parser.add_argument(
         "address",
@@ -54,7 +53,6 @@ def add_to(commands: Commands) -> None:
         help="what connecting, or starting or stopping a backend, may take (default: 10)",
     )
     parser.add_argument("--json", action="store_true", help="print all that was found as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:

@@ -6,12 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.errors import ArtifactError, SettingsError
 
 if TYPE_CHECKING:
     from pytest_schedprof.model.history import History
 
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 LAST = 200
 """Runs that are looked at unless told otherwise: finding change points is quadratic in them."""
@@ -25,13 +25,14 @@ line"""
 
 def add_to(commands: Commands) -> None:
     """Its part of the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "history",
-        help="how figures went from run to run, and at which commits they changed",
+        run,
+        purpose="how figures went from run to run, and at which commits they changed",
         description="Reads every run below a place, and lists each test's figures in the order of "
         "commits, with the steps that they took and the trends that they follow.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        example=EXAMPLE,
     )
     parser.add_argument(
         "place",
@@ -68,7 +69,6 @@ def add_to(commands: Commands) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print everything as JSON")
     form.add_argument("--markdown", action="store_true", help="print tables in Markdown")
-    parser.set_defaults(run=run)
 
 
 def _count(text: str) -> int:
