@@ -19,7 +19,6 @@ from pytest_schedprof.model.result import (
     Run,
     SampledShares,
 )
-from pytest_schedprof.model.verdict import Verdict
 
 LEAST_PART = 0.05
 """Of all samples or costs: functions that never had as much have no series unless asked for."""
@@ -72,7 +71,7 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
     found: dict[Setting, list[Found]] = defaultdict(list)
     for run, results in runs:
         for result in results:
-            if matches(result.test_id) and is_whole(result):
+            if matches(result.test_id) and result.is_usable:
                 for setting, amounts in _settings(result):
                     found[setting].append((_moment(run, result), amounts))
     return [
@@ -81,11 +80,6 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
         for each in _series(setting, found[setting], choice)
         if each.figures
     ]
-
-
-def is_whole(result: Result) -> bool:
-    """Whether the test's body ran to its end: one that broke a limit did."""
-    return result.outcome in ("passed", "xpassed") or result.verdict is Verdict.FAIL
 
 
 def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
@@ -99,16 +93,15 @@ def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
 
 def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setting:
     cluster, environment = result.cluster, result.environment
-    python = environment.scheduler_python if environment else ""
     machine = environment.scheduler_machine if environment and not is_exact else ""
     return Setting(
         result.test_id,
         backend.backend,
         backend.mode,
-        ".".join(python.split(".")[:2]),
+        environment.minor_python if environment else "",
         cluster.kind if cluster else "",
         cluster.workers if cluster else 0,
-        tuple(sorted({segment.scale for segment in backend.window.segments} - {0})),
+        backend.window.scales,
         machine,
     )
 

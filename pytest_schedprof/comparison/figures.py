@@ -89,7 +89,7 @@ class Figures:
     def _rounds(self) -> int:
         """At each of its scales."""
         window = self.result.window
-        return window.rounds // max(1, len({segment.scale for segment in window.segments}))
+        return window.rounds // max(1, len(window.scales))
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -121,10 +121,10 @@ class Figures:
     @cached_property
     def cpu_of_rounds(self) -> list[float]:
         """The same of each segment; none at several scales, which differ by what they are."""
-        segments = [segment for segment in self.result.window.segments if segment.tasks]
-        if len({segment.scale for segment in segments}) > 1:
+        window = self.result.window
+        if len(window.scales) > 1:
             return []
-        return [_cpu(segment) for segment in segments]
+        return [_cpu(segment) for segment in window.segments if segment.tasks]
 
     @property
     def busy(self) -> float:

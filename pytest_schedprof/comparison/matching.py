@@ -10,12 +10,9 @@ from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.result import BackendResult, Environment, Result
-from pytest_schedprof.model.verdict import Verdict
 
 SAME_WORK = 0.01
 """Costs are per task: of a workload of another size they are other costs."""
-
-WHOLE = ("passed", "xpassed", "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +25,12 @@ class Measurement:
     @property
     def scales(self) -> tuple[int, ...]:
         """Sizes at which the test ran."""
-        return tuple(sorted({segment.scale for segment in self.of.window.segments} - {0}))
+        return self.of.window.scales
 
     @property
     def python(self) -> str:
         """Minor version of the scheduler's Python."""
-        environment = self.result.environment
-        return ".".join(environment.scheduler_python.split(".")[:2]) if environment else ""
+        return self.result.environment.minor_python if self.result.environment else ""
 
     @property
     def kind(self) -> str:
@@ -73,15 +69,9 @@ def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measur
     """By test ID and backend, the newest first; of what is not usable nothing."""
     found: dict[tuple[str, str], list[Measurement]] = {}
     for result in sorted(results, key=lambda each: each.started_at, reverse=True):
-        for of in result.backends if is_usable(result) else ():
+        for of in result.backends if result.is_usable else ():
             found.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
     return found
-
-
-def is_usable(result: Result) -> bool:
-    """A body that failed did not do its work; one whose limit was broken did."""
-    is_whole = result.outcome in WHOLE or result.verdict is Verdict.FAIL
-    return is_whole and bool(result.backends) and not result.troubles
 
 
 def obstacle(before: Measurement, after: Measurement) -> str:

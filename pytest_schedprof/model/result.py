@@ -13,6 +13,8 @@ from pytest_schedprof.model.versions import differences
 SCHEMA_VERSION = 1
 """Raised when a reader of the old records would misread a new one."""
 
+WHOLE = ("passed", "xpassed", "xfailed")
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionShare:
@@ -55,6 +57,11 @@ class Window:
 
     rounds: int
     segments: tuple[Segment, ...]
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """Sizes of the workload; none of a test that has but one."""
+        return tuple(sorted({segment.scale for segment in self.segments} - {0}))
 
     @property
     def tasks(self) -> int:
@@ -177,6 +184,11 @@ class Environment:
     """Of the scheduler: what dask's configuration says of it."""
 
     @property
+    def minor_python(self) -> str:
+        """The scheduler's, as 3.11: bytecodes of others are others."""
+        return ".".join(self.scheduler_python.split(".")[:2])
+
+    @property
     def differences(self) -> tuple[str, ...]:
         """What is not the same on both sides, in words."""
         python = (self.python, self.scheduler_python)
@@ -216,6 +228,12 @@ class Result:
     null: tuple[Comparison, ...] = ()
     """With the same code on another scheduler: a regression here is a false alarm."""
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def is_usable(self) -> bool:
+        """A body that failed did not do its work; one whose limit was broken did."""
+        is_whole = self.outcome in WHOLE or self.verdict is Verdict.FAIL
+        return is_whole and bool(self.backends) and not self.troubles
 
     @property
     def limits(self) -> tuple[LimitResult, ...]:
