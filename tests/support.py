@@ -19,7 +19,7 @@ from pytest_schedprof.storage.records import read_record
 
 INI = """
 [pytest]
-addopts = -p no:cacheprovider
+addopts = -p no:cacheprovider -p no:hypothesispytest
 filterwarnings = error
 asyncio_default_fixture_loop_scope = function
 """
