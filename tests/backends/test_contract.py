@@ -48,7 +48,7 @@ def work(n):
     return time.process_time() - before
 """
 
-STEPS = {"counts": 20_000, "cputime": 2_500_000, "pyspy": 2_500_000}
+STEPS = {"counts": 20_000, "memray": 50_000, "cputime": 1_500_000, "pyspy": 1_500_000}
 """Of the lesser twin: few where a tool sees each of them, many where it samples."""
 
 PATTERN = "schedprof_work:*"
@@ -62,7 +62,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 @pytest.fixture
 def work(control: Control, backend: Backend) -> Callable[[], float]:
     """Makes the scheduler do known work; the CPU time that took."""
-    return lambda: control.call(do_work, WORK, STEPS.get(backend.name, 1_000_000))
+    return lambda: control.call(do_work, WORK, STEPS.get(backend.name, 500_000))
 
 
 def do_work(source: str, steps: int, dask_scheduler: Any = None) -> float:
@@ -142,11 +142,9 @@ def directories() -> set[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(
-    cluster: LocalCluster, control: Control, backend: Backend, work: Callable[[], float]
-) -> Iterator[None]:
+def nothing_is_left(cluster: LocalCluster, control: Control, backend: Backend) -> Iterator[None]:
     """Each test ends as it began: processes, threads, descriptors, hooks, files."""
-    work()  # what a first call opens is no leak,
+    control.call(do_work, WORK, 1)  # what a first call opens is no leak,
     try:
         backend.start(control, timeout_s=10).abandon(timeout_s=10)  # nor memray's one pipe
     except BackendNotInstalledError as absent:
@@ -225,11 +223,11 @@ def test_segment_tells_the_cpu_time_of_the_scheduler(
     assert segment.facts.tasks == 0
 
 
-def test_twice_in_a_row(control: Control, backend: Backend, work: Callable[[], float]) -> None:
+def test_twice_in_a_row(control: Control, backend: Backend) -> None:
     recorder = Recorder(control, [backend], 10.0)
     for _ in range(2):
         with recorder.round():
-            work()
+            control.call(do_work, WORK, 1)
     assert recorder.troubles == []
     assert [len(each) for each in recorder.rounds] == [1, 1]
 
