@@ -25,6 +25,12 @@ def project(pytester: pytest.Pytester) -> Project:
     return Project(pytester)
 
 
+@pytest.fixture
+def apart(project: Project) -> None:
+    """Sessions of the project have processes of their own."""
+    project.is_apart = True
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     """A scheduler without workers: what a backend observes is the scheduler."""

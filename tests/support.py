@@ -56,6 +56,10 @@ BURNED = "*:*burn_scheduler_cpu"
 class Project:
     """A user's project with the plugin installed, as pytester makes it."""
 
+    is_apart = False
+    """Whether its sessions have processes of their own. One that starts takes longer than most
+    tests, so that is for what cannot do without."""
+
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
         self.path = pytester.path
@@ -65,17 +69,13 @@ class Project:
         """A test file; imports and `burn` are there already."""
         (self.path / name).write_text(HEADER + body)
 
-    def run(self, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
-        """pytest in a process of its own, which must leave no process behind."""
-        result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
+    def run(self, *arguments: str) -> pytest.RunResult:
+        """A session of pytest, which must leave no process behind."""
+        tester = self.pytester
+        run = tester.runpytest_subprocess if self.is_apart else tester.runpytest_inprocess
+        result = run(*arguments)
         assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
         wait_for(lambda: not self.processes(), "processes of the run to end")
-        return result
-
-    def run_here(self, *arguments: str) -> pytest.RunResult:
-        """pytest in this process: faster, for what starts no cluster."""
-        result = self.pytester.runpytest_inprocess(*arguments)
-        assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
         return result
 
     @contextmanager
@@ -101,10 +101,10 @@ class Project:
         except (psutil.Error, OSError):
             return False  # it is a zombie, or somebody else's
 
-    def run_test(self, body: str, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
+    def run_test(self, body: str, *arguments: str) -> pytest.RunResult:
         """Write a test file and run it."""
         self.write(body)
-        return self.run(*arguments, timeout_s=timeout_s)
+        return self.run(*arguments)
 
     @property
     def run_directory(self) -> Path:

@@ -127,6 +127,6 @@ def test_a_corrupt_calibration_is_told_by_who_reads_it(
         assert main([*command, "--dir", str(directory)]) == 2
         assert remedy in capsys.readouterr().err
     project.write("def test_it():\n    pass\n")
-    result = project.run_here("--schedprof-compare=main")
+    result = project.run("--schedprof-compare=main")
     result.stderr.fnmatch_lines([f"*{remedy}*remove it*schedprof calibrate*"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR

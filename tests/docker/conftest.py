@@ -7,6 +7,7 @@ import os
 import pytest
 from containers import build, engine_problem, wait_until_healthy
 from pytest_docker_compose import ContainerGetter, plugin
+from support import Project
 
 # The plugin object carries its fixtures as attributes of the instance, where pytest since 8.3
 # does not look for them.
@@ -20,6 +21,13 @@ def engine() -> None:
         refuse = pytest.fail if os.environ.get("SCHEDPROF_DOCKER") == "required" else pytest.skip
         refuse(f"no Docker engine: {problem}")
     build()
+
+
+@pytest.fixture
+def project(project: Project) -> Project:
+    """Its sessions must not meet pytest-docker-compose, nor its warnings."""
+    project.is_apart = True
+    return project
 
 
 @pytest.fixture(scope="session")

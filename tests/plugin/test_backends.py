@@ -74,7 +74,7 @@ def test_unknown_backend_of_an_option_or_the_ini_ends_the_session_at_once(
 ) -> None:
     project.write("def test_it(): pass")
     for arguments in (("--schedprof-option=pyspi.native=1",), ("-o", "schedprof_backend=pyspi")):
-        result = project.run_here(*arguments)
+        result = project.run(*arguments)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["*backend 'pyspi' is unknown*"])
 

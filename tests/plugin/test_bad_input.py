@@ -35,7 +35,7 @@ from support import Project, shares_in
 )
 def test_wrong_command_line_is_a_usage_error(project: Project, argument: str, message: str) -> None:
     project.write("def test_it():\n    pass\n")
-    result = project.run_here(argument)
+    result = project.run(argument)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     pattern = message.replace("[", "[[]")
     result.stderr.fnmatch_lines([f"ERROR: {pattern}"])
@@ -59,7 +59,7 @@ def test_wrong_ini_is_a_usage_error(project: Project, line: str, message: str) -
     ini = project.path / "tox.ini"
     ini.write_text(f"{ini.read_text()}\n{line}\n")
     project.write("def test_it():\n    pass\n")
-    result = project.run_here()
+    result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 

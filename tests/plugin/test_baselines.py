@@ -179,7 +179,7 @@ def test_a_baseline_that_cannot_be_read_is_one_clear_line(
     if content is not None:
         (project.path / ".schedprof/baselines/main").mkdir(parents=True)
         (project.path / ".schedprof/baselines/main/part.json").write_text(content)
-    result = project.run_here("--schedprof-compare=main")
+    result = project.run("--schedprof-compare=main")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in result.errlines if line.strip()]
     assert line.startswith("ERROR: schedprof: ")
@@ -196,7 +196,7 @@ def test_a_baseline_that_cannot_be_read_is_one_clear_line(
     ],
 )
 def test_a_place_that_is_none_is_one_clear_line(project: Project, spec: str, words: str) -> None:
-    result = project.run_here(f"--schedprof-compare={spec}")
+    result = project.run(f"--schedprof-compare={spec}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in result.errlines if line.strip()]
     assert re.search(words, line)

@@ -313,6 +313,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*500 tasks in * s, * us of scheduler CPU per task, *% of a core"])
 
 
+@pytest.mark.usefixtures("apart")  # cryptography does not bear to be imported twice
 @pytest.mark.parametrize("kind", ["local", "simulated"])
 def test_parts_speak_tls_and_have_dasks_configuration(project: Project, kind: str) -> None:
     project.run_test(

@@ -58,6 +58,7 @@ def test_cluster_in_a_thread(loop, cleanup):
 """
 
 
+@pytest.mark.usefixtures("apart")
 def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     (project.path / "tox.ini").write_text(INI)
     (project.path / "conftest.py").write_text(CONFTEST)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from support import Project, shares_in
 
+pytestmark = pytest.mark.usefixtures("apart")  # where nothing else of dask's is going on
+
 GEN_CLUSTER = """
 from distributed.utils_test import gen_cluster
 

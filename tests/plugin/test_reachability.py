@@ -139,6 +139,7 @@ def test_tls_and_what_is_wrong_with_it(places: Places, caplog: pytest.LogCapture
     assert "it speaks TLS; write tls://" in fault(places.tls.replace("tls", "tcp"), caplog)
 
 
+@pytest.mark.usefixtures("apart")  # cryptography does not bear to be imported twice
 def test_profile_of_a_cluster_that_speaks_tls(
     places: Places, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

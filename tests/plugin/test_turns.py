@@ -67,7 +67,7 @@ def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     project: Project, other: Path
 ) -> None:
     options = (f"--schedprof-against={other}", "--schedprof-null", "--schedprof-budget=40")
-    result = project.run_test(TASKS, *COUNTS, *options, timeout_s=120)
+    result = project.run_test(TASKS, *COUNTS, *options)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -98,7 +98,7 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
         "schedprof\n", 'schedprof("calls(distributed.scheduler:*) <= baseline * 1.01")\n'
     )
     options = (*COUNTS, f"--schedprof-against={other}", "--schedprof-strict")
-    result = project.run_test(marked, *options, timeout_s=120)
+    result = project.run_test(marked, *options)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["limits: 1 passed", f"compared with {other}: * the same in 1 tests"]
@@ -107,7 +107,7 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
 
 def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
     options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
-    result = project.run_test(TASKS, *options, "--schedprof-budget=15", timeout_s=120)
+    result = project.run_test(TASKS, *options, "--schedprof-budget=15")
     result.assert_outcomes(passed=1)
     (backend,) = project.result().backends
     assert backend.window.rounds >= 2
@@ -179,7 +179,7 @@ def test_a_fixture_that_knows_one_scheduler_alone_is_told(project: Project, othe
 def test_what_cannot_be_the_other_side_is_one_clear_line(
     project: Project, options: list[str], words: str
 ) -> None:
-    result = project.run_here(*options)
+    result = project.run(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in result.errlines if line.strip()]
     assert re.search(words, line)
@@ -189,11 +189,12 @@ def test_an_interpreter_without_distributed_is_told_with_the_remedy(
     project: Project, tmp_path: Path
 ) -> None:
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
-    result = project.run_here(f"--schedprof-against={tmp_path}/bare/bin/python")
+    result = project.run(f"--schedprof-against={tmp_path}/bare/bin/python")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert re.search("cannot import distributed .* install it there", "".join(result.errlines))
 
 
+@pytest.mark.usefixtures("apart")  # whose cluster leaves a process of multiprocessing's behind
 def test_somebody_elses_scheduler_has_no_other_side(project: Project, other: Path) -> None:
     result = project.run_test(
         """
