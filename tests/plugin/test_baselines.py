@@ -82,6 +82,7 @@ def test_a_renamed_function_is_a_shift_and_passes(project: Project) -> None:
     renamed.stdout.fnmatch_lines(["compared with main: ? shifted, * the same in 1 tests"])
 
 
+@pytest.mark.slow
 def test_relative_limits_are_held_against_the_baseline(project: Project) -> None:
     limits = '("calls(distributed.scheduler:*) <= baseline * 1.01", "bytecodes <= baseline + 10")'
     project.run_test(tasks(limits=limits), *COUNTS, "--schedprof-save=main").stdout.fnmatch_lines(
@@ -103,6 +104,7 @@ def test_relative_limits_are_held_against_the_baseline(project: Project) -> None
     assert main(["compare", "main", str(newest), "--dir", str(project.path / ".schedprof")]) == 1
 
 
+@pytest.mark.slow
 def test_times_alone_are_compared_by_confidence(project: Project) -> None:
     body = tasks(count=1000)
     options = ("--schedprof=cputime", "--schedprof-rounds=3", "--schedprof-rate=250", *COUNTS[1:])
@@ -120,6 +122,7 @@ def _newest_result(project: Project) -> Result:
     return read_record(path, Result)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)  # four sessions
 def test_workers_of_xdist_and_shards_make_one_baseline(project: Project) -> None:
     for name in ("one", "two", "three"):
@@ -148,6 +151,7 @@ def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> 
     assert project.result().backends  # the run is there: it can be saved from
 
 
+@pytest.mark.slow
 def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
     project.run_test(tasks(count=40), *COUNTS, "--schedprof-save=main")
     renamed = project.run_test(

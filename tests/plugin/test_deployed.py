@@ -46,6 +46,7 @@ PROCESSES = "distributed.LocalCluster(dashboard_address=':0', processes=True"
 THREADS = "distributed.LocalCluster(dashboard_address=':0', processes=False"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize(
     ("cluster", "backends"),

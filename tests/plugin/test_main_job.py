@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from support import BURNED, Project, shares_in
 
 from pytest_schedprof.model.verdict import Verdict
@@ -228,6 +229,7 @@ def test_one_process(schedprof_scheduler):
     result.assert_outcomes(passed=4)
 
 
+@pytest.mark.slow
 def test_cluster_that_a_test_ruined_is_replaced(project: Project) -> None:
     result = project.run_test(
         """

@@ -61,6 +61,7 @@ def test_broken_limit_fails_a_gen_cluster_test(project: Project) -> None:
     result.stdout.fnmatch_lines(["*limit broken: calls(distributed.scheduler:*"])
 
 
+@pytest.mark.slow
 def test_scheduler_of_a_local_cluster_in_a_thread(project: Project) -> None:
     project.run_test(
         """
@@ -104,6 +105,7 @@ def test_it():
     result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
 def test_dasks_local_schedulers(project: Project, scheduler: str) -> None:
     project.run_test(

@@ -53,6 +53,7 @@ def test_todays_scheduler_grows_no_faster_than_its_work(project: Project) -> Non
     )
 
 
+@pytest.mark.slow
 def test_linear_scan_for_each_task_is_caught(project: Project) -> None:
     result = project.run_test(PLANTED + BODY)
     result.assert_outcomes(failed=1)

@@ -218,6 +218,7 @@ def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -
     assert list(project.run_directory.rglob("scheduler.pyspy.speedscope.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap_s", [0.005, 0.02, 0.08])
 def test_impatient_interrupts_leave_no_process_and_no_file(
     project: Project, monkeypatch: pytest.MonkeyPatch, gap_s: float
@@ -263,6 +264,7 @@ def test_killed_session_leaves_no_process_and_no_files(
     assert not clusters_in(temporary)
 
 
+@pytest.mark.slow
 def test_xdist_worker_that_exits_leaves_no_files(project: Project, temporary: Path) -> None:
     project.run_test(
         """

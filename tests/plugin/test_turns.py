@@ -91,6 +91,7 @@ def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     assert main(["compare", str(here), str(here / "against")]) == 0
 
 
+@pytest.mark.slow
 def test_identical_code_passes_and_relative_limits_are_held_against_the_other_side(
     project: Project, other: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
     )
 
 
+@pytest.mark.slow
 def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
     options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
     result = project.run_test(TASKS, *options, "--schedprof-budget=15")
@@ -114,6 +116,7 @@ def test_times_are_compared_in_turns_within_the_budget(project: Project, other: 
     assert project.result().baseline == str(other)
 
 
+@pytest.mark.slow
 def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: Path) -> None:
     project.write(
         TASKS

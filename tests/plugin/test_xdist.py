@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support import BURNED, Project
 
 BODY = f"""
@@ -16,6 +17,7 @@ def test_it(schedprof_scheduler, number):
 """
 
 
+@pytest.mark.slow
 def test_same_verdicts_in_one_run_with_a_scheduler_for_each_worker(project: Project) -> None:
     result = project.run_test(BODY, "-n2", "--junitxml=junit.xml")
     result.assert_outcomes(passed=2, failed=2)
@@ -35,6 +37,7 @@ def test_same_verdicts_alone(project: Project) -> None:
     project.run_test(BODY).assert_outcomes(passed=2, failed=2)
 
 
+@pytest.mark.slow
 def test_each_worker_keeps_its_own_copy_of_a_test(project: Project) -> None:
     result = project.run_test(
         """
