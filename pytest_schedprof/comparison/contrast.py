@@ -88,16 +88,13 @@ def paired(before: Sequence[float], after: Sequence[float]) -> Contrast:
     return Contrast(fmean(before), fmean(after), error, max(1, count - 1))
 
 
-def holm(chances: Sequence[float], alpha: float) -> list[bool]:
-    """Which of many chances are small enough that one of them is wrong at most `alpha` of times.
+def small_enough(chances: Sequence[float], alpha: float) -> list[bool]:
+    """Which of many chances are taken for none, after Benjamini and Hochberg.
 
-    Holm's step-down: the smallest is held against alpha divided by how many there are, the next
-    against alpha divided by one less, until one fails.
+    The k smallest, for the largest k of which all are at most k parts of alpha divided by how many
+    there are. Where nothing changed any is accepted in at most `alpha` of cases; where something
+    did, at most such a part of what is accepted is wrong, on average.
     """
-    order = sorted(range(len(chances)), key=lambda i: chances[i])
-    accepted = [False] * len(chances)
-    for rank, i in enumerate(order):
-        if chances[i] > alpha / (len(chances) - rank):
-            break
-        accepted[i] = True
-    return accepted
+    bars = (alpha * rank / len(chances) for rank in range(1, len(chances) + 1))
+    below = [each for each, bar in zip(sorted(chances), bars, strict=True) if each <= bar]
+    return [bool(below) and each <= below[-1] for each in chances]

@@ -48,7 +48,7 @@ class Noise:
 
 def detectable(noise: Noise, family: int, policy: Policy) -> Iterator[Detectable]:
     """Of the whole and of functions, where so many figures are compared with each other."""
-    bar = _Bar(noise, policy, policy.alpha / max(1, family))  # Holm asks it of the first one
+    bar = _Bar(noise, policy, policy.alpha / max(1, family))  # as of one that rises alone
     yield Detectable("cpu", 0.0, noise.rounds, _smallest(bar.sees_cpu))
     for level in LEVELS:
         dearer = _smallest(partial(bar.sees_share, level))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, sqrt
-from statistics import fmean, stdev
+from statistics import median, stdev
 
 from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_alone
-from pytest_schedprof.comparison.contrast import Figure
+from pytest_schedprof.comparison.contrast import MANY, Figure
 from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import Function
@@ -29,6 +29,9 @@ word came before or after another's, decides what the state machine does, too.""
 
 UNSTEADY = 0.05
 """Standard deviation, as a fraction, of a count where no rounds show it."""
+
+TELLING = 0.01
+"""Share of functions whose scatter says what is usual."""
 
 TRAFFIC = frozenset({"messages_in", "messages_out", "bytes_in", "bytes_out"})
 
@@ -164,19 +167,27 @@ class Figures:
 
     def share(self, subject: str, typical: float) -> Figure:
         """A share; `typical` is that of both sides together, which gives the error of a zero."""
-        samples = self.result.shares.busy_samples if self.result.shares else 0
-        freedom = (self.result.shares.freedom if self.result.shares else 0) or 1
-        if not samples:
+        shares, found = self.result.shares, self.shares.get(subject)
+        if shares is None or not shares.busy_samples:
             return Figure(0.0, 1.0, 1)
-        found = self.shares.get(subject)
-        value, ratio = (found.value, found.dispersion) if found else (0.0, self._usual_ratio)
-        return Figure(value, ratio * sqrt(max(typical * (1 - typical), 1e-9) / samples), freedom)
+        value, ratio = (found.value, found.dispersion) if found else (0.0, 0.0)
+        freedom = shares.freedom or 1
+        if ratio <= self._usual_ratio:
+            ratio, freedom = self._usual_ratio, MANY
+        return Figure(
+            value, ratio * sqrt(max(typical * (1 - typical), 1e-9) / shares.busy_samples), freedom
+        )
 
     @cached_property
     def _usual_ratio(self) -> float:
-        """Of functions that were seen: what a function that was not would have scattered."""
-        ratios = [each.dispersion for each in self.shares.values() if each.value]
-        return fmean(ratios) if ratios else 1.0
+        """Of functions that hold enough for it to be seen.
+
+        A few rounds tell the scatter of one function badly, and those of all functions together
+        well. That no function scatters less than is usual is the same as to say that those which
+        seem to do so by chance alone.
+        """
+        ratios = [each.dispersion for each in self.shares.values() if each.value >= TELLING]
+        return median(ratios) if ratios else 1.0
 
     def cost(self, subject: str, typical: float) -> Figure:
         """CPU time per task of a function: its share of what the scheduler was busy with."""

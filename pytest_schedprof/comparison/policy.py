@@ -20,7 +20,7 @@ class Policy:
     alpha: float = 0.01
     """How often a comparison of identical code may call anything a regression: for all timed
     figures of one test taken together."""
-    seen_from: float = 0.01
+    seen_from: float = 0.02
     """Functions that hold less before and after are not looked at: what they gained is less than
     a rise that counts, and each more makes all others harder to decide."""
     calibrations: tuple[Calibration, ...] = ()

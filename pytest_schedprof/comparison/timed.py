@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.owners import PLUMBING
-from pytest_schedprof.comparison.contrast import Contrast, holm, paired, unpaired
+from pytest_schedprof.comparison.contrast import Contrast, paired, small_enough, unpaired
 from pytest_schedprof.comparison.figures import Figures, owner_of_subject
 from pytest_schedprof.comparison.moves import with_moves
 from pytest_schedprof.comparison.policy import Policy
@@ -31,8 +31,8 @@ def timed_changes(
         _candidate(subject, before, after, whole) for subject in _subjects(before, after, policy)
     ]
     contrasts = [whole, *(candidate.share for candidate in candidates)]
-    risen = holm([each.chance_of_rise for each in contrasts], policy.alpha)
-    fallen = holm([each.chance_of_fall for each in contrasts], policy.alpha)
+    risen = small_enough([each.chance_of_rise for each in contrasts], policy.alpha)
+    fallen = small_enough([each.chance_of_fall for each in contrasts], policy.alpha)
     changes = [
         _share_change(*each, policy=policy)
         for each in zip(candidates, risen[1:], fallen[1:], strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
 from pytest_schedprof.comparison.compare import compare, compare_in_turns
+from pytest_schedprof.comparison.contrast import MANY
+from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.model.comparison import Comparison, Outcome
@@ -263,6 +266,28 @@ def test_identical_code_is_rarely_called_a_regression() -> None:
         for each in range(100)
     ]
     assert sum(each.verdict is Verdict.FAIL for each in comparisons) <= 1
+
+
+def test_six_points_more_of_a_fifth_are_seen() -> None:
+    """In ten rounds of 330 samples each, as the benchmark asks it of real runs."""
+    seen = 0
+    for trial in range(40):
+        before = sampled(BUSY, cpu=slower(1) * 2, samples=330, seed=2 * trial)
+        after = sampled(risen(0.081), cpu=slower(1.081) * 2, samples=330, seed=2 * trial + 1)
+        seen += outcomes(compared(before, after)).get(f"share {UPDATE}") is Outcome.REGRESSED
+    assert seen >= 38
+
+
+def test_what_seems_to_scatter_less_than_is_usual_does_so_by_chance() -> None:
+    figures = Figures(sampled(BUSY, samples=200, seed=3))
+    found = [figures.share(name, share.value) for name, share in figures.shares.items()]
+    ratios = [figures.shares[name].dispersion for name in figures.shares]
+    usual = median(ratios)
+    assert usual < max(ratios)
+    for figure, ratio in zip(found, ratios, strict=True):
+        expected = max(ratio, usual) * (figure.value * (1 - figure.value) / 1000) ** 0.5
+        assert figure.error == pytest.approx(expected, abs=1e-5)
+        assert figure.freedom == (MANY if ratio <= usual else 4)
 
 
 def test_what_is_true_of_several_figures_is_said_once_below_them() -> None:

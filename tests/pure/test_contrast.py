@@ -1,0 +1,37 @@
+"""Which of many chances are taken for none."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_schedprof.comparison.contrast import small_enough
+
+CHANCES = st.lists(st.floats(0, 1), max_size=30)
+
+
+def test_as_in_the_paper() -> None:
+    """Benjamini and Hochberg 1995, section 3.2: fifteen hypotheses, of which four are rejected."""
+    chances = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459]
+    chances += [0.324, 0.4262, 0.5719, 0.6528, 0.759, 1.0]
+    assert small_enough(chances, 0.05) == [True] * 4 + [False] * 11
+
+
+@given(CHANCES, st.floats(0.001, 0.2))
+def test_at_least_what_is_small_enough_for_all_and_never_what_is_not_for_one(
+    chances: list[float], alpha: float
+) -> None:
+    accepted = small_enough(chances, alpha)
+    for chance, is_accepted in zip(chances, accepted, strict=True):
+        assert is_accepted or chance > alpha / len(chances)
+        assert not is_accepted or chance <= alpha
+
+
+@given(CHANCES, st.randoms())
+def test_the_order_does_not_matter(chances: list[float], chance: random.Random) -> None:
+    shuffled = chances.copy()
+    chance.shuffle(shuffled)
+    accepted = dict(zip(chances, small_enough(chances, 0.05), strict=True))
+    assert dict(zip(shuffled, small_enough(shuffled, 0.05), strict=True)) == accepted
