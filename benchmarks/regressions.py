@@ -54,7 +54,7 @@ HOT = "SchedulerState._transition"
 
 WORKERS = 16
 COUNTED_TASKS, SAMPLED_TASKS = 300, 1000
-POWER_TASKS = 4000
+POWER_TASKS = 4800
 """In few long rounds: each has a start and a stop, which tell nothing."""
 
 LEAST_BYTECODES = 100
@@ -231,12 +231,13 @@ def power(backend: str, trials: int, rounds: int) -> None:
 
 def calibrated(bench: Bench, backend: str, gain: float = 0.06) -> str:
     """A loop that makes the hot function hold so many points more, found by measuring."""
-    base = share(bench.measure(backend, POWER_TASKS, 3))
-    turns = 100
-    for _ in range(3):
+    base = share(bench.measure(backend, POWER_TASKS, 10))
+    turns, tried, gained = 500, 0, 0.0
+    for _ in range(4):
         bench.change(HOT, f"for _ in range({turns}): pass")
-        more = share(bench.measure(backend, POWER_TASKS, 3)) - base
-        turns = round(turns * min(3.0, max(0.3, gain / max(more, 0.01))))
+        gained += share(bench.measure(backend, POWER_TASKS, 5)) - base
+        tried += turns
+        turns = round(gain * tried / gained)
     bench.restore()
     print(f"share at first {base:.1%}; a loop of {turns} turns")
     return f"for _ in range({turns}): pass"

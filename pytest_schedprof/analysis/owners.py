@@ -51,6 +51,9 @@ COLLECTOR = tuple(
 )
 """Functions of C of the interpreter's collector, where a profiler sees such."""
 
+COLLECTING = "gc"
+"""Its owner."""
+
 CALLBACKS = ("distributed.gc:*", "distributed.utils_perf:*")
 
 COLLECTOR_UNSEEN = (
@@ -75,7 +78,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "pytest_schedprof.clusters.process:_watch_parent*",
         ),
     ),
-    ("gc", (*COLLECTOR, *CALLBACKS)),
+    (COLLECTING, (*COLLECTOR, *CALLBACKS)),
     (
         "graph-intake",
         (
@@ -230,6 +233,15 @@ def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], .
         if any(compile_pattern(pattern).fullmatch(function) for pattern in patterns):
             return owner
     return None
+
+
+def without_who_was_collected(stack: Stack) -> Stack:
+    """Of a sample of the collector's what it did itself: in whose midst it began is chance.
+
+    A full collection takes a tenth of a second, and one of many functions gets all of it.
+    """
+    began = (i for i, each in enumerate(stack) if owner_of(each) == COLLECTING)
+    return stack[next(began, 0) :]
 
 
 def owner_of_stack(stack: Stack) -> str:

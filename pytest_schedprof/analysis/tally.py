@@ -7,8 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_of_stack
-from pytest_schedprof.model.profile import Function, SampleProfile
+from pytest_schedprof.analysis.owners import (
+    COLLECTING,
+    NOT_SCHEDULER,
+    owner_of_stack,
+    without_who_was_collected,
+)
+from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 
 MIN_BLOCK_SAMPLES = 20
 """Shorter blocks hold too few samples to show how shares scatter."""
@@ -58,13 +63,16 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
     of each thread's busy samples.
     """
     owners = [owner_of_stack(stack) for stack in profile.stacks]
+    stacks = [
+        without_who_was_collected(stack) if owner == COLLECTING else stack
+        for stack, owner in zip(profile.stacks, owners, strict=True)
+    ]
     busy = [
         [i for i in thread.samples if owners[i] not in NOT_SCHEDULER] for thread in profile.threads
     ]
     count = block_count or blocks_for(sum(map(len, busy)))
     blocks = [
-        _tally(profile, owners, [_part(samples, k, count) for samples in busy])
-        for k in range(count)
+        _tally(stacks, owners, [_part(samples, k, count) for samples in busy]) for k in range(count)
     ]
     blocks[0].idle = sum(len(thread.samples) for thread in profile.threads) - sum(map(len, busy))
     blocks[0].empty = profile.empty_samples
@@ -80,13 +88,13 @@ def _part(samples: list[int], index: int, count: int) -> list[int]:
     return samples[len(samples) * index // count : len(samples) * (index + 1) // count]
 
 
-def _tally(profile: SampleProfile, owners: Sequence[str], parts: Iterable[list[int]]) -> Tally:
+def _tally(stacks: Sequence[Stack], owners: Sequence[str], parts: Iterable[list[int]]) -> Tally:
     tally = Tally()
     seen: Counter[int] = Counter()
     for part in parts:
         seen.update(part)
     for index, count in seen.items():
-        stack = profile.stacks[index]
+        stack = stacks[index]
         tally.busy += count
         tally.owners[owners[index]] += count
         tally.own[stack[-1]] += count

@@ -84,6 +84,18 @@ def test_recursion_counts_once() -> None:
     assert tally.own == Counter({TRANSITION: 7})
 
 
+@pytest.mark.parametrize(
+    "collecting", ["distributed.gc:GCDiagnosis._gc_callback", "python3.12:gc_collect_main"]
+)
+def test_what_the_collector_does_is_charged_to_nobody_in_whose_midst_it_began(
+    collecting: str,
+) -> None:
+    tally = whole(profile([BUSY[2]] * 3 + [(*BUSY[2], collecting, "python3.12:visit")] * 2))
+    assert tally.busy == 5
+    assert tally.inclusive[TRANSITION] == tally.own[TRANSITION] == 3
+    assert tally.inclusive[collecting] == tally.owners["gc"] == 2
+
+
 @pytest.mark.parametrize("stack", NOT_BUSY, ids=lambda stack: stack[-1])
 def test_idle_and_foreign_samples_are_in_no_denominator(stack: Stack) -> None:
     alone = profile([BUSY[1]] * 30 + [BUSY[2]] * 10)
