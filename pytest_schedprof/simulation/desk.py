@@ -78,6 +78,7 @@ class Desk(Server):
 
     async def start_unsafe(self) -> Desk:
         """Each worker listens for itself; what they all need begins here."""
+        await self.rpc.start()  # else no line of its own can be opened
         self.scheduler = self.rpc(self.scheduler_address)
         self._missing = asyncio.ensure_future(self._find_missing())
         return self

@@ -83,9 +83,11 @@ def test_collections_can_be_persisted_and_computed(client: Client) -> None:
 
 
 def test_what_is_scattered_comes_back_as_it_was(client: Client) -> None:
+    client.amm.stop()  # every other second it drops copies that nobody needs
     (future,) = client.scatter([["anything", 2.5, None]], broadcast=True)
     assert future.result(timeout=20) == ["anything", 2.5, None]
     assert len(client.who_has([future])[future.key]) == 8
+    client.amm.start()
     wait(client.submit(inc, future), timeout=20)
 
 
@@ -100,6 +102,18 @@ def test_what_is_asked_of_workers_is_answered(client: Client) -> None:
 
 class NoPlugin(WorkerPlugin):
     name = "nothing"
+
+
+def test_workers_are_heard_of_again_and_again(client: Client) -> None:
+    """Else the scheduler takes them for dead after five minutes, and starts all work anew."""
+
+    def last_seen(dask_scheduler: Any) -> list[float]:
+        return [worker.last_seen for worker in dask_scheduler.workers.values()]
+
+    once = max(on_scheduler(client, last_seen))
+    wait_for(lambda: min(on_scheduler(client, last_seen)) > once, "heartbeats of all")
+    twice = max(on_scheduler(client, last_seen))
+    wait_for(lambda: min(on_scheduler(client, last_seen)) > twice, "more of them")
 
 
 def test_released_results_are_forgotten(client: Client) -> None:
