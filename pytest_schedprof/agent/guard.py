@@ -31,6 +31,15 @@ def state(pid: int) -> str:
         return ""
 
 
+def switches(pid: int) -> str:
+    """How often the kernel has switched its first thread, which no stopped thread is."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            return "".join(line for line in status if "ctxt_switches" in line)
+    except OSError:
+        return ""
+
+
 def kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
@@ -55,7 +64,7 @@ def remove(path: str) -> None:
 
 def had_to_free(scheduler: int, profiler: int) -> bool:
     """Watch over both until there is something to read, or the scheduler lies stopped."""
-    frozen_since = None
+    frozen_since, before = None, ""
     while not select.select([0], [], [], POLL_S)[0]:
         now = state(scheduler)
         if now == "Z":
@@ -64,8 +73,9 @@ def had_to_free(scheduler: int, profiler: int) -> bool:
             kill(profiler)
         elif now not in ("T", "t"):
             frozen_since = None
-        elif frozen_since is None:
-            frozen_since = time.monotonic()
+        elif frozen_since is None or switches(scheduler) != before:
+            # Held for this sample: a profiler that never keeps up holds it at most looks.
+            frozen_since, before = time.monotonic(), switches(scheduler)
         elif time.monotonic() - frozen_since > FROZEN_S:
             kill(profiler)
             os.kill(scheduler, signal.SIGCONT)

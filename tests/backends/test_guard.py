@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +25,13 @@ def profiler() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def watch(scheduler: int, profiler: int, file: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
+SOURCE = inspect.getsource(guard)
+
+
+def watch(
+    scheduler: int, profiler: int, file: Path, source: str = SOURCE
+) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-S", "-c", source]
     return subprocess.Popen(
         [*command, str(scheduler), str(profiler), str(file)], stdin=subprocess.PIPE
     )
@@ -46,6 +53,38 @@ def test_profiler_that_keeps_a_dead_scheduler_from_its_grave_is_killed(
             watchdog.stdin.close()  # as the kernel does once the last thread is gone
             assert watchdog.wait(5) == 0
     assert not file.parent.exists()
+
+
+def test_scheduler_that_lies_stopped_is_freed_and_one_held_again_and_again_is_not(
+    tmp_path: Path, profiler: subprocess.Popen[bytes]
+) -> None:
+    """A profiler that does not keep up holds the scheduler whenever one looks."""
+    file = tmp_path / "schedprof-x" / "profile"
+    file.parent.mkdir()
+    in_haste = SOURCE.replace("POLL_S = 0.5", "POLL_S = 0.02")
+    in_haste = in_haste.replace("FROZEN_S = 5.0", "FROZEN_S = 0.3")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as scheduler:
+        process = psutil.Process(scheduler.pid)
+        process.suspend()
+        with watch(scheduler.pid, profiler.pid, file, in_haste) as watchdog:
+            for _ in range(100):
+                hold(process)
+            assert watchdog.poll() is None
+            assert watchdog.wait(10) == guard.FORCED  # it was held for the last time
+        assert profiler.wait(5) == -signal.SIGKILL
+        wait_for(lambda: process.status() != psutil.STATUS_STOPPED, "the scheduler to run")
+        scheduler.kill()
+
+
+def hold(process: psutil.Process) -> None:
+    """Let it go, and stop it again once it has moved."""
+    before = process.num_ctx_switches()
+    process.resume()
+    deadline = time.monotonic() + 15
+    while process.num_ctx_switches() == before:  # without a pause, in which it would be seen free
+        assert time.monotonic() < deadline
+    process.suspend()
+    time.sleep(0.02)  # a profiler takes its time for a sample
 
 
 @pytest.mark.parametrize("words", [b"q", b"eq"])
