@@ -6,6 +6,7 @@ What a worker answers to a scheduler is decided by `WorkerState`, as in every wo
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from pytest_schedprof.simulation.pretence import Pretence
 
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.desk import Desk
+
+logger = logging.getLogger(__name__)
 
 STIMULI: Mapping[str, type[StateMachineEvent]] = {
     "acquire-replicas": machine.AcquireReplicasEvent,
@@ -92,11 +95,17 @@ class HollowWorker:
             comm = await self._register()
         self._comm = comm
         self.status = Status.running
-        self._tasks = [
-            asyncio.ensure_future(self._listen(comm)),
-            asyncio.ensure_future(self._beat()),
-        ]
+        self._tasks = [asyncio.ensure_future(each) for each in (self._listen(comm), self._beat())]
+        for task in self._tasks:
+            task.add_done_callback(self._heed)
         return self
+
+    def _heed(self, task: asyncio.Task[Any]) -> None:
+        """Nobody waits for it, so that its error would go unheard, and the worker seem well."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.error("hollow worker %s leaves: %r", self.name, error, exc_info=error)
+            self._leave("its own error")
 
     async def _register(self) -> Comm:
         comm: Comm = await connect(

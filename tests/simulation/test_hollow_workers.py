@@ -116,6 +116,21 @@ def test_workers_are_heard_of_again_and_again(client: Client) -> None:
     wait_for(lambda: min(on_scheduler(client, last_seen)) > twice, "more of them")
 
 
+def test_worker_that_cannot_tell_that_it_lives_leaves() -> None:
+    with simulated(4) as client:
+        first, *others = client.scheduler_info()["workers"]
+        client.run(break_heartbeat, workers=[first])
+        wait_for(lambda: list(workers_of(client)) == others, "it to leave")
+
+
+def break_heartbeat(dask_worker: Any) -> None:
+    dask_worker.pretence.executing = None
+
+
+def workers_of(client: Client) -> list[str]:
+    return list(on_scheduler(client, lambda dask_scheduler: list(dask_scheduler.workers)))
+
+
 def test_released_results_are_forgotten(client: Client) -> None:
     futures = client.map(inc, range(50), pure=False)
     wait(futures)
