@@ -69,11 +69,13 @@ class Project:
         """A test file; imports and `burn` are there already."""
         (self.path / name).write_text(HEADER + body)
 
-    def run(self, *arguments: str) -> pytest.RunResult:
-        """A session of pytest, which must leave no process behind."""
-        tester = self.pytester
-        run = tester.runpytest_subprocess if self.is_apart else tester.runpytest_inprocess
-        result = run(*arguments)
+    def run(self, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
+        """A session of pytest, which must end in time and leave no process behind."""
+        if self.is_apart:
+            result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
+        else:
+            result = self.pytester.runpytest_inprocess(*arguments)
+            assert result.duration < timeout_s
         assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
         wait_for(lambda: not self.processes(), "processes of the run to end")
         return result
@@ -101,10 +103,10 @@ class Project:
         except (psutil.Error, OSError):
             return False  # it is a zombie, or somebody else's
 
-    def run_test(self, body: str, *arguments: str) -> pytest.RunResult:
+    def run_test(self, body: str, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
         """Write a test file and run it."""
         self.write(body)
-        return self.run(*arguments)
+        return self.run(*arguments, timeout_s=timeout_s)
 
     @property
     def run_directory(self) -> Path:

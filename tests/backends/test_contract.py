@@ -223,11 +223,11 @@ def test_segment_tells_the_cpu_time_of_the_scheduler(
     assert segment.facts.tasks == 0
 
 
-def test_twice_in_a_row(control: Control, backend: Backend) -> None:
+def test_twice_in_a_row(control: Control, backend: Backend, work: Callable[[], float]) -> None:
     recorder = Recorder(control, [backend], 10.0)
     for _ in range(2):
         with recorder.round():
-            control.call(do_work, WORK, 1)
+            work()
     assert recorder.troubles == []
     assert [len(each) for each in recorder.rounds] == [1, 1]
 

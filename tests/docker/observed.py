@@ -41,14 +41,16 @@ class Observed:
         return cost.total["calls"] / backend.window.tasks
 
     def has_seen_burning(self, backend: str) -> bool:
-        """Whether a sampler saw half of what `burn` has the scheduler run, 0.5 s of it.
+        """Whether a sampler saw half of what `burn` has the scheduler run, 0.5 s of it, and
+        nothing more often.
 
         Its share depends on what else the machine, its load and TLS make a scheduler do.
         """
         shares = self._backend(backend).shares
         assert shares is not None
         (burning,) = [s for s in shares.functions if s.function.endswith("burn_scheduler_cpu")]
-        return burning.share.value * shares.busy_samples > 25
+        hottest = max(shares.functions, key=lambda each: each.self_share.value)
+        return hottest is burning and burning.share.value * shares.busy_samples > 25
 
     def artifact(self, backend: str) -> str:
         """The one file of a backend."""

@@ -63,7 +63,7 @@ def nothing_left() -> Callable[[], bool]:
 
 
 def test_one_project_for_the_session(project: Project, nothing_left: Callable[[], bool]) -> None:
-    result = project.run_test(WORK, *ARGUMENTS, FILE, "--schedprof=counts")
+    result = project.run_test(WORK, *ARGUMENTS, FILE, "--schedprof=counts", timeout_s=120)
     result.assert_outcomes(passed=2)
     assert nothing_left()
     records = list(project.results().values())
@@ -80,7 +80,7 @@ def test_another_minor_version_of_python(
     for name, value in image.items():
         monkeypatch.setenv(name, value)
     backends = "--schedprof=pyspy,cputime,counts,viztracer,cprofile"
-    result = project.run_test(WORK, *ARGUMENTS, FILE, backends)
+    result = project.run_test(WORK, *ARGUMENTS, FILE, backends, timeout_s=120)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["note: Python is 3.* where the tests run and 3.13.*"])
     assert nothing_left()
@@ -109,7 +109,7 @@ def test_session_that_is_interrupted_or_killed(
 def test_container_that_dies_during_a_test(
     project: Project, nothing_left: Callable[[], bool]
 ) -> None:
-    result = project.run_test(KILLS, *ARGUMENTS, FILE)
+    result = project.run_test(KILLS, *ARGUMENTS, FILE, timeout_s=120)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["schedprof: container 'scheduler' exited with 137*log ends*"])
     assert nothing_left()
@@ -159,7 +159,7 @@ def test_project_that_is_no_cluster(
     (project.path / "Dockerfile").write_text("FROM nothing:at-all\nRUN false\n")
     options = [f"--schedprof-cluster-option={option}"] if option else []
     result = project.run_test(
-        WORK, *ARGUMENTS, one_service(project.path, **service), *options, "-k", "1"
+        WORK, *ARGUMENTS, one_service(project.path, **service), *options, "-k", "1", timeout_s=120
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([message])
@@ -172,7 +172,7 @@ def test_port_that_is_taken(project: Project, nothing_left: Callable[[], bool]) 
         taken.listen()
         ports = [f"127.0.0.1:{taken.getsockname()[1]}:8786"]
         option = one_service(project.path, **SLEEPS, ports=ports)
-        result = project.run_test(WORK, *ARGUMENTS, option, "-k", "1")
+        result = project.run_test(WORK, *ARGUMENTS, option, "-k", "1", timeout_s=120)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*compose* up failed:*{ports[0].split(':')[1]}*"])
     assert nothing_left()

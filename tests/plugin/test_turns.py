@@ -67,7 +67,7 @@ def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     project: Project, other: Path
 ) -> None:
     options = (f"--schedprof-against={other}", "--schedprof-null", "--schedprof-budget=40")
-    result = project.run_test(TASKS, *COUNTS, *options)
+    result = project.run_test(TASKS, *COUNTS, *options, timeout_s=120)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -99,7 +99,7 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
         "schedprof\n", 'schedprof("calls(distributed.scheduler:*) <= baseline * 1.01")\n'
     )
     options = (*COUNTS, f"--schedprof-against={other}", "--schedprof-strict")
-    result = project.run_test(marked, *options)
+    result = project.run_test(marked, *options, timeout_s=120)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["limits: 1 passed", f"compared with {other}: * the same in 1 tests"]
@@ -109,7 +109,7 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
 @pytest.mark.slow
 def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
     options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
-    result = project.run_test(TASKS, *options, "--schedprof-budget=15")
+    result = project.run_test(TASKS, *options, "--schedprof-budget=15", timeout_s=120)
     result.assert_outcomes(passed=1)
     (backend,) = project.result().backends
     assert backend.window.rounds >= 2
