@@ -235,13 +235,13 @@ def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], .
     return None
 
 
-def without_who_was_collected(stack: Stack) -> Stack:
-    """Of a sample of the collector's what it did itself: in whose midst it began is chance.
+def without_who_was_interrupted(stack: Stack) -> Stack:
+    """Of the collector's stack what it did itself: in whose midst it began is chance.
 
     A full collection takes a tenth of a second, and one of many functions gets all of it.
     """
     began = (i for i, each in enumerate(stack) if owner_of(each) == COLLECTING)
-    return stack[next(began, 0) :]
+    return stack[next(began) :]
 
 
 def owner_of_stack(stack: Stack) -> str:

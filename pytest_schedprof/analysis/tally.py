@@ -11,7 +11,7 @@ from pytest_schedprof.analysis.owners import (
     COLLECTING,
     NOT_SCHEDULER,
     owner_of_stack,
-    without_who_was_collected,
+    without_who_was_interrupted,
 )
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 
@@ -64,7 +64,7 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
     """
     owners = [owner_of_stack(stack) for stack in profile.stacks]
     stacks = [
-        without_who_was_collected(stack) if owner == COLLECTING else stack
+        without_who_was_interrupted(stack) if owner == COLLECTING else stack
         for stack, owner in zip(profile.stacks, owners, strict=True)
     ]
     busy = [

@@ -20,7 +20,7 @@ from pytest_schedprof.formats.json import UNREADABLE
 from pytest_schedprof.model.result import BackendResult, BaselinePart, Result, Run
 from pytest_schedprof.storage.names import safe_name
 from pytest_schedprof.storage.places import Folder
-from pytest_schedprof.storage.records import Record, decode, encode
+from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
 from pytest_schedprof.storage.run_directory import RunDirectory
 
 LATEST = "latest"
@@ -68,14 +68,14 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
         return folder, 0
     part = BaselinePart(run_id, datetime.now(timezone.utc).isoformat(), kept)
     path = folder if folder.name.endswith(".json") else folder / f"{safe_name(run_id)}.json"
-    path.write(encode(part, indent=0))
+    path.write(encode(part, indent=COMPACT))
     _tidy(folder, path)
     return folder, len(kept)
 
 
 def is_worth_keeping(result: Result) -> bool:
     """What failed, or was not properly profiled, is no measure for others."""
-    return result.outcome in KEPT_OUTCOMES and bool(result.backends) and not result.troubles
+    return result.outcome in KEPT_OUTCOMES and result.is_usable
 
 
 def _slim(result: Result) -> Result:

@@ -26,6 +26,9 @@ from pytest_schedprof.model.result import (
 from pytest_schedprof.storage.commit import commit_of
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 
+COMPACT = -1
+"""Indent that leaves out even spaces."""
+
 Record = TypeVar("Record", Result, Run, BaselinePart, Calibrations)
 
 
@@ -58,12 +61,12 @@ class _Version(msgspec.Struct):
 
 
 def encode(record: Result | Run | BaselinePart | Calibrations, *, indent: int = 2) -> bytes:
-    """The record as JSON, for people unless the indent is 0."""
+    """The record as JSON, for people unless it is `COMPACT`."""
     try:
         content = msgspec.json.encode(record)
     except UnicodeEncodeError:  # a file whose name is no UTF-8 gives such an ID
         content = msgspec.json.encode(_escaped(msgspec.to_builtins(record)))
-    return (msgspec.json.format(content, indent=indent) if indent else content) + b"\n"
+    return msgspec.json.format(content, indent=indent) + b"\n"
 
 
 def _escaped(value: Any) -> Any:
