@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support import Project, wait_for
 
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
 
 pytest_plugins = ["pytester"]
+
+# Property tests try the same cases on every machine, and as long as these take.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
 
 
 @pytest.fixture

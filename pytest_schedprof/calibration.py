@@ -12,7 +12,8 @@ from itertools import count
 from statistics import fmean
 
 from pytest_schedprof import __version__
-from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS
+from pytest_schedprof.analysis.student import CONFIDENCE
 from pytest_schedprof.assessment import assess
 from pytest_schedprof.backends.contract import Backend, side_by_side
 from pytest_schedprof.backends.registry import BackendRegistry

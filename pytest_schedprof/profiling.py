@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_schedprof import __version__
-from pytest_schedprof.analysis.estimate import CONFIDENCE
+from pytest_schedprof.analysis.student import CONFIDENCE
 from pytest_schedprof.assessment import Assessment, Recall, assess
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest

@@ -10,10 +10,11 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import TypeAlias
 
-from pytest_schedprof.analysis.estimate import CONFIDENCE, MIN_ROUNDS, student_quantile
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.growth import DIGITS, MIN_SCALES, exponent
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone
 from pytest_schedprof.analysis.patterns import compile_pattern
+from pytest_schedprof.analysis.student import MANY, bound_at
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import CostProfile, Function
 from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
@@ -28,9 +29,6 @@ DEAREST_BY = ("self_seconds", "bytecodes", "calls", "peak", "leaked")
 
 Amounts: TypeAlias = dict[str, float]
 """Costs by metric."""
-
-MANY = 1000
-"""Degrees of freedom of a constant: Student's t is as good as normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +194,7 @@ def exactly(value: float, tasks: int) -> Estimate:
 
 def roughly(value: float, tasks: int) -> Estimate:
     """A number of one window, with bounds from how far such numbers stray."""
-    half = DRIFT * value * student_quantile(CONFIDENCE, MANY)
+    half = DRIFT * value * bound_at(MANY)
     return Estimate(value, max(0.0, value - half), value + half, samples=tasks, dispersion=0.0)
 
 
@@ -220,4 +218,4 @@ def _half_width(value: float, rounds: Sequence[tuple[float, int]]) -> float:
     squares = sum((amount - value * count) ** 2 for amount, count in rounds)
     tasks = sum(count for _, count in rounds)
     deviation = sqrt(squares * len(rounds) / (len(rounds) - 1)) / tasks
-    return deviation * student_quantile(CONFIDENCE, len(rounds) - 1)
+    return deviation * bound_at(len(rounds) - 1)

@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import pi, sqrt, tan
-from statistics import NormalDist
+from math import sqrt
 
+from pytest_schedprof.analysis.student import bound_at
 from pytest_schedprof.model.verdict import Estimate
-
-CONFIDENCE = 0.95
-"""Level of each one-sided bound."""
 
 MIN_ROUNDS = 3
 """Fewer rounds cannot show how rounds scatter."""
@@ -47,7 +44,7 @@ def estimate(
     ratio = sqrt(max(variance / binomial, 1.0)) if binomial else 1.0
     if not rounds:
         ratio = sqrt(ratio**2 + drift**2 * samples)
-    quantile = student_quantile(CONFIDENCE, degrees_of_freedom(units, rounds=rounds))
+    quantile = bound_at(degrees_of_freedom(units, rounds=rounds))
     low, high = _wilson(share, samples / ratio**2, quantile)
     return Estimate(
         value=round(share, 6),
@@ -63,7 +60,7 @@ def with_drift(found: Estimate, old: float, new: float, freedom: int) -> Estimat
     if not found.samples:
         return found
     ratio = sqrt(max(found.dispersion**2 - old**2 * found.samples, 1.0) + new**2 * found.samples)
-    quantile = student_quantile(CONFIDENCE, max(1, freedom))
+    quantile = bound_at(max(1, freedom))
     low, high = _wilson(found.value, found.samples / ratio**2, quantile)
     return replace(found, low=round(low, 6), high=round(high, 6), dispersion=round(ratio, 3))
 
@@ -104,25 +101,3 @@ def _wilson(share: float, samples: float, quantile: float) -> tuple[float, float
     centre = (share + weight / 2) / (1 + weight)
     half = quantile / (1 + weight) * sqrt(share * (1 - share) / samples + weight / (4 * samples))
     return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def student_quantile(level: float, df: int) -> float:
-    """Quantile of Student's t, by Cornish and Fisher's series (within 1 % from df 3 on)."""
-    if df <= 2:
-        return _student_quantile_exact(level, df)
-    z = NormalDist().inv_cdf(level)
-    series = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return sum(term / float(df) ** power for power, term in enumerate(series))
-
-
-def _student_quantile_exact(level: float, df: int) -> float:
-    """Closed forms exist for one and two degrees of freedom, where the series is poor."""
-    if df == 1:
-        return tan(pi * (level - 0.5))
-    centred = 2 * level - 1
-    return centred * sqrt(2 / (1 - centred * centred))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import log, sqrt
 from statistics import fmean
 
-from pytest_schedprof.analysis.estimate import CONFIDENCE, student_quantile
+from pytest_schedprof.analysis.student import MANY, bound_at
 from pytest_schedprof.model.verdict import Estimate
 
 MIN_SCALES = 2
@@ -49,4 +49,4 @@ def _half_width(
     left = sum((y - height - slope * (x - middle)) ** 2 for x, y in logs)
     freedom = max(1, len(logs) - 2)
     deviation = max(drift, sqrt(left / freedom)) / sqrt(spread)
-    return deviation * student_quantile(CONFIDENCE, freedom if len(logs) > MIN_SCALES else 1000)
+    return deviation * bound_at(freedom if len(logs) > MIN_SCALES else MANY)

@@ -7,7 +7,7 @@ from math import comb, hypot, inf, sqrt
 from statistics import NormalDist, fmean
 from typing import NamedTuple
 
-from pytest_schedprof.analysis.estimate import CONFIDENCE
+from pytest_schedprof.analysis.student import CONFIDENCE
 
 STEPS = 60
 """Of a bisection: more than a float has digits."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import atan, cos, pi, sin, sqrt
+
+CONFIDENCE = 0.95
+"""Level of each one-sided bound."""
+
+MANY = 1000
+"""Degrees of freedom of an error that is known, and not estimated from a few rounds."""
 
 STEPS = 60
 """Of a bisection: more than a float has digits."""
@@ -37,6 +44,12 @@ def _even(angle: float, df: int) -> float:
     return sin(angle) * total
 
 
+def bound_at(df: int) -> float:
+    """How many standard errors there are between an estimate and its bound."""
+    return critical(1 - CONFIDENCE, df)
+
+
+@cache
 def critical(chance: float, df: int) -> float:
     """The t above which Student's t is with this probability, below one half: by bisection."""
     low, high = 0.0, 1.0

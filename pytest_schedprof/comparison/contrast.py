@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from math import hypot, inf, isinf, sqrt
 from statistics import fmean, stdev
 
-from pytest_schedprof.analysis.estimate import CONFIDENCE, student_quantile
-from pytest_schedprof.analysis.student import upper_tail
-
-MANY = 1000
-"""Degrees of freedom of an error that is known, and not estimated from a few rounds."""
+from pytest_schedprof.analysis.student import MANY, bound_at, upper_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class Contrast:
 
     @property
     def _half(self) -> float:
-        return self.error * student_quantile(CONFIDENCE, self.freedom) if self.error else 0.0
+        return self.error * bound_at(self.freedom) if self.error else 0.0
 
     @property
     def chance_of_rise(self) -> float:

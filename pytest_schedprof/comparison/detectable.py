@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import hypot, sqrt
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
-from pytest_schedprof.analysis.student import critical
-from pytest_schedprof.comparison.contrast import MANY
+from pytest_schedprof.analysis.student import MANY, critical
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.model.calibration import Detectable
 
@@ -99,8 +98,5 @@ class _Bar:
 
     def _sees(self, rise: float, error: float, chance: float, needed: float, freedom: int) -> bool:
         """Whether what is seen of it is no chance and large enough, but in few cases."""
-        least = rise - _critical(MISSED, freedom) * error
-        return least >= max(_critical(chance, freedom) * error, needed)
-
-
-_critical = cache(critical)
+        least = rise - critical(MISSED, freedom) * error
+        return least >= max(critical(chance, freedom) * error, needed)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pytest_schedprof.comparison.contrast import MANY, Contrast, Figure, unpaired
+from pytest_schedprof.analysis.student import MANY
+from pytest_schedprof.comparison.contrast import Contrast, Figure, unpaired
 from pytest_schedprof.comparison.figures import Figures, owner_of_subject
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.model.comparison import Change, Outcome

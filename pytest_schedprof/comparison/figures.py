@@ -11,7 +11,8 @@ from statistics import median, stdev
 from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_alone
-from pytest_schedprof.comparison.contrast import MANY, Figure
+from pytest_schedprof.analysis.student import MANY
+from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import Function
@@ -180,11 +181,10 @@ class Figures:
 
     @cached_property
     def _usual_ratio(self) -> float:
-        """Of functions that hold enough for it to be seen.
+        """The median of functions that hold enough for their scatter to be seen.
 
-        A few rounds tell the scatter of one function badly, and those of all functions together
-        well. That no function scatters less than is usual is the same as to say that those which
-        seem to do so by chance alone.
+        A few rounds tell the scatter of one function badly, and that of all together well: one
+        that seems to scatter less does so by chance.
         """
         ratios = [each.dispersion for each in self.shares.values() if each.value >= TELLING]
         return median(ratios) if ratios else 1.0

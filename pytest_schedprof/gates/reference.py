@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pytest_schedprof.analysis.costs import exactly, roughly
-from pytest_schedprof.analysis.estimate import CONFIDENCE, student_quantile
+from pytest_schedprof.analysis.student import bound_at
 from pytest_schedprof.comparison.compare import choose, compare_in_turns, compare_one
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.comparison.matching import (
@@ -158,5 +158,5 @@ def _is_of(each: FunctionCost, subject: str) -> bool:
 
 
 def _bounded(figure: Figure, tasks: int) -> Estimate:
-    half = figure.error * student_quantile(CONFIDENCE, figure.freedom)
+    half = figure.error * bound_at(figure.freedom)
     return Estimate(figure.value, max(0.0, figure.value - half), figure.value + half, tasks, 0.0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_schedprof.analysis.change_points import course, without_outliers
 from pytest_schedprof.model.history import Course, Step
 
-PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
+PROPERTY = settings(max_examples=60)
 EXACT = 0.005
 """The least relative change of exact figures that is told."""
 

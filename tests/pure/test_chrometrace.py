@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.chrometrace import Trace, read_trace
 
-PROPERTY = settings(derandomize=True, deadline=None)
-
 LOOP, OTHER, TASK = 11, 12, 7_654_321
 
 
@@ -194,7 +192,6 @@ TREES = st.recursive(
 )
 
 
-@PROPERTY
 @given(TREES, st.integers(0, 10**10))
 def test_costs_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
     trace = read(*root.events(since))
@@ -211,13 +208,12 @@ def _check_outcome(content: bytes) -> None:
         pass
 
 
-@PROPERTY
 @given(st.binary())
 def test_any_bytes_give_a_trace_or_a_format_error(content: bytes) -> None:
     _check_outcome(content)
 
 
-@settings(PROPERTY, max_examples=500)
+@settings(max_examples=500)
 @given(st.data())
 def test_a_damaged_file_gives_a_trace_or_a_format_error(data: st.DataObject) -> None:
     events = [call("é (/src/a.py:1)", 1, 2), call("builtins.len", 0, 3)]
@@ -227,7 +223,6 @@ def test_a_damaged_file_gives_a_trace_or_a_format_error(data: st.DataObject) -> 
     _check_outcome(bytes(content))
 
 
-@PROPERTY
 @given(st.lists(st.text(), max_size=5))
 def test_any_name_is_read(names: list[str]) -> None:
     events = [call(name, n, n + 0.5) for n, name in enumerate(names)]

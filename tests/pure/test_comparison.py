@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
+from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.compare import compare, compare_in_turns
-from pytest_schedprof.comparison.contrast import MANY
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY

@@ -11,26 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.analysis.estimate import (
-    CONFIDENCE,
     degrees_of_freedom,
     estimate,
-    student_quantile,
 )
+from pytest_schedprof.analysis.student import bound_at
 from pytest_schedprof.model.verdict import Estimate
 
-PROPERTY = settings(derandomize=True, deadline=None, max_examples=150)
-
-# fmt: off
-SCIPY_T_95 = (
-    6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331, 1.8125,
-    1.7959, 1.7823, 1.7709, 1.7613, 1.7531, 1.7459, 1.7396, 1.7341, 1.7291, 1.7247,
-    1.7207, 1.7171, 1.7139, 1.7109, 1.7081, 1.7056, 1.7033, 1.7011, 1.6991, 1.6973,
-    1.6955, 1.6939, 1.6924, 1.6909, 1.6896, 1.6883, 1.6871, 1.6860, 1.6849, 1.6839,
-    1.6829, 1.6820, 1.6811, 1.6802, 1.6794, 1.6787, 1.6779, 1.6772, 1.6766, 1.6759,
-    1.6753, 1.6747, 1.6741, 1.6736, 1.6730, 1.6725, 1.6720, 1.6716, 1.6711, 1.6706,
-)
-# fmt: on
-"""`scipy.stats.t.ppf(0.95, df)` for df from 1 to 60."""
+PROPERTY = settings(max_examples=150)
 
 
 def binomial(random: Random, trials: int, chance: float) -> int:
@@ -39,16 +26,6 @@ def binomial(random: Random, trials: int, chance: float) -> int:
 
 def width(of: Estimate) -> float:
     return of.high - of.low
-
-
-@pytest.mark.parametrize(("df", "expected"), list(enumerate(SCIPY_T_95, start=1)))
-def test_quantiles_of_student_s_t_are_right_within_1_5_percent(df: int, expected: float) -> None:
-    assert student_quantile(0.95, df) == pytest.approx(expected, rel=0.015)
-
-
-@pytest.mark.parametrize(("df", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (10, 2.2281)])
-def test_quantiles_of_another_level_are_right_too(df: int, expected: float) -> None:
-    assert student_quantile(0.975, df) == pytest.approx(expected, rel=0.015)
 
 
 def test_units_give_degrees_of_freedom_and_never_fewer_than_one() -> None:
@@ -162,7 +139,7 @@ def test_the_order_of_rounds_says_nothing_the_order_of_blocks_does() -> None:
 def test_no_number_of_samples_from_one_window_outweighs_the_drift_between_windows() -> None:
     endless = estimate([10**6] * 20, [4 * 10**6] * 20, rounds=False, drift=0.05)
     share, deviation = 0.25, 0.05 * (0.25 * 0.75) ** 0.5
-    quantile = student_quantile(CONFIDENCE, degrees_of_freedom(20, rounds=False))
+    quantile = bound_at(degrees_of_freedom(20, rounds=False))
     assert endless.low == pytest.approx(share - quantile * deviation, rel=0.02)
     assert endless.high == pytest.approx(share + quantile * deviation, rel=0.02)
 

@@ -17,8 +17,6 @@ from pytest_schedprof.gates.limits import (
     parse_limit,
 )
 
-PROPERTY = settings(derandomize=True, deadline=None)
-
 WORDS = st.text("abz_AZ09.*?<>-é", min_size=1, max_size=12)
 FUNCTIONS = st.builds("{}:{}".format, WORDS, WORDS)
 PERCENTS = st.integers(0, 1_000_000).map(lambda number: f"{number / 10_000:.4f}")
@@ -96,7 +94,6 @@ def test_what_is_in_no_denominator_cannot_be_limited(owner: str) -> None:
         parse_limit(f"share(@{owner}) <= 30%")
 
 
-@PROPERTY
 @given(limit_texts())
 def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
     parsed = parse_limit(text)
@@ -177,19 +174,17 @@ def _check_outcome(text: str) -> None:
         assert parsed.pattern
 
 
-@PROPERTY
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_any_text_gives_a_limit_or_a_limit_error(text: str) -> None:
     _check_outcome(text)
 
 
-@settings(PROPERTY, max_examples=500)
+@settings(max_examples=500)
 @given(SOUP)
 def test_any_soup_of_tokens_gives_a_limit_or_a_limit_error(text: str) -> None:
     _check_outcome(text)
 
 
-@PROPERTY
 @given(limit_texts(), st.data())
 def test_a_limit_with_a_typing_mistake_gives_a_limit_or_a_limit_error(
     text: str, data: st.DataObject
@@ -235,7 +230,6 @@ LIMITS = st.builds(
 )
 
 
-@PROPERTY
 @given(st.lists(st.lists(LIMITS)))
 def test_merging_keeps_each_key_once_with_the_bound_said_last(layers: list[list[Limit]]) -> None:
     merged = merge_limits(layers)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.storage.names import safe_name
 
-PROPERTY = settings(derandomize=True, deadline=None, max_examples=300)
+PROPERTY = settings(max_examples=300)
 
 HOSTILE = (
     "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.analysis.owners import (
@@ -18,8 +18,6 @@ from pytest_schedprof.analysis.owners import (
     side_of,
 )
 from pytest_schedprof.model.profile import Stack
-
-PROPERTY = settings(derandomize=True, deadline=None)
 
 LOOP = (
     "distributed.cli.dask_scheduler:main",
@@ -214,7 +212,6 @@ NAMES = st.one_of(
 )
 
 
-@PROPERTY
 @given(st.lists(NAMES, max_size=8).map(tuple))
 def test_any_stack_belongs_to_one_owner_of_the_table_or_is_foreign(stack: Stack) -> None:
     owner = owner_of_stack(stack)

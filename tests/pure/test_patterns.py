@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.analysis.patterns import compile_pattern, has_wildcard
 
-PROPERTY = settings(derandomize=True, deadline=None, max_examples=300)
+PROPERTY = settings(max_examples=300)
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.backends.pictures import WRITERS, check_formats, pictures
@@ -18,7 +18,6 @@ from pytest_schedprof.formats.spans import spans
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
 from pytest_schedprof.formats.timeline import write_timeline
 
-PROPERTY = settings(derandomize=True, deadline=None)
 SVG = "{http://www.w3.org/2000/svg}"
 
 STACKS = st.lists(st.lists(st.sampled_from("abc"), max_size=5), max_size=30)
@@ -48,7 +47,6 @@ def file_of(*stacks: str, seconds: float = 0.01) -> SpeedscopeFile:
     )
 
 
-@PROPERTY
 @given(STACKS)
 def test_spans_tell_which_stack_there_was_at_any_moment(stacks: list[list[str]]) -> None:
     found = list(spans((stack, 1) for stack in stacks))
@@ -73,7 +71,6 @@ def test_timeline_shows_equal_frames_that_follow_each_other_as_one() -> None:
     ]
 
 
-@PROPERTY
 @given(files())
 def test_callee_in_a_timeline_never_outlasts_its_caller(file: SpeedscopeFile) -> None:
     opened: dict[int, list[int]] = {}
@@ -114,7 +111,6 @@ def test_function_named_like_markup_stays_text() -> None:
     assert f"{name} (x.py): 1 samples, 100.0%" in boxes_of(file)
 
 
-@PROPERTY
 @given(files())
 def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
     root = ElementTree.fromstring(write_flamegraph(file))

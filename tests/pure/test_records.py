@@ -37,7 +37,7 @@ from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdi
 from pytest_schedprof.storage.records import encode, json_schema, read_record, write_run
 from pytest_schedprof.storage.run_directory import RunDirectory
 
-PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
+PROPERTY = settings(max_examples=60)
 
 T = TypeVar("T")
 

@@ -19,8 +19,6 @@ from pytest_schedprof.formats.speedscope import (
 )
 from pytest_schedprof.model.profile import SampleProfile
 
-PROPERTY = settings(derandomize=True, deadline=None)
-
 FRAMES: list[dict[str, Any]] = [
     {"name": "run", "file": "/venv/asyncio/runners.py", "line": 190, "col": None},
     {"name": "_transition", "file": "/venv/distributed/scheduler.py", "line": 2001, "col": None},
@@ -238,13 +236,12 @@ def _check_outcome(content: bytes) -> None:
     profile_of(file)
 
 
-@PROPERTY
 @given(st.binary())
 def test_any_bytes_give_a_file_or_a_format_error(content: bytes) -> None:
     _check_outcome(content)
 
 
-@settings(PROPERTY, max_examples=500)
+@settings(max_examples=500)
 @given(st.data())
 def test_a_damaged_file_gives_a_file_or_a_format_error(data: st.DataObject) -> None:
     content = bytearray(json.dumps(document(("a", [[0, 1], []]), ("é", [[2]]))).encode())
@@ -259,7 +256,6 @@ THREADS = st.lists(
 )
 
 
-@PROPERTY
 @given(THREADS, st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_what_was_written_is_read(
     threads: list[tuple[str, list[list[int]]]], indent: int | str | None, ascii_only: bool

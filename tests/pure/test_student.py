@@ -8,8 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.estimate import student_quantile
-from pytest_schedprof.analysis.student import upper_tail
+from pytest_schedprof.analysis.student import bound_at, critical, upper_tail
+
+# fmt: off
+SCIPY_T_95 = (
+    6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331, 1.8125,
+    1.7959, 1.7823, 1.7709, 1.7613, 1.7531, 1.7459, 1.7396, 1.7341, 1.7291, 1.7247,
+    1.7207, 1.7171, 1.7139, 1.7109, 1.7081, 1.7056, 1.7033, 1.7011, 1.6991, 1.6973,
+    1.6955, 1.6939, 1.6924, 1.6909, 1.6896, 1.6883, 1.6871, 1.6860, 1.6849, 1.6839,
+    1.6829, 1.6820, 1.6811, 1.6802, 1.6794, 1.6787, 1.6779, 1.6772, 1.6766, 1.6759,
+    1.6753, 1.6747, 1.6741, 1.6736, 1.6730, 1.6725, 1.6720, 1.6716, 1.6711, 1.6706,
+)
+# fmt: on
+"""`scipy.stats.t.ppf(0.95, df)` for df from 1 to 60."""
 
 
 @pytest.mark.parametrize(
@@ -47,9 +58,14 @@ def test_falls(a: float, b: float, df: int) -> None:
     assert upper_tail(high, df) <= upper_tail(low, df) + 1e-14
 
 
-@given(st.floats(0.6, 0.999), st.integers(5, 300))
-def test_turns_the_quantile_back(level: float, df: int) -> None:
-    assert upper_tail(student_quantile(level, df), df) == pytest.approx(1 - level, rel=0.05)
+@given(st.floats(1e-5, 0.49), st.integers(1, 1000))
+def test_a_critical_value_is_exceeded_so_often(chance: float, df: int) -> None:
+    assert upper_tail(critical(chance, df), df) == pytest.approx(chance, rel=1e-6)
+
+
+@pytest.mark.parametrize(("df", "expected"), list(enumerate(SCIPY_T_95, start=1)))
+def test_bounds_are_where_scipy_has_them(df: int, expected: float) -> None:
+    assert bound_at(df) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_ends() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.analysis.shares import shares_of
@@ -21,8 +21,6 @@ from pytest_schedprof.analysis.tally import (
     total,
 )
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
-
-PROPERTY = settings(derandomize=True, deadline=None)
 
 ROOT = "asyncio.events:Handle._run"
 INTAKE = "distributed.scheduler:Scheduler.update_graph"
@@ -120,7 +118,6 @@ def test_a_profile_of_nothing_is_one_block_of_nothing() -> None:
         assert not block.inclusive
 
 
-@PROPERTY
 @given(THREADS, st.integers(0, 5), st.one_of(st.none(), st.integers(1, 30)))
 def test_blocks_partition_all_samples(
     threads: list[list[Stack]], empty: int, count: int | None
@@ -139,7 +136,6 @@ def test_blocks_partition_all_samples(
     assert together.inclusive == Counter(name for stack in busy for name in set(stack))
 
 
-@PROPERTY
 @given(THREADS)
 def test_in_every_block_own_samples_and_owners_add_up_to_the_busy_ones(
     threads: list[list[Stack]],
@@ -150,7 +146,6 @@ def test_in_every_block_own_samples_and_owners_add_up_to_the_busy_ones(
         assert all(0 < count <= block.busy for count in block.inclusive.values())
 
 
-@PROPERTY
 @given(THREADS)
 def test_blocks_are_of_equal_length_within_one_sample_a_thread(threads: list[list[Stack]]) -> None:
     lengths = [block.busy for block in tally_blocks(profile(*threads))]
@@ -236,7 +231,6 @@ def test_functions_and_owners_are_listed_with_the_hottest_first() -> None:
     assert [each.owner for each in shares.owners()] == ["comm", "graph-intake", "event-loop"]
 
 
-@PROPERTY
 @given(THREADS)
 def test_the_shares_of_all_owners_add_up_to_one(threads: list[list[Stack]]) -> None:
     shares = shares_of([[profile(*threads)]], drift=0.0)
