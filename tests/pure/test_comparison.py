@@ -269,7 +269,7 @@ def test_identical_code_is_rarely_called_a_regression() -> None:
 
 
 def test_six_points_more_of_a_fifth_are_seen() -> None:
-    """In ten rounds of 330 samples each, as the benchmark asks it of real runs."""
+    """Of simulated rounds; `benchmarks/regressions.py power` asks it of real ones."""
     seen = 0
     for trial in range(40):
         before = sampled(BUSY, cpu=slower(1) * 2, samples=330, seed=2 * trial)
