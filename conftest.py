@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from support import Project, wait_for
 
 from pytest_schedprof.clusters.control import Control
@@ -19,9 +18,14 @@ from pytest_schedprof.clusters.local import LocalCluster
 
 pytest_plugins = ["pytester"]
 
-# Property tests try the same cases on every machine, and as long as these take.
-settings.register_profile("fixed", derandomize=True, deadline=None)
-settings.load_profile("fixed")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Property tests try the same cases on every machine, and as long as these take."""
+    if config.pluginmanager.hasplugin("hypothesispytest"):  # those of docker need none
+        from hypothesis import settings
+
+        settings.register_profile("fixed", derandomize=True, deadline=None)
+        settings.load_profile("fixed")
 
 
 @pytest.fixture
