@@ -57,6 +57,9 @@ COUNTED_TASKS, SAMPLED_TASKS = 300, 1000
 POWER_TASKS = 4800
 """In few long rounds: each has a start and a stop, which tell nothing."""
 
+RATE_HZ, SLOW_RATE_HZ = 250, 100
+"""As often as the kernel's clock allows; and of py-spy, which else does not keep up here."""
+
 LEAST_BYTECODES = 100
 """Per call: of fewer, one statement more is far above 1 %."""
 
@@ -118,7 +121,8 @@ def measure(
     budget: float = 60.0,
 ) -> Result:
     """One profiled test, in turns with another scheduler if there is one."""
-    settings = read_call("a benchmark", (), {}, backend=backends, rounds=rounds, rate=250)
+    rate = SLOW_RATE_HZ if "pyspy" in backends else RATE_HZ
+    settings = read_call("a benchmark", (), {}, backend=backends, rounds=rounds, rate=rate)
     settings = settings._replace(against="the other side" if against else None, budget=budget)
     plan = make_plan(settings, BackendRegistry(), Nowhere())
     rivals = {"against": against.scheduler} if against else {}
