@@ -32,7 +32,7 @@ def state(pid: int) -> str:
 
 
 def switches(pid: int) -> str:
-    """How often the kernel has switched its first thread, which no stopped thread is."""
+    """How often the kernel has switched its first thread; it does so each time that it is held."""
     try:
         with open(f"/proc/{pid}/status") as status:
             return "".join(line for line in status if "ctxt_switches" in line)
@@ -64,18 +64,21 @@ def remove(path: str) -> None:
 
 def had_to_free(scheduler: int, profiler: int) -> bool:
     """Watch over both until there is something to read, or the scheduler lies stopped."""
-    frozen_since, before = None, ""
+    frozen_since, before, by_signal = None, "", False
     while not select.select([0], [], [], POLL_S)[0]:
         now = state(scheduler)
         if now == "Z":
             # It was killed while the profiler held some of its threads: it lasts until these
             # are let go, and the profiler waits for its first thread, forever.
             kill(profiler)
-        elif now not in ("T", "t"):
-            frozen_since = None
-        elif frozen_since is None or switches(scheduler) != before:
-            # Held for this sample: a profiler that never keeps up holds it at most looks.
-            frozen_since, before = time.monotonic(), switches(scheduler)
+        if now not in ("T", "t"):
+            frozen_since, by_signal = None, False
+            continue
+        by_signal = by_signal or now == "T"  # then it does not run between samples either
+        moved, before = switches(scheduler) != before, switches(scheduler)
+        if frozen_since is None or (moved and not by_signal):
+            # Held for one sample more: a profiler that does not keep up holds it at most looks.
+            frozen_since = time.monotonic()
         elif time.monotonic() - frozen_since > FROZEN_S:
             kill(profiler)
             os.kill(scheduler, signal.SIGCONT)
