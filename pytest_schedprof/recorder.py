@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_schedprof.agent import facts
+from pytest_schedprof.agent import facts, recordings
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.clusters.control import Control
@@ -46,6 +46,8 @@ class _Open:
 
     begun_at: float
     before: dict[str, Any]
+    targets: list[Target]
+    """Where recordings were begun, though perhaps no answer came."""
     recordings: list[tuple[str, Target, Recording]]
     is_window_asked: bool = False
     """Whether the scheduler may have opened it, though perhaps no answer came."""
@@ -116,11 +118,12 @@ class Recorder:
         """Start all backends, or none."""
         if self.errors:
             return
-        opened = _Open(time.time(), {}, [])
-        with self._keeping_trouble():
+        opened = _Open(time.time(), {}, [], [])
+        with self._keeping_trouble(), self._unless_interrupted(opened):
             try:
                 self._settle()
                 for backend, target in self._observations():
+                    opened.targets.append(target)
                     recording = backend.start(target, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, target, recording))
                 opened.is_window_asked = True
@@ -156,7 +159,7 @@ class Recorder:
         elif not keep:
             self._abandon(opened)
         else:
-            with self._keeping_trouble():
+            with self._keeping_trouble(), self._unless_interrupted(opened):
                 self.rounds[-1].append(self._close(opened))
 
     def _close(self, opened: _Open) -> SegmentRecord:
@@ -186,6 +189,19 @@ class Recorder:
         for _, _, recording in reversed(opened.recordings):
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)
+
+    @contextmanager
+    def _unless_interrupted(self, opened: _Open) -> Iterator[None]:
+        """A Ctrl-C, or a test's own timeout, may come in the midst of a start or a stop."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            for target in {id(each): each for each in opened.targets}.values():
+                with self._keeping_trouble():
+                    target.call(recordings.end_all, target.client_id)
+            raise
 
     def _death(self, patience_s: float) -> str | None:
         """To ask how the scheduler ended may fail, too, as where an engine has to be asked."""

@@ -52,7 +52,7 @@ class ClusterSession:
             with open_scheduler(cluster, control) as scheduler:
                 yield scheduler
         finally:
-            self._clean(cluster, control, before)
+            self._leave(cluster, control, before)
 
     def close(self) -> None:
         """Hang up and end what was started."""
@@ -72,15 +72,17 @@ class ClusterSession:
             control, self._control = self._control, None
             control.close()
 
-    def _clean(self, cluster: Cluster, control: Control, before: Surroundings) -> None:
+    def _leave(self, cluster: Cluster, control: Control, before: Surroundings) -> None:
         """A cluster that cannot be cleaned is ended, so that the next test gets a new one."""
+        left: str | None = "its cleaning was interrupted"
         try:
             left = cluster.death() or clean(control, before)
         except SchedprofError as error:
             left = str(error)
-        if left:
-            logger.info("schedprof: the next test gets a new cluster: %s", left)
-            self.close()
+        finally:
+            if left:
+                logger.info("schedprof: the next test gets a new cluster: %s", left)
+                self.close()
 
 
 def _spec(settings: Settings) -> ClusterSpec:

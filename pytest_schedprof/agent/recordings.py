@@ -19,6 +19,8 @@ import cloudpickle
 RECORDINGS = "_schedprof_recordings"
 """Attribute of the holder with the recordings under way, by token."""
 
+ENDING_S = 5.0
+
 CLIENT_CHECK_S = 2.0
 WORKERS_CLIENT_CHECK_S = 10.0
 """A worker must ask the scheduler, which should hear of us as seldom as can be."""
@@ -147,6 +149,18 @@ async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
     return await forget(dask_scheduler, token)
 
 
+async def end_all(client: str, dask_scheduler: Any = None) -> None:
+    """End and forget every recording of a client that was interrupted and may know no token."""
+    for recording in list(getattr(dask_scheduler, RECORDINGS, {}).values()):
+        if recording.client != client:
+            continue
+        while recording.is_ending:  # as was asked for, though nobody waits for the answer
+            await asyncio.sleep(0.01)
+        if not recording.was_ended:
+            await recording.end(ENDING_S)
+        await forget(dask_scheduler, recording.token)
+
+
 async def _end_without_client(holder: Any, recording: Recording) -> None:
     """A client that vanished will never say stop, nor discard: do it for it.
 
@@ -163,7 +177,7 @@ async def _end_without_client(holder: Any, recording: Recording) -> None:
             raise
     recording.watch = None
     if not recording.was_ended:
-        await recording.end(5.0)
+        await recording.end(ENDING_S)
     await forget(holder, recording.token)
 
 

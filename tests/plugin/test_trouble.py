@@ -61,6 +61,52 @@ def test_stops(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: the scheduler lay stopped for seconds; py-spy was *"])
 
 
+INTERRUPTING = """
+import pytest
+from types import SimpleNamespace
+from pytest_schedprof.backends.cputime import CpuTimeBackend
+
+class Interrupting(CpuTimeBackend):
+    name = "interrupting"
+    is_first = True
+
+    def start(self, target, *, timeout_s):
+        if WHEN == "start":
+            self.interrupt()
+        return SimpleNamespace(stop=self.interrupt, abandon=self.interrupt)
+
+    def interrupt(self, *, timeout_s=0):
+        if Interrupting.is_first:
+            Interrupting.is_first = False
+            pytest.fail("as pytest-timeout does")
+
+def pytest_schedprof_backends():
+    return {"interrupting": Interrupting}
+"""
+
+
+@pytest.mark.parametrize("when", ["start", "stop"])
+def test_recording_that_a_timeout_interrupts_is_not_in_the_next_tests_way(
+    project: Project, when: str
+) -> None:
+    """It comes as an exception that no handler of errors catches."""
+    (project.path / "conftest.py").write_text(f"WHEN = {when!r}\n{INTERRUPTING}")
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="cputime,interrupting")
+def test_first(schedprof_scheduler):
+    pass
+
+@pytest.mark.schedprof(backend="cputime")
+def test_second(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.1)
+"""
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*as pytest-timeout does*"])
+    assert project.results()["test_second"].troubles == ()
+
+
 def test_profiler_killed_during_the_test(project: Project) -> None:
     result = project.run_test(
         """
