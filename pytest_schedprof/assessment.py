@@ -85,9 +85,9 @@ class _Case:
         targets = self._targets(directory)
         try:
             profiles = [[self._read(segment) for segment in each] for each in self.rounds]
-            evidence = self._evidence(profiles)
-            result = self._result(evidence, profiles)
-            judged = self._judged(limits, evidence, self.recall(result))
+            grounds = self._grounds(profiles)
+            result = self._result(grounds, profiles)
+            judged = self._judged(limits, grounds, self.recall(result))
             return [replace(result, limits=tuple(judged), artifacts=artifacts, targets=targets)]
         except Exception as error:  # a third party's backend may raise anything
             self.errors.append(as_own(error))
@@ -132,7 +132,7 @@ class _Case:
         write(directory / name, content)
         kept.append(name)
 
-    def _evidence(self, profiles: list[list[Profile]]) -> Shares | Costs:
+    def _grounds(self, profiles: list[list[Profile]]) -> Shares | Costs:
         costs = Costs([self._unit(*each) for each in zip(self.rounds, profiles, strict=True)])
         samples = [[p for p in each if isinstance(p, SampleProfile)] for each in profiles]
         if any(samples):
@@ -151,7 +151,7 @@ class _Case:
         return replace(profile, doubt=doubt)
 
     def _judged(
-        self, limits: Sequence[Limit], evidence: Shares | Costs, baseline: Baseline
+        self, limits: Sequence[Limit], grounds: Shares | Costs, baseline: Baseline
     ) -> list[LimitResult]:
         mine = [limit for limit in limits if limit.measured in self.backend.metrics]
         patterns = {
@@ -163,12 +163,12 @@ class _Case:
         judged = []
         for limit in mine:
             try:
-                judged.append(judge(limit, evidence, known.get(limit.pattern, []), baseline))
+                judged.append(judge(limit, grounds, known.get(limit.pattern, []), baseline))
             except LimitError as error:
                 self.errors.append(error)
         return judged
 
-    def _result(self, evidence: Shares | Costs, profiles: list[list[Profile]]) -> BackendResult:
+    def _result(self, grounds: Shares | Costs, profiles: list[list[Profile]]) -> BackendResult:
         """All but the limits' verdicts and the files."""
         segments = tuple(segment.facts for each in self.rounds for segment in each)
         told = [text for raw in self.raws for text in raw.warnings]
@@ -177,8 +177,8 @@ class _Case:
             mode=profiles[0][0].mode,
             settings=dict(self.backend.settings),
             window=Window(len(self.rounds), segments),
-            shares=evidence.sampled() if isinstance(evidence, Shares) else None,
-            costs=evidence.measured() if isinstance(evidence, Costs) else None,
+            shares=grounds.sampled() if isinstance(grounds, Shares) else None,
+            costs=grounds.measured() if isinstance(grounds, Costs) else None,
             limits=(),
             artifacts=(),
             warnings=tuple(dict.fromkeys([*_note_of_others(segments), *told])),

@@ -1,4 +1,4 @@
-"""Limits held against shares and costs: three verdicts, each with its evidence."""
+"""Limits held against shares and costs: three verdicts, each with its grounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import hypot
 from typing import Protocol
 
-from pytest_schedprof.analysis.evidence import Evidence
+from pytest_schedprof.analysis.grounds import Grounds
 from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.gates.limits import Limit
@@ -54,38 +54,38 @@ NO_BASELINE = NoBaseline()
 
 def judge(
     limit: Limit,
-    evidence: Evidence,
+    grounds: Grounds,
     known: Sequence[Function],
     baseline: Baseline = NO_BASELINE,
 ) -> LimitResult:
     """The outcome of one limit.
 
     Args:
-        limit: what to hold the evidence against.
-        evidence: what was measured.
+        limit: what to hold the grounds against.
+        grounds: what was measured.
         known: functions of the scheduler's code that the limit's pattern names.
         baseline: what relative limits are held against.
 
     Raises:
         LimitError: if the pattern names nothing in the scheduler's code.
     """
-    subjects = _subjects(limit, evidence, known)
-    if doubt := _doubt(limit, evidence) or (limit.is_relative and baseline.doubt(limit.metric)):
+    subjects = _subjects(limit, grounds, known)
+    if doubt := _doubt(limit, grounds) or (limit.is_relative and baseline.doubt(limit.metric)):
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt)
     findings = sorted(
-        (_find(limit, subject, evidence, baseline) for subject in subjects),
+        (_find(limit, subject, grounds, baseline) for subject in subjects),
         key=lambda finding: (_ORDER[finding.verdict], -finding.estimate.value, finding.subject),
     )
     verdict = Verdict.worst([finding.verdict for finding in findings])
     return LimitResult(str(limit), verdict, tuple(findings))
 
 
-def _subjects(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> list[str]:
+def _subjects(limit: Limit, grounds: Grounds, known: Sequence[Function]) -> list[str]:
     """The whole, an owner or each function; of these only what was seen can break a limit."""
     if limit.owner or not limit.pattern:
         return [limit.pattern]
     matches = compile_pattern(limit.pattern).fullmatch
-    seen = [function for function in evidence.seen(limit.measured) if matches(function)]
+    seen = [function for function in grounds.seen(limit.measured) if matches(function)]
     if seen:
         return seen
     if not known:
@@ -96,14 +96,14 @@ def _subjects(limit: Limit, evidence: Evidence, known: Sequence[Function]) -> li
     return list(known[:1])
 
 
-def _doubt(limit: Limit, evidence: Evidence) -> str:
-    if limit.of and (doubt := evidence.doubt_of_growth(limit.of, limit.pattern)):
+def _doubt(limit: Limit, grounds: Grounds) -> str:
+    if limit.of and (doubt := grounds.doubt_of_growth(limit.of, limit.pattern)):
         return doubt
-    return evidence.doubt(limit.measured, limit.pattern)
+    return grounds.doubt(limit.measured, limit.pattern)
 
 
-def _find(limit: Limit, subject: str, evidence: Evidence, baseline: Baseline) -> Finding:
-    of = evidence.growth if limit.of else evidence.of
+def _find(limit: Limit, subject: str, grounds: Grounds, baseline: Baseline) -> Finding:
+    of = grounds.growth if limit.of else grounds.of
     estimate = of(limit.measured, subject)
     if not limit.is_relative:
         return Finding(subject, estimate, _verdict(estimate.low, estimate.high, limit.bound))

@@ -1,4 +1,4 @@
-"""What changed between two measurements of the same tests: each change with its evidence."""
+"""What changed between two measurements of the same tests: each change with its figures."""
 
 from __future__ import annotations
 

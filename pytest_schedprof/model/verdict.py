@@ -1,4 +1,4 @@
-"""A limit's outcome, with the evidence it rests on."""
+"""A limit's outcome, with the grounds it rests on."""
 
 from __future__ import annotations
 

@@ -258,8 +258,8 @@ def verdict_on_collector(control: Control, options: dict[str, object]) -> LimitR
     recording = backend.start(control, timeout_s=10)
     control.call(collect)
     profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
-    evidence = shares_of([[profile]], drift=backend.drift)
-    return judge(parse_limit("share(@gc) <= 10%"), evidence, [])
+    grounds = shares_of([[profile]], drift=backend.drift)
+    return judge(parse_limit("share(@gc) <= 10%"), grounds, [])
 
 
 def test_collector_is_judged_where_it_is_seen(control: Control) -> None:

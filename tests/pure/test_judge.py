@@ -1,4 +1,4 @@
-"""Limits held against shares: three verdicts, each with its evidence."""
+"""Limits held against shares: three verdicts, each with its grounds."""
 
 from __future__ import annotations
 

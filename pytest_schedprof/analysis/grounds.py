@@ -9,7 +9,7 @@ from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate
 
 
-class Evidence(Protocol):
+class Grounds(Protocol):
     """Answers for every metric of one backend, of any subject that a limit can name."""
 
     def seen(self, metric: str) -> Collection[Function]:
