@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dask.callbacks import Callback
+
     from pytest_schedprof.backends.contract import BackendFactory
 
 
@@ -14,4 +16,12 @@ def pytest_schedprof_backends() -> Mapping[str, BackendFactory]:  # type: ignore
 
     A backend added here gets options, artifacts, limits and reports like a built-in one.
     It wins over a built-in one of the same name.
+    """
+
+
+def pytest_schedprof_callbacks() -> Iterable[Callback]:  # type: ignore[empty-body]
+    """Add callbacks of dask's local schedulers, for tests with the evidence `local`.
+
+    They are registered while the body of a test runs. Those with a `visualize`, as dask's own
+    profilers have it, get a plot in the page.
     """

@@ -122,6 +122,27 @@ def _targets(raw: Any) -> tuple[str, ...]:
     return words
 
 
+EVIDENCE_KINDS = (
+    "span",
+    "report",
+    "memory",
+    "tasks",
+    "transfers",
+    "workers",
+    "local",
+    "phases",
+)
+
+
+def _evidence(raw: Any) -> tuple[str, ...]:
+    words = _words(raw)
+    if words == ("all",):
+        return EVIDENCE_KINDS
+    if not set(words) <= set(EVIDENCE_KINDS):
+        raise ValueError(raw)
+    return words
+
+
 def _scale(raw: Any) -> tuple[int, ...]:
     sizes = raw.split(",") if isinstance(raw, str) else [raw] if isinstance(raw, int) else list(raw)
     return tuple(sorted({_positive(int)(size) for size in sizes}))
@@ -252,6 +273,15 @@ OPTIONS: tuple[Option, ...] = (
         _targets,
         "'scheduler' and what else of 'workers', 'workers:N', 'client' and workers' addresses",
         ("scheduler",),
+        metavar="KINDS",
+    ),
+    Option(
+        "evidence",
+        f"what dask itself can tell of each profiled test, comma separated: of "
+        f"{', '.join(EVIDENCE_KINDS)}; or 'all'",
+        _evidence,
+        f"of {', '.join(EVIDENCE_KINDS)}, or 'all'",
+        (),
         metavar="KINDS",
     ),
     Option(

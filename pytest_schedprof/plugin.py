@@ -13,6 +13,7 @@ import pytest
 from pytest_schedprof import hookspecs
 from pytest_schedprof.against import close_against, header_of_against, prepare_against
 from pytest_schedprof.baselines import REFERENCE, load_reference, roll_lines, save_baseline
+from pytest_schedprof.callbacks import callbacks_of
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
@@ -135,7 +136,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     scheduler = item.stash.get(SCHEDULER, None) or _own_process()
     rivals = item.stash.get(RIVALS, {})
-    profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler, rivals)
+    callbacks = callbacks_of(item.config) if "local" in plan.settings.evidence else []
+    profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler, rivals, callbacks)
     item.stash[PROFILED] = profiled
     takes = profiled.takes()
     try:

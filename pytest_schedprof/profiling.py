@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from dask.callbacks import Callback
+
 from pytest_schedprof import __version__
 from pytest_schedprof.analysis.student import CONFIDENCE
 from pytest_schedprof.assessment import Assessment, Recall, assess
@@ -18,9 +20,11 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.words import regressions, undecided
 from pytest_schedprof.errors import as_own
+from pytest_schedprof.evidence.kinds import gather
 from pytest_schedprof.gates.judge import NO_BASELINE, describe
 from pytest_schedprof.gates.reference import InTurns, Reference
 from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.plan import Place, Plan, Take
@@ -43,10 +47,13 @@ class ProfiledTest:
     scheduler: SchedulerUnderTest | InProcess
     rivals: Mapping[str, SchedulerUnderTest] = field(default_factory=dict)
     """Schedulers on which the body runs in turns with this one, by the names of their sides."""
+    callbacks: Sequence[Callback] = ()
+    """For dask's local schedulers."""
     directory: Path | None = None
     assessment: Assessment = NOTHING
     comparisons: tuple[Comparison, ...] = ()
     null: tuple[Comparison, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
     _here: Side = field(init=False)
     _turns: Turns = field(init=False)
     _is_assessed: bool = False
@@ -54,6 +61,9 @@ class ProfiledTest:
 
     def __post_init__(self) -> None:
         self._here = Side(self.scheduler, self.plan)
+        self._here.gathering = gather(
+            self.plan.settings.evidence, self.scheduler, self.test_id, self.callbacks
+        )
         self._turns = Turns(self.plan, self._here, self.rivals, self._record_of)
 
     @property
@@ -83,6 +93,7 @@ class ProfiledTest:
             self.recorder.errors.extend(self.scheduler.leave(self.plan.backends))
             self.directory = self.run.new_test(self.test_id)
             self._assess()
+            self.evidence = self._here.gathering.keep(self.directory, self.assessment.backends)
         except Exception as error:
             self.assessment = Assessment((), (*self.recorder.errors, as_own(error)))
 
@@ -172,6 +183,7 @@ class ProfiledTest:
             baseline=self.baseline,
             comparisons=self.comparisons,
             null=self.null,
+            evidence=self.evidence,
         )
 
     def _record_of(self, side: Side) -> Result:

@@ -74,7 +74,7 @@ def giving(item: pytest.Item, take: Take, side: Side) -> Iterator[None]:
         arguments["schedprof_scheduler"] = scheduler
         client = scheduler.client.as_current()
     try:
-        with side.recorder.round(take.backends, take.scale), client:
+        with side.run(take), client:
             yield
     except Exception:
         if side.name:

@@ -38,6 +38,7 @@ class Settings(NamedTuple):
     rounds: int
     scale: tuple[int, ...]
     targets: tuple[str, ...]
+    evidence: tuple[str, ...]
     save: str | None
     compare: str | None
     against: str | None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.assessment import Assessment
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.model.result import ClusterFacts, Environment
-from pytest_schedprof.plan import Plan
+from pytest_schedprof.plan import Plan, Take
 from pytest_schedprof.recorder import Recorder
 
 AGAINST, NULL = "against", "null"
@@ -39,6 +42,14 @@ class Side:
         )
         scheduler.window = self.recorder.measure
         self.assessment = Assessment((), ())
+        self.gathering = Gathering({})
+        """Of evidence: of the scheduler under test alone."""
+
+    @contextmanager
+    def run(self, take: Take) -> Iterator[None]:
+        """Around one run of the body."""
+        with self.gathering.run(), self.recorder.round(take.backends, take.scale):
+            yield
 
     @property
     def cluster(self) -> ClusterFacts:

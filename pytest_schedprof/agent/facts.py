@@ -89,6 +89,11 @@ def _finished(scheduler: Any) -> int:
     return sum(count["memory"] + count["erred"] for count in counts)
 
 
+def finished_tasks(dask_scheduler: Any = None) -> int:
+    """How many tasks have come to an end so far, as a scheduler that is not restarted knows."""
+    return _finished(dask_scheduler)
+
+
 async def settle(steady: float, timeout: float, dask_scheduler: Any = None) -> None:
     """Wait until the scheduler has made no transition for a while.
 

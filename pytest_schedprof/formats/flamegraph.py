@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from html import escape
 from zlib import crc32
 
@@ -29,7 +30,12 @@ viewBox="0 0 {width} {height}" font-family="monospace" font-size="12">
 
 def write_flamegraph(file: SpeedscopeFile) -> bytes:
     """Callers below callees, each as wide as it has samples, threads apart."""
-    found = sorted(spans(sorted(_stacks(file).items())), key=lambda span: (span.depth, span.start))
+    return draw_flamegraph(_stacks(file))
+
+
+def draw_flamegraph(stacks: Mapping[tuple[str, ...], int]) -> bytes:
+    """The same of how many samples there are of each stack, outermost first."""
+    found = sorted(spans(sorted(stacks.items())), key=lambda span: (span.depth, span.start))
     total = max((span.end for span in found), default=1)
     height = ROW * (max((span.depth for span in found), default=0) + 1)
     boxes = (_box(span, total, height) for span in found)

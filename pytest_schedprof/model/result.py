@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pytest_schedprof.model.commit import Commit
 from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 from pytest_schedprof.model.versions import differences
@@ -225,6 +226,8 @@ class Result:
     baseline: str = ""
     """What the test was compared with, if with anything."""
     comparisons: tuple[Comparison, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    """What dask itself told, by kind."""
     null: tuple[Comparison, ...] = ()
     """With the same code on another scheduler: a regression here is a false alarm."""
     schema_version: int = SCHEMA_VERSION

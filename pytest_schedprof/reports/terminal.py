@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, PLUMBING
 from pytest_schedprof.gates.judge import describe
+from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.metric import METRICS, Metric, readable
 from pytest_schedprof.model.result import (
     BackendResult,
@@ -69,6 +70,19 @@ def _test_lines(result: Result, verbosity: int) -> Iterator[Line]:
         if backend.costs:
             yield from _cost_table(backend.costs, backend.window.tasks, most)
         yield from (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
+    yield from _evidence_lines(result.evidence)
+
+
+def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:
+    """What there is to open, and why what was asked for is not."""
+    if kept := [each.kind for each in evidence if not each.missing]:
+        yield Line(f"  evidence: {', '.join(kept)}")
+    reasons = dict.fromkeys(each.missing for each in evidence if each.missing)
+    for reason in reasons:
+        kinds = ", ".join(each.kind for each in evidence if each.missing == reason)
+        yield Line(f"  note: no {kinds}: {reason}", {"yellow": True})
+    for text in dict.fromkeys(text for each in evidence for text in each.notes):
+        yield Line(f"  note: {text}", {"yellow": True})
 
 
 def _headline(backend: BackendResult) -> str:

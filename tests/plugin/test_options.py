@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.options import OPTIONS, Option
+from pytest_schedprof.options import EVIDENCE_KINDS, OPTIONS, Option
 from pytest_schedprof.settings import Settings, overlay, read_session
 
 
@@ -39,6 +39,13 @@ CASES = [
         ["--schedprof-targets=client,scheduler"],
         ["scheduler", "tcp://a:1"],
         (("scheduler", "workers:2"), ("client", "scheduler"), ("scheduler", "tcp://a:1")),
+    ),
+    Case(
+        "evidence",
+        "span, memory",
+        ["--schedprof-evidence=all"],
+        ["tasks"],
+        (("span", "memory"), EVIDENCE_KINDS, ("tasks",)),
     ),
     Case(
         "cluster",

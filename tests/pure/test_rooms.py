@@ -39,6 +39,7 @@ KNOW_PYTEST = {
     "baselines",
     "against",
     "hookspecs",
+    "callbacks",
 }
 
 TIMEOUT_S = 60

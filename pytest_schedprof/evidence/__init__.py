@@ -1,0 +1,1 @@
+"""What dask itself can tell of a test, beside what the backends recorded."""

@@ -1,0 +1,39 @@
+"""Dask's performance report: the dashboard's plots in one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+
+from pytest_schedprof.agent import reports, task_stream
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.model.result import BackendResult
+
+
+class ReportKind:
+    """Of all runs together."""
+
+    def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
+        self._control = scheduler.control
+        self._test_id = test_id
+        self._begun = self._control.call(reports.clock)
+        self._control.call(task_stream.watch)
+
+    @contextmanager
+    def run(self, number: int) -> Iterator[None]:
+        """The scheduler keeps what it needs."""
+        yield
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """The page."""
+        try:
+            page = self._control.call(reports.draw, self._begun, escape(self._test_id))
+        finally:
+            self._control.call(task_stream.unwatch)
+        if not page:
+            raise EvidenceUnavailableError(
+                "Bokeh is not installed where the scheduler runs; pip install bokeh"
+            )
+        return Brought({"report.html": page.encode()})

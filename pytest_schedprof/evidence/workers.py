@@ -1,0 +1,75 @@
+"""What workers' threads did, by dask's own statistical profile of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pytest_schedprof.agent import reports
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.pictures import as_json
+from pytest_schedprof.formats.flamegraph import draw_flamegraph
+from pytest_schedprof.model.evidence import WorkerProfile
+from pytest_schedprof.model.result import BackendResult
+
+ROOT = {"name": "workers", "filename": "all threads", "line_number": 0}
+
+
+class WorkersKind:
+    """`Client.profile`, merged over all workers."""
+
+    def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
+        self._client = scheduler.client
+        self._control = scheduler.control
+        self._since = self._control.call(reports.clock)["time"]
+
+    @contextmanager
+    def run(self, number: int) -> Iterator[None]:
+        """Workers keep their profiles in any case."""
+        yield
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """As JSON, and as a flame graph."""
+        state: Any = self._client.profile(start=self._since)
+        profile = _tree({**state, "description": ROOT}, state["count"])
+        if not profile.samples:
+            raise EvidenceUnavailableError(
+                "workers' profiles hold no sample: they take one every 10 ms, and keep them from "
+                "one second to the next"
+            )
+        stacks = Counter(dict(_stacks(profile, ("workers",))))
+        return Brought({"workers.json": as_json(profile), "workers.svg": draw_flamegraph(stacks)})
+
+
+def _tree(state: Mapping[str, Any], samples: int) -> WorkerProfile:
+    """With the samples that dask leaves out: it counts one at the caller of where it ended alone.
+
+    Where a function called several, it is not known in which of them the sample ended.
+    """
+    below = list(state["children"].values())
+    ended = state["count"] - sum(child["count"] for child in below)
+    if len(below) == 1:
+        return WorkerProfile(_name(state), samples, (_tree(below[0], state["count"]),))
+    children = [_tree(child, child["count"]) for child in below if child["count"]]
+    if below and ended:
+        children.append(WorkerProfile(" or ".join(_name(child) for child in below), ended))
+    return WorkerProfile(_name(state), samples, tuple(children))
+
+
+def _name(state: Mapping[str, Any]) -> str:
+    told = state["description"]
+    return f"{told['name']} ({told['filename']}:{told['line_number']})"
+
+
+def _stacks(
+    profile: WorkerProfile, stack: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """How many samples end at each function."""
+    below = sum(child.samples for child in profile.children)
+    if profile.samples > below:
+        yield stack, profile.samples - below
+    for child in profile.children:
+        yield from _stacks(child, (*stack, child.description))

@@ -1,0 +1,119 @@
+"""Dask's local schedulers, held against profilers that the test itself has running."""
+
+from __future__ import annotations
+
+from timeit import default_timer
+from typing import Any
+
+import msgspec
+import pytest
+from dask.callbacks import Callback
+from dask.delayed import delayed
+from dask.diagnostics.profile import CacheProfiler, Profiler
+from dask.sizeof import sizeof
+from support import Project
+
+from pytest_schedprof.evidence.contract import EvidenceUnavailableError
+from pytest_schedprof.evidence.local import INTERVAL_S, LocalKind
+from pytest_schedprof.model.evidence import LocalScheduler
+
+
+def made(number: int) -> bytes:
+    end = default_timer() + 0.1
+    while default_timer() < end:
+        pass
+    return bytes(1000 + number)
+
+
+def joined(parts: list[bytes]) -> int:
+    return sum(map(len, parts))
+
+
+def work(scheduler: str) -> None:
+    parts = [delayed(made)(number) for number in range(6)]
+    assert delayed(joined)(parts).compute(scheduler=scheduler) == 6015
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
+def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
+    kind = LocalKind()
+    theirs, cache = Profiler(), CacheProfiler(metric=sizeof)
+    for number in (1, 2):
+        with kind.run(number):
+            theirs.register()
+            cache.register()
+            work(scheduler)
+            cache.unregister()
+            theirs.unregister()
+    brought = kind.bring(())
+    told = msgspec.json.decode(brought.files["local.json"], type=LocalScheduler)
+    assert len(told.tasks) == 14
+    for ours, task in zip(told.tasks, theirs.results, strict=True):
+        assert (ours.key, ours.worker) == (str(task.key), str(task.worker_id))
+        lasted = task.end_time - task.start_time
+        assert ours.stop - ours.start == pytest.approx(lasted, abs=0.01)
+    assert [(each.key, each.bytes) for each in told.cache] == [
+        (str(each.key), each.metric) for each in cache.results
+    ]
+    assert all(each.cached <= each.freed for each in told.cache)
+    assert len(told.resources) > 2
+    gaps = zip(told.resources, told.resources[1:], strict=False)
+    assert min(after.time - before.time for before, after in gaps) > INTERVAL_S / 2
+    assert max(each.cpu_percent for each in told.resources) > 1
+    assert min(each.memory_mb for each in told.resources) > 10
+    assert brought.files["local.html"].rstrip().endswith(b"</html>")
+
+
+def test_nothing_is_left_running() -> None:
+    kind = LocalKind()
+    before = set(Callback.active)
+    with kind.run(1):
+        work("sync")
+    assert Callback.active == before
+    assert not kind._resources._is_running()
+
+
+def test_where_no_local_scheduler_ran() -> None:
+    kind = LocalKind()
+    with kind.run(1):
+        pass
+    with pytest.raises(EvidenceUnavailableError, match="none of dask's local schedulers ran"):
+        kind.bring(())
+
+
+CONFTEST = """
+from dask.callbacks import Callback
+
+class Noting(Callback):
+    keys = []
+
+    def _posttask(self, key, result, dsk, state, worker):
+        self.keys.append(key)
+
+def pytest_schedprof_callbacks():
+    return [Noting()]
+
+def pytest_sessionfinish():
+    print(f"noted {len(Noting.keys)} tasks")
+"""
+
+BODY = """
+import dask
+
+@pytest.mark.schedprof(evidence="all")
+def test_it():
+    dask.delayed(inc)(dask.delayed(inc)(1)).compute(scheduler="threads", optimize_graph=False)
+"""
+
+
+def test_users_callbacks_and_a_bar_are_called(project: Project) -> None:
+    (project.path / "conftest.py").write_text(CONFTEST)
+    result = project.run_test(BODY, "--schedprof=cputime", "-v", "-s", "--color=yes")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*100% Completed*", "*noted 2 tasks*"])
+    found: dict[str, Any] = {each.kind: each for each in project.result().evidence}
+    assert found["local"].artifacts == ("local.json", "local.html")
+    reason = "it needs the scheduler before the test begins: give the test schedprof_scheduler"
+    assert found["span"].missing == reason
+    kinds = "span, report, memory, tasks, transfers, workers, phases"
+    result.stdout.fnmatch_lines([f"*note: no {kinds}: {reason}*"])

@@ -1,0 +1,189 @@
+"""What workers did, held against the live sampler, stream and logs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from distributed import Scheduler, Worker, wait
+from witness import opened
+
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.evidence.contract import Brought
+from pytest_schedprof.evidence.kinds import OF_A_CLUSTER
+from pytest_schedprof.evidence.memory import MEASURES
+from pytest_schedprof.model.evidence import (
+    MemorySamples,
+    TaskStream,
+    WorkerProfile,
+    WorkerTransfers,
+)
+
+
+def burn(number: int) -> bytes:
+    import time
+
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    return bytes(100_000 + number)
+
+
+def join(left: bytes, right: bytes) -> int:
+    return len(left) + len(right)
+
+
+def fail(value: object) -> None:
+    raise ValueError("as it should")
+
+
+@pytest.fixture(scope="module")
+def told() -> Any:
+    """What each kind brought of two runs on one scheduler, and what that said of itself."""
+    with opened("local") as scheduler:
+        kinds = {name: make(scheduler, "test_it[<b>]") for name, make in OF_A_CLUSTER.items()}
+        for number in (1, 2):
+            runs = [kind.run(number) for kind in kinds.values()]
+            for run in runs:
+                run.__enter__()
+            work(scheduler)
+            for run in reversed(runs):
+                run.__exit__(None, None, None)
+        live = scheduler.client.run_on_scheduler(stream_of)
+        logs = scheduler.client.run(logs_of)
+        brought = {name: kind.bring(()) for name, kind in kinds.items()}
+        plugins = scheduler.client.run_on_scheduler(plugins_of)
+        yield brought, live, logs, kinds["memory"], plugins
+
+
+def work(scheduler: SchedulerUnderTest) -> None:
+    """Each worker burns, and gives what it made to the other."""
+    client: Any = scheduler.client
+    first, second = scheduler.workers
+    left = client.map(burn, range(3), workers=[first], pure=False)
+    right = client.map(burn, range(3), workers=[second], pure=False)
+    wait([*client.map(join, left, right, pure=False), client.submit(fail, left[0], pure=False)])
+
+
+def stream_of(dask_scheduler: Scheduler) -> list[Any]:
+    plugin: Any = dask_scheduler.plugins["task-stream"]
+    return list(plugin.buffer)
+
+
+def plugins_of(dask_scheduler: Scheduler) -> list[str]:
+    return list(dask_scheduler.plugins)
+
+
+def logs_of(dask_worker: Worker) -> dict[str, Any]:
+    return {
+        "incoming": list(dask_worker.transfer_incoming_log),
+        "outgoing": list(dask_worker.transfer_outgoing_log),
+    }
+
+
+def read(brought: Brought, file: str, kind: Any) -> Any:
+    return msgspec.json.decode(brought.files[file], type=kind)
+
+
+def test_memory_is_that_of_the_sampler(told: Any) -> None:
+    found = read(told[0]["memory"], "memory.json", list[MemorySamples])
+    assert {(each.run, each.measure) for each in found} == {
+        (run, measure) for run in (1, 2) for measure in MEASURES
+    }
+    live = told[3]._sampler.samples
+    for each in found:
+        assert list(each.samples) == [tuple(s) for s in live[f"{each.run} {each.measure}"]]
+    assert all(
+        held > 1e6 for each in found if each.measure == "process" for _, held in each.samples
+    )
+
+
+def test_tasks_are_those_of_the_stream(told: Any) -> None:
+    stream = read(told[0]["tasks"], "tasks.json", TaskStream)
+    assert [each.run for each in stream.tasks] == [1] * 10 + [2] * 10
+    for each, live in zip(stream.tasks, told[1], strict=True):
+        assert each.key == str(live["key"])
+        assert each.worker == live["worker"]
+        assert each.thread == live["thread"]
+        assert each.has_failed == (live["status"] == "error")
+        assert [(t.action, t.start, t.stop) for t in each.times] == [
+            (t["action"], t["start"], t["stop"]) for t in live["startstops"]
+        ]
+    burned = [each for each in stream.tasks if each.key.startswith("burn")]
+    assert {each.nbytes // 1000 for each in burned} == {100}
+    assert {each.type for each in burned} == {"bytes"}
+    assert sum(each.has_failed for each in stream.tasks) == 2
+
+
+def test_five_kinds_of_time(told: Any) -> None:
+    stream = read(told[0]["tasks"], "tasks.json", TaskStream)
+    seconds = stream.seconds
+    waits = [t for each in stream.tasks for t in each.times if t.action == "transfer"]
+    assert seconds.gathering == pytest.approx(sum(t.stop - t.start for t in waits))
+    assert seconds.gathering > 0
+    assert 12 * 0.05 < seconds.execution < 12 * 0.05 * 20
+    assert seconds.transfer > 0
+    assert seconds.serialisation > 0
+    assert seconds.disk == 0
+
+
+def test_transfers_are_those_of_the_logs(told: Any) -> None:
+    found = read(told[0]["transfers"], "transfers.json", list[WorkerTransfers])
+    assert {each.address for each in found} == set(told[2])
+    assert sum(len(each.incoming) for each in found) >= 2
+    for each in found:
+        for side in ("incoming", "outgoing"):
+            logged = told[2][each.address][side]
+            assert len(logged) == len(getattr(each, side))
+            for ours, theirs in zip(getattr(each, side), logged, strict=True):
+                assert (ours.start, ours.stop, ours.duration) == (
+                    theirs["start"],
+                    theirs["stop"],
+                    theirs["duration"],
+                )
+                assert ours.peer == theirs["who"]
+                assert ours.keys == {str(key): size for key, size in theirs["keys"].items()}
+                assert ours.bytes == theirs["total"]
+                assert ours.compressed_bytes == theirs.get("compressed")
+                assert ours.bandwidth == theirs["bandwidth"]
+    assert any(each.bytes > 100_000 for worker in found for each in worker.outgoing)
+
+
+def test_profile_shows_what_workers_ran(told: Any) -> None:
+    brought = told[0]["workers"]
+    profile = read(brought, "workers.json", WorkerProfile)
+    burning = [each for each in walk(profile) if each.description.startswith("burn (")]
+    assert sum(each.samples for each in burning) > 0.5 * profile.samples
+    assert b"burn (" in brought.files["workers.svg"]
+
+
+def walk(profile: WorkerProfile) -> list[WorkerProfile]:
+    return [profile, *(each for child in profile.children for each in walk(child))]
+
+
+def test_report_and_pictures_are_whole_pages(told: Any) -> None:
+    for name, file in (("report", "report"), ("memory", "memory"), ("tasks", "tasks")):
+        page = told[0][name].files[f"{file}.html"]
+        assert page.rstrip().endswith(b"</html>")
+        assert b"test_it[<b>]" not in page
+        assert not re.search(rb"<script[^>]*src=|<link[^>]*stylesheet", page)
+
+
+def test_nothing_is_left_on_the_scheduler(told: Any) -> None:
+    assert "task-stream" not in told[4]
+
+
+def test_hollow_workers_have_few_of_them(project: Any) -> None:
+    body = """
+@pytest.mark.schedprof(evidence="all", cluster="simulated", workers=4)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+    project.run_test(body, "--schedprof=cputime").assert_outcomes(passed=1)
+    found = {each.kind: each for each in project.result().evidence}
+    assert found["transfers"].missing == "hollow workers keep no log of transfers"
+    assert found["span"].notes
+    assert not found["tasks"].missing
+    assert not found["memory"].missing
