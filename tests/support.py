@@ -69,7 +69,7 @@ class Project:
         """A test file; imports and `burn` are there already."""
         (self.path / name).write_text(HEADER + body)
 
-    def run(self, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
+    def run(self, *arguments: str, timeout_s: float = 100) -> pytest.RunResult:
         """A session of pytest, which must end in time and leave no process behind."""
         if self.is_apart:
             result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
@@ -103,7 +103,7 @@ class Project:
         except (psutil.Error, OSError):
             return False  # it is a zombie, or somebody else's
 
-    def run_test(self, body: str, *arguments: str, timeout_s: float = 60) -> pytest.RunResult:
+    def run_test(self, body: str, *arguments: str, timeout_s: float = 100) -> pytest.RunResult:
         """Write a test file and run it."""
         self.write(body)
         return self.run(*arguments, timeout_s=timeout_s)
