@@ -216,7 +216,7 @@ def power(backend: str, trials: int, rounds: int) -> None:
         bench = Bench(opened)
         loop = calibrated(bench, backend)
         caught, seconds, found = 0, [], []
-        for _ in range(trials):
+        for trial in range(trials):
             begun = time.monotonic()
             before = bench.measure(backend, POWER_TASKS, rounds)
             bench.change(HOT, loop)
@@ -225,6 +225,7 @@ def power(backend: str, trials: int, rounds: int) -> None:
             bench.restore()
             caught += f"share {MODULE}:{HOT}" in regressed(compared(before, after))
             found.append((share(before), share(after)))
+            print(f"caught {caught} of {trial + 1} in {seconds[-1]:.1f} s", flush=True)
     before_, after_ = (mean(side) for side in zip(*found, strict=True))
     print(
         f"{backend}: share of {HOT} {before_:.1%} before, {after_:.1%} after, {rounds} rounds each"
