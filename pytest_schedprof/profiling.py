@@ -93,9 +93,10 @@ class ProfiledTest:
             self.recorder.errors.extend(self.scheduler.leave(self.plan.backends))
             self.directory = self.run.new_test(self.test_id)
             self._assess()
-            self.evidence = self._here.gathering.keep(self.directory, self.assessment.backends)
         except Exception as error:
             self.assessment = Assessment((), (*self.recorder.errors, as_own(error)))
+        finally:  # in any case: its instruments are at work on the scheduler
+            self.evidence = self._here.gathering.keep(self.directory, self.assessment.backends)
 
     def _assess(self) -> None:
         """The other sides first: limits may be relative to what is measured there."""

@@ -1,4 +1,4 @@
-"""Dask's performance report, which the scheduler draws itself."""
+"""What the scheduler brings together itself: workers' profiles, and the performance report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from typing import Any
 def clock(dask_scheduler: Any = None) -> dict[str, Any]:
     """Now, and how often the scheduler has looked at its own process."""
     return {"time": time.time(), "looks": dask_scheduler.monitor.count}
+
+
+async def profile(since: float, dask_scheduler: Any = None) -> dict[str, Any]:
+    """What workers' threads did, as `Client.profile` tells it, merged over all of them."""
+    found: dict[str, Any] = await dask_scheduler.get_profile(start=since)
+    return found
 
 
 async def draw(begun: dict[str, Any], code: str, dask_scheduler: Any = None) -> str:

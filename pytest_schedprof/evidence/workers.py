@@ -22,7 +22,6 @@ class WorkersKind:
     """`Client.profile`, merged over all workers."""
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        self._client = scheduler.client
         self._control = scheduler.control
         self._since = self._control.call(reports.clock)["time"]
 
@@ -33,7 +32,7 @@ class WorkersKind:
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, and as a flame graph."""
-        state: Any = self._client.profile(start=self._since)
+        state = self._control.call(reports.profile, self._since)
         profile = _tree({**state, "description": ROOT}, state["count"])
         if not profile.samples:
             raise EvidenceUnavailableError(
