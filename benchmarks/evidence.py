@@ -1,0 +1,70 @@
+"""What all kinds of evidence cost the scheduler: its CPU per task, with them and without.
+
+    python benchmarks/evidence.py [--pairs N] [--tasks N]
+
+Hollow workers give a load that is the scheduler's alone. Rounds with and without take turns on one
+scheduler; its CPU is counted while the body runs, for that is what a profile is of. What the kinds
+bring afterwards is thrown away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from distributed import wait
+from figures import closing_line, interleaved, interval
+from overhead import collect_between_rounds, inc
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.evidence.kinds import gather
+from pytest_schedprof.options import EVIDENCE_KINDS
+from pytest_schedprof.recorder import Recorder
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from witness import opened
+
+ASKED = 1.05
+WORKERS = 16
+KINDS = {"without": (), "with": EVIDENCE_KINDS}
+
+
+def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[str], tasks: int) -> float:
+    """Microseconds of the scheduler's CPU for each task of one round."""
+    control = scheduler.control
+    control.call(collect_between_rounds)
+    gathering, recorder = gather(kinds, scheduler, "benchmark"), Recorder(control, [], 30.0)
+    with gathering.run(), recorder.round():
+        wait(scheduler.client.map(inc, range(tasks), pure=False), timeout=60)
+    gathering.keep(None, ())
+    left = control.call(facts.wait_until_idle, 30.0)
+    if recorder.troubles or left:
+        sys.exit("\n".join(recorder.troubles) or f"the scheduler still knows {left} tasks")
+    segment = recorder.rounds[0][0].facts
+    return segment.cpu_seconds / segment.tasks * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--tasks", type=int, default=3000)
+    given = parser.parse_args()
+    found: dict[str, list[float]] = defaultdict(list)
+    with opened("simulated", WORKERS) as scheduler:
+        for arm in interleaved(list(KINDS), given.pairs + 1):
+            found[arm].append(cpu_per_task(scheduler, KINDS[arm], given.tasks))
+    with_, without = found["with"][1:], found["without"][1:]  # the first pair warms up
+    ratios = [a / b for a, b in zip(with_, without, strict=True)]
+    low, high = interval(ratios)
+    print(f"{median(without):.0f} us of CPU per task without, {median(with_):.0f} with all kinds")
+    print(f"paired: {median(ratios):.3f} ({low:.3f} to {high:.3f})")
+    print(closing_line("times the CPU per task without", median(with_) / median(without), ASKED))
+
+
+if __name__ == "__main__":
+    main()
