@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import pytest
 from pytest_schedprof import hookspecs
 from pytest_schedprof.against import close_against, header_of_against, prepare_against
 from pytest_schedprof.baselines import REFERENCE, load_reference, roll_lines, save_baseline
-from pytest_schedprof.callbacks import callbacks_of
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
@@ -29,6 +28,8 @@ from pytest_schedprof.scaling import giving, with_scale
 from pytest_schedprof.settings import Settings, overlay, read_session
 
 if TYPE_CHECKING:
+    from dask.callbacks import Callback
+
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.in_process import InProcess
     from pytest_schedprof.model.result import StoredResult
@@ -136,7 +137,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     scheduler = item.stash.get(SCHEDULER, None) or _own_process()
     rivals = item.stash.get(RIVALS, {})
-    callbacks = callbacks_of(item.config) if "local" in plan.settings.evidence else []
+    callbacks = _callbacks(item.config) if "local" in plan.settings.evidence else []
     profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler, rivals, callbacks)
     item.stash[PROFILED] = profiled
     takes = profiled.takes()
@@ -156,6 +157,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if complaint := profiled.complaint():  # only of a test that passed: see the finally above
         pytest.fail(complaint, pytrace=False)
     return outcome
+
+
+def _callbacks(config: pytest.Config) -> Sequence[Callback]:
+    from pytest_schedprof.callbacks import callbacks_of
+
+    return callbacks_of(config)
 
 
 def _own_process() -> InProcess:

@@ -60,10 +60,10 @@ class ProfiledTest:
     _started_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
-        self._here = Side(self.scheduler, self.plan)
-        self._here.gathering = gather(
+        gathering = gather(
             self.plan.settings.evidence, self.scheduler, self.test_id, self.callbacks
         )
+        self._here = Side(self.scheduler, self.plan, gathering=gathering)
         self._turns = Turns(self.plan, self._here, self.rivals, self._record_of)
 
     @property

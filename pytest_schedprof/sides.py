@@ -25,7 +25,11 @@ class Side:
     """Of a test that is compared in turns there are several; of all others one."""
 
     def __init__(
-        self, scheduler: SchedulerUnderTest | InProcess, plan: Plan, name: str = ""
+        self,
+        scheduler: SchedulerUnderTest | InProcess,
+        plan: Plan,
+        name: str = "",
+        gathering: Gathering | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.name = name
@@ -42,7 +46,7 @@ class Side:
         )
         scheduler.window = self.recorder.measure
         self.assessment = Assessment((), ())
-        self.gathering = Gathering({})
+        self.gathering = gathering or Gathering({})
         """Of evidence: of the scheduler under test alone."""
 
     @contextmanager

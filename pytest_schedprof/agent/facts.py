@@ -50,7 +50,7 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     if windows["open"] == 1 and forget is not None:
 
         def count_and_forget() -> None:
-            windows["forgotten"] += _finished(dask_scheduler)
+            windows["forgotten"] += finished_tasks(dask_scheduler)
             forget()
 
         dask_scheduler._clear_task_state = count_and_forget
@@ -78,20 +78,15 @@ def _counters(scheduler: Any) -> dict[str, Any]:
     return {
         "time": time.time(),
         "cpu": time.process_time(),
-        "tasks": forgotten + _finished(scheduler),
+        "tasks": forgotten + finished_tasks(scheduler),
         "transitions": scheduler.transition_counter,
     }
 
 
-def _finished(scheduler: Any) -> int:
-    """Tasks that came into memory or failed since the scheduler last forgot all tasks."""
-    counts = [prefix.state_counts for prefix in scheduler.task_prefixes.values()]
-    return sum(count["memory"] + count["erred"] for count in counts)
-
-
 def finished_tasks(dask_scheduler: Any = None) -> int:
-    """How many tasks have come to an end so far, as a scheduler that is not restarted knows."""
-    return _finished(dask_scheduler)
+    """Tasks that came into memory or failed since the scheduler last forgot all tasks."""
+    counts = [prefix.state_counts for prefix in dask_scheduler.task_prefixes.values()]
+    return sum(count["memory"] + count["erred"] for count in counts)
 
 
 async def settle(steady: float, timeout: float, dask_scheduler: Any = None) -> None:

@@ -75,8 +75,8 @@ def had_to_free(scheduler: int, profiler: int) -> bool:
             frozen_since, by_signal = None, False
             continue
         by_signal = by_signal or now == "T"  # then it does not run between samples either
-        moved, before = switches(scheduler) != before, switches(scheduler)
-        if frozen_since is None or (moved and not by_signal):
+        last, before = before, switches(scheduler)
+        if frozen_since is None or (before != last and not by_signal):
             # Held for one sample more: a profiler that does not keep up holds it at most looks.
             frozen_since = time.monotonic()
         elif time.monotonic() - frozen_since > FROZEN_S:

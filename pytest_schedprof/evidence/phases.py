@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.analysis.phases import CLIENT, bar_of, phases_of
+from pytest_schedprof.analysis.phases import bar_of, phases_of
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
 from pytest_schedprof.evidence.pictures import as_json
@@ -67,9 +67,10 @@ class PhasesKind:
         """As JSON, and as one bar."""
         if self._tasks < 1:
             raise EvidenceUnavailableError("the scheduler finished no task of the test")
-        spent = dict(self._spent)
-        spent["construction"] -= sum(self._watch.seconds.values())
-        client = {name: spent.get(name) or self._watch.seconds[name] for name in CLIENT}
+        timed = {name: self._watch.seconds[name] for name in PLACES}
+        client = {**self._spent, **timed}
+        # Of threads that the body started the stopwatch tells, too.
+        client["construction"] = max(0.0, client["construction"] - sum(timed.values()))
         phases = phases_of(client, self._tasks, found)
         notes = [] if HAS_CLOCKS else [NO_CLOCK]
         notes += [] if phases.sampled_by else [UNSAMPLED]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -28,12 +30,16 @@ def with_pictures(
     pictures: Mapping[str, Callable[[], bytes]],
     notes: tuple[str, ...] = (),
 ) -> Brought:
-    """The files with the pictures, or with a note that they could not be drawn."""
-    try:
-        import bokeh  # noqa: F401
-    except ImportError:
+    """The files with the pictures, or with a note why one could not be drawn: data come first."""
+    if find_spec("bokeh") is None:
         return Brought(files, (*notes, NO_BOKEH))
-    return Brought({**files, **{name: draw() for name, draw in pictures.items()}}, notes)
+    drawn, told = dict(files), list(notes)
+    for name, draw in pictures.items():
+        try:
+            drawn[name] = draw()
+        except Exception as error:  # not each release of dask knows each of Bokeh
+            told.append(f"no {name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Brought(drawn, tuple(told))
 
 
 def memory_picture(found: Sequence[MemorySamples]) -> bytes:
@@ -93,13 +99,16 @@ def page(plot: Any, title: str) -> bytes:
     return str(file_html(plot, INLINE, title)).encode()
 
 
-def local_picture(profilers: Sequence[Any]) -> bytes:
+def local_picture(profilers: Sequence[Any], begun: float, ended: float) -> bytes:
     """Dask's own plots of its local schedulers, one below the other."""
     from dask.diagnostics.profile_visualize import visualize
 
-    for profiler in profilers:
+    shown = [copy(profiler) for profiler in profilers]  # the user's may be looked at afterwards
+    for profiler in shown:
         profiler.results = [_named(each) for each in profiler.results]
-    return page(visualize(list(profilers), show=False, save=False), "local scheduler")
+        # As if they had been entered, which clears them.
+        profiler.start_time, profiler.end_time = begun, ended
+    return page(visualize(shown, show=False, save=False), "local scheduler")
 
 
 def _named(result: Any) -> Any:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from html import escape
 
 from pytest_schedprof.agent import reports, task_stream
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.kept import KeptKind
 from pytest_schedprof.model.result import BackendResult
 
 
-class ReportKind:
+class ReportKind(KeptKind):
     """Of all runs together."""
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        self._control = scheduler.control
-        self._test_id = test_id
-        self._begun = self._control.call(reports.clock)
+        super().__init__(scheduler, test_id)
         self._control.call(task_stream.watch)
-
-    @contextmanager
-    def run(self, number: int) -> Iterator[None]:
-        """The scheduler keeps what it needs."""
-        yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """The page."""

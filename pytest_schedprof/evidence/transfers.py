@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import msgspec
 
-from pytest_schedprof.agent import reports, transfers
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.agent import transfers
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.kept import KeptKind
 from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.model.evidence import WorkerTransfers
 from pytest_schedprof.model.result import BackendResult
 
 
-class TransfersKind:
+class TransfersKind(KeptKind):
     """Workers keep these logs in any case."""
-
-    def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        self._control = scheduler.control
-        self._since = self._control.call(reports.clock)["time"]
-
-    @contextmanager
-    def run(self, number: int) -> Iterator[None]:
-        """Nothing needs to be done."""
-        yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, worker by worker."""
-        told = self._control.call_workers(transfers.tell_transfers, self._since)
+        told = self._control.call_workers(transfers.tell_transfers, self._begun["time"])
         logs = [
             msgspec.convert({"address": address, **each}, WorkerTransfers)
             for address, each in told.items()

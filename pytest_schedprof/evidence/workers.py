@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from pytest_schedprof.agent import reports
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.kept import KeptKind
 from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.flamegraph import draw_flamegraph
 from pytest_schedprof.model.evidence import WorkerProfile
@@ -18,21 +17,12 @@ from pytest_schedprof.model.result import BackendResult
 ROOT = {"name": "workers", "filename": "all threads", "line_number": 0}
 
 
-class WorkersKind:
+class WorkersKind(KeptKind):
     """`Client.profile`, merged over all workers."""
-
-    def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        self._control = scheduler.control
-        self._since = self._control.call(reports.clock)["time"]
-
-    @contextmanager
-    def run(self, number: int) -> Iterator[None]:
-        """Workers keep their profiles in any case."""
-        yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, and as a flame graph."""
-        state = self._control.call(reports.profile, self._since)
+        state = self._control.call(reports.profile, self._begun["time"])
         profile = _tree({**state, "description": ROOT}, state["count"])
         if not profile.samples:
             raise EvidenceUnavailableError(

@@ -30,7 +30,7 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class WorkerMetric:
     """What workers measured of tasks, by dask's own words."""
 
     name: tuple[str, ...]
@@ -62,7 +62,7 @@ class Span:
     """From, to, and how many threads the cluster had."""
     code: tuple[tuple[SourceLine, ...], ...]
     """Each call that submitted tasks, with the frames above it."""
-    cumulative_worker_metrics: tuple[Metric, ...]
+    cumulative_worker_metrics: tuple[WorkerMetric, ...]
     children: tuple[Span, ...] = field(default=())
 
     @property
