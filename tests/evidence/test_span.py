@@ -11,6 +11,7 @@ from distributed import Scheduler, span, wait
 from support import Project
 from witness import opened
 
+from pytest_schedprof.agent import facts
 from pytest_schedprof.evidence.span import HOLLOW, SpanKind
 from pytest_schedprof.model.evidence import Span, Spans
 
@@ -69,6 +70,8 @@ def spans() -> Any:
                 wait(scheduler.client.map(neg, range(20), pure=False))
                 with span("inner"):
                     wait(scheduler.client.map(abs, range(5), pure=False))
+            # what a client lets go of is forgotten a little later: not between two looks
+            assert scheduler.control.call(facts.wait_until_idle, 10.0) == 0
         brought = kind.bring(())
         found = msgspec.json.decode(brought.files["span.json"], type=Spans)
         ask: Any = scheduler.client.run_on_scheduler
