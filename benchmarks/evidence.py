@@ -23,8 +23,8 @@ from overhead import collect_between_rounds, inc
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.kinds import gather
-from pytest_schedprof.options import EVIDENCE_KINDS
 from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.values import EVIDENCE_KINDS
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from witness import opened
