@@ -39,7 +39,7 @@ def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[str], tasks: int
     control = scheduler.control
     control.call(collect_between_rounds)
     gathering, recorder = gather(kinds, scheduler, "benchmark"), Recorder(control, [], 30.0)
-    with gathering.run(), recorder.round():
+    with gathering.take(), recorder.round():
         wait(scheduler.client.map(inc, range(tasks), pure=False), timeout=60)
     gathering.keep(None, ())
     left = control.call(facts.wait_until_idle, 30.0)

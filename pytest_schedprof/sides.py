@@ -52,7 +52,7 @@ class Side:
     @contextmanager
     def run(self, take: Take) -> Iterator[None]:
         """Around one run of the body."""
-        with self.gathering.run(), self.recorder.round(take.backends, take.scale):
+        with self.gathering.take(), self.recorder.round(take.backends, take.scale):
             yield
 
     @property

@@ -15,7 +15,7 @@ def tell_spans(ids: list[str], dask_scheduler: Any = None) -> dict[str, Any]:
     if not found:
         return {"problem": "no task of the test reached the scheduler"}
     merged = type(found[0]).merge(*found)
-    return {"runs": [_plain(each) for each in found], "merged": _plain(merged, children=[])}
+    return {"takes": [_plain(each) for each in found], "merged": _plain(merged, children=[])}
 
 
 def _plain(span: Any, children: Any = None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class EvidenceUnavailableError(SchedprofError):
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What a kind brought of all runs of the body."""
+    """What a kind brought of all takes."""
 
     files: Mapping[str, bytes]
     """By their names, which begin with that of the kind."""
@@ -29,18 +29,18 @@ class Brought:
 class Kind(Protocol):
     """One instrument of dask's, at one scheduler and for one test."""
 
-    def run(self, number: int) -> AbstractContextManager[None]:
-        """Around one run of the test's body, outside of what backends record.
+    def take(self, number: int) -> AbstractContextManager[None]:
+        """Around one take, outside of what backends record.
 
         Raises:
             EvidenceUnavailableError: if it cannot be had here.
         """
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """All that there is to keep, once the last run is over.
+        """All that there is to keep, once the last take is over.
 
         Args:
-            found: what the backends found in the same runs.
+            found: what the backends found in the same takes.
 
         Raises:
             EvidenceUnavailableError: if there is nothing.

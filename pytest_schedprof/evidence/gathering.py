@@ -15,7 +15,7 @@ from pytest_schedprof.storage.run_directory import write
 
 
 class Gathering:
-    """Kinds that are at work around each run of a test's body.
+    """Kinds that are at work around each take of a test.
 
     A kind that fails is left out from there on, and the reason kept: evidence is for whoever
     looks, and no test depends on it.
@@ -31,12 +31,12 @@ class Gathering:
                 self._kinds[name] = make()
 
     @contextmanager
-    def run(self) -> Iterator[None]:
+    def take(self) -> Iterator[None]:
         """Around one run of the body."""
         number = next(self._numbers)
         with ExitStack() as opened:
             for name, kind in self._at_work():
-                opened.enter_context(self._guarded(name, kind.run(number)))
+                opened.enter_context(self._guarded(name, kind.take(number)))
             yield
 
     def keep(self, directory: Path | None, found: Sequence[BackendResult]) -> tuple[Evidence, ...]:
@@ -54,18 +54,18 @@ class Gathering:
         return [(name, kind) for name, kind in self._kinds.items() if not self._missing[name]]
 
     @contextmanager
-    def _guarded(self, name: str, run: AbstractContextManager[None]) -> Iterator[None]:
+    def _guarded(self, name: str, take: AbstractContextManager[None]) -> Iterator[None]:
         """What the body raises is none of the kind's business, nor the other way about."""
         is_open = False
         with self._noting(name):
-            run.__enter__()
+            take.__enter__()
             is_open = True
         try:
             yield
         finally:
             if is_open:
                 with self._noting(name):
-                    run.__exit__(None, None, None)
+                    take.__exit__(None, None, None)
 
     @contextmanager
     def _noting(self, name: str) -> Iterator[None]:

@@ -18,6 +18,6 @@ class KeptKind:
         self._begun = self._control.call(reports.clock)
 
     @contextmanager
-    def run(self, number: int) -> Iterator[None]:
+    def take(self, number: int) -> Iterator[None]:
         """Nothing needs to be done."""
         yield

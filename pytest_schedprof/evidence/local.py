@@ -41,7 +41,7 @@ class LocalKind:
         return [self._tasks, self._resources, self._cache, *theirs]
 
     @contextmanager
-    def run(self, number: int) -> Iterator[None]:
+    def take(self, number: int) -> Iterator[None]:
         """Called back from begin to end; a process looks at this one while a scheduler runs."""
         with ExitStack() as opened:
             opened.callback(self._resources.close)

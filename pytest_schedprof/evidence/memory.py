@@ -26,7 +26,7 @@ class MemoryKind:
         self._sampler = MemorySampler()
 
     @contextmanager
-    def run(self, number: int) -> Iterator[None]:
+    def take(self, number: int) -> Iterator[None]:
         """Sample from begin to end."""
         with ExitStack() as opened:
             for measure in MEASURES:
@@ -38,9 +38,9 @@ class MemoryKind:
             yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """As JSON, and all runs in one picture, which begin together."""
+        """As JSON, and all takes in one picture, which begin together."""
         samples = [_samples(*each) for each in self._sampler.samples.items()]
-        samples.sort(key=lambda each: (each.run, MEASURES.index(each.measure)))
+        samples.sort(key=lambda each: (each.take, MEASURES.index(each.measure)))
         data = {"memory.json": as_json(samples)}
         return with_pictures(data, {"memory.html": lambda: memory_picture(samples)})
 

@@ -44,7 +44,7 @@ class PhasesKind:
         self._tasks = 0
 
     @contextmanager
-    def run(self, number: int) -> Iterator[None]:
+    def take(self, number: int) -> Iterator[None]:
         """The test's own thread, less what it optimises and serialises, constructs graphs."""
         tasks, before = self._control.call(facts.finished_tasks), self._clocks()
         try:

@@ -43,12 +43,12 @@ def with_pictures(
 
 
 def memory_picture(found: Sequence[MemorySamples]) -> bytes:
-    """A line for each run, by its dashes, and measure, by its colour, from the run's begin on."""
+    """A line for each take, by its dashes, and measure, by its colour, from the take's begin on."""
     from bokeh.palettes import Category10
     from bokeh.plotting import figure
 
     plot = figure(
-        x_axis_label="seconds since the run began",
+        x_axis_label="seconds since the take began",
         y_axis_label="memory of all workers (MiB)",
         sizing_mode="stretch_both",
         tools="pan,wheel_zoom,box_zoom,reset,hover",
@@ -60,8 +60,8 @@ def memory_picture(found: Sequence[MemorySamples]) -> bytes:
         plot.line(
             [when - begun for when, _ in each.samples],
             [held / MEGABYTE for _, held in each.samples],
-            legend_label=f"{each.measure}, run {each.run}",
-            line_dash=DASHES[(each.run - 1) % len(DASHES)],
+            legend_label=f"{each.measure}, take {each.take}",
+            line_dash=DASHES[(each.take - 1) % len(DASHES)],
             line_width=2,
             color=Category10[10][measures.index(each.measure)],
         )

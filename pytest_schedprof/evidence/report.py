@@ -13,7 +13,7 @@ from pytest_schedprof.model.result import BackendResult
 
 
 class ReportKind(KeptKind):
-    """Of all runs together."""
+    """Of all takes together."""
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
         super().__init__(scheduler, test_id)

@@ -1,4 +1,4 @@
-"""A span around each run of the body: how tasks fared, by the scheduler's own account."""
+"""A span around each take: how tasks fared, by the scheduler's own account."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SpanKind:
         self._ids: list[str] = []
 
     @contextmanager
-    def run(self, number: int) -> Iterator[None]:
+    def take(self, number: int) -> Iterator[None]:
         """Tasks that are submitted inside belong to it."""
         frames = max(1, dask.config.get(CODE))
         with dask.config.set({CODE: frames}), span(self._test_id) as name:
@@ -38,7 +38,7 @@ class SpanKind:
             yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """As JSON, one span for each run and all merged."""
+        """As JSON, one span for each take and all merged."""
         beats = self._control.call_workers(spans.beat)
         told = self._control.call(spans.tell_spans, self._ids)
         if "problem" in told:

@@ -28,29 +28,29 @@ class TasksKind:
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
         self._control = scheduler.control
-        self._runs: list[tuple[int, int, int]] = []
+        self._takes: list[tuple[int, int, int]] = []
         self._before = self._activities()
         self._control.call(task_stream.watch)
 
     @contextmanager
-    def run(self, number: int) -> Iterator[None]:
+    def take(self, number: int) -> Iterator[None]:
         """Remember which tasks came meanwhile."""
         first = self._control.call(task_stream.so_far)
         try:
             yield
         finally:
-            self._runs.append((number, first, self._control.call(task_stream.so_far)))
+            self._takes.append((number, first, self._control.call(task_stream.so_far)))
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, with dask's own picture."""
         try:
-            tasks = tuple(task for run in self._runs for task in self._fetch(*run))
+            tasks = tuple(task for take in self._takes for task in self._fetch(*take))
         finally:
             self._control.call(task_stream.unwatch)
         if not tasks:
             raise EvidenceUnavailableError("no worker finished a task of the test")
         stream = TaskStream(tasks, _seconds(tasks, self._before, self._activities()))
-        wanted = sum(last - first for _, first, last in self._runs)
+        wanted = sum(last - first for _, first, last in self._takes)
         lost = f"the first {wanted - len(tasks)} of {wanted} tasks were too many to be kept"
         return with_pictures(
             {"tasks.json": as_json(stream)},
@@ -58,11 +58,11 @@ class TasksKind:
             (lost,) if wanted > len(tasks) else (),
         )
 
-    def _fetch(self, run: int, first: int, last: int) -> Iterator[TaskRecord]:
+    def _fetch(self, take: int, first: int, last: int) -> Iterator[TaskRecord]:
         for begin in range(first, last, AT_ONCE):
             end = min(begin + AT_ONCE, last)
             for told in self._control.call(task_stream.tell_tasks, begin, end):
-                yield msgspec.convert({"run": run, **told}, TaskRecord)
+                yield msgspec.convert({"take": take, **told}, TaskRecord)
 
     def _activities(self) -> Mapping[str, float]:
         self._control.call_workers(spans.beat)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from html import escape
 from zlib import crc32
 
-from pytest_schedprof.formats.spans import Span, label_of, spans
 from pytest_schedprof.formats.speedscope import SpeedscopeFile
+from pytest_schedprof.formats.stays import Stay, label_of, stays
 
 WIDTH = 1200
 ROW = 17
@@ -35,10 +35,10 @@ def write_flamegraph(file: SpeedscopeFile) -> bytes:
 
 def draw_flamegraph(stacks: Mapping[tuple[str, ...], int]) -> bytes:
     """The same of how many samples there are of each stack, outermost first."""
-    found = sorted(spans(sorted(stacks.items())), key=lambda span: (span.depth, span.start))
-    total = max((span.end for span in found), default=1)
-    height = ROW * (max((span.depth for span in found), default=0) + 1)
-    boxes = (_box(span, total, height) for span in found)
+    found = sorted(stays(sorted(stacks.items())), key=lambda stay: (stay.depth, stay.start))
+    total = max((stay.end for stay in found), default=1)
+    height = ROW * (max((stay.depth for stay in found), default=0) + 1)
+    boxes = (_box(stay, total, height) for stay in found)
     picture = HEAD.format(width=WIDTH, height=height) + "".join(boxes) + "</svg>\n"
     return picture.encode()
 
@@ -55,18 +55,18 @@ def _stacks(file: SpeedscopeFile) -> Counter[tuple[str, ...]]:
     return counts
 
 
-def _box(span: Span, total: int, height: int) -> str:
+def _box(stay: Stay, total: int, height: int) -> str:
     """One frame, with a title that a viewer shows where the pointer rests."""
-    samples = span.end - span.start
-    x, width = (WIDTH * part / total for part in (span.start, samples))
+    samples = stay.end - stay.start
+    x, width = (WIDTH * part / total for part in (stay.start, samples))
     if width < NARROWEST:
         return ""
-    y = height - ROW * (span.depth + 1)
-    title = f"{span.label}: {samples} samples, {samples / total:.1%}"
+    y = height - ROW * (stay.depth + 1)
+    title = f"{stay.label}: {samples} samples, {samples / total:.1%}"
     return (
         f"<g><title>{_text(title)}</title>"
-        f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{ROW}" fill="{_colour(span)}"/>'
-        f'<text x="{x + 3:.2f}" y="{y + 13}">{_text(_cut(span.label, width))}</text></g>\n'
+        f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{ROW}" fill="{_colour(stay)}"/>'
+        f'<text x="{x + 3:.2f}" y="{y + 13}">{_text(_cut(stay.label, width))}</text></g>\n'
     )
 
 
@@ -83,7 +83,7 @@ def _cut(label: str, width: float) -> str:
     return label[: room - 2] + ".." if room > 3 else ""
 
 
-def _colour(span: Span) -> str:
+def _colour(stay: Stay) -> str:
     """A function has the same in every picture."""
-    number = crc32(span.label.encode(errors="replace"))
+    number = crc32(stay.label.encode(errors="replace"))
     return f"#{235 + number % 20:02x}{130 + number // 32 % 100:02x}{60 + number // 4096 % 50:02x}"

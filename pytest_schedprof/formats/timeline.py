@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from pytest_schedprof.formats.spans import label_of, spans
 from pytest_schedprof.formats.speedscope import Samples, SpeedscopeFile
+from pytest_schedprof.formats.stays import label_of, stays
 
 MICROSECONDS = 1e6
 
@@ -34,7 +34,7 @@ def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[d
     place = {"pid": 1, "tid": number}
     yield {"ph": "M", "name": "thread_name", "args": {"name": thread.thread}, **place}
     runs = ((stacks[index], sum(1 for _ in same)) for index, same in groupby(thread.stacks))
-    for span in sorted(spans(runs), key=lambda span: (span.start, span.depth)):
+    for stay in sorted(stays(runs), key=lambda stay: (stay.start, stay.depth)):
         # Rounded where it begins and where it ends, so that a callee never outlasts its caller.
-        start, end = (round(at * thread.seconds * MICROSECONDS) for at in (span.start, span.end))
-        yield {"ph": "X", "name": span.label, "ts": start, "dur": end - start, **place}
+        start, end = (round(at * thread.seconds * MICROSECONDS) for at in (stay.start, stay.end))
+        yield {"ph": "X", "name": stay.label, "ts": start, "dur": end - start, **place}

@@ -73,18 +73,18 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The span of each run of a test's body, with those that the body opened below it."""
+    """The span of each take of a test, with those that the body opened below it."""
 
-    runs: tuple[Span, ...]
+    takes: tuple[Span, ...]
     merged: Span
     """All of them as one, by `Span.merge`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySamples:
-    """Memory of all workers together during one run, as the scheduler heard of it."""
+    """Memory of all workers together during one take, as the scheduler heard of it."""
 
-    run: int
+    take: int
     measure: str
     """`process`, `managed` or `spilled`, as dask calls them."""
     samples: tuple[tuple[float, int], ...]
@@ -105,7 +105,7 @@ class TaskTime:
 class TaskRecord:
     """A task that a worker finished."""
 
-    run: int
+    take: int
     key: str
     worker: str
     thread: int | None
@@ -176,7 +176,7 @@ class WorkerProfile:
 
 @dataclass(frozen=True, slots=True)
 class LocalTask:
-    """A task of one of dask's local schedulers. Times are seconds since the first run began."""
+    """A task of one of dask's local schedulers. Times are seconds since the first take began."""
 
     key: str
     start: float

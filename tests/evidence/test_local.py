@@ -39,7 +39,7 @@ def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
     kind = LocalKind()
     theirs, cache = Profiler(), CacheProfiler(metric=sizeof)
     for number in (1, 2):
-        with kind.run(number):
+        with kind.take(number):
             theirs.register()
             cache.register()
             work(scheduler)
@@ -67,7 +67,7 @@ def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
 def test_nothing_is_left_running() -> None:
     kind = LocalKind()
     before = set(Callback.active)
-    with kind.run(1):
+    with kind.take(1):
         work("sync")
     assert Callback.active == before
     assert not kind._resources._is_running()
@@ -75,7 +75,7 @@ def test_nothing_is_left_running() -> None:
 
 def test_where_no_local_scheduler_ran() -> None:
     kind = LocalKind()
-    with kind.run(1):
+    with kind.take(1):
         pass
     with pytest.raises(EvidenceUnavailableError, match="none of dask's local schedulers ran"):
         kind.bring(())

@@ -64,7 +64,7 @@ class Graph:
 def test_phases_of_the_client_are_the_time_of_its_threads() -> None:
     with opened("local") as scheduler:
         kind = PhasesKind(scheduler, "test_it")
-        with kind.run(1):
+        with kind.take(1):
             made = Graph()
             array = dask.array.ones((60, 60), chunks=1) + 1
             wait([scheduler.client.submit(id, made), scheduler.client.persist(array)])

@@ -62,11 +62,11 @@ def plain(found: Span) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def spans() -> Any:
-    """Of two runs, with what the scheduler itself said right after."""
+    """Of two takes, with what the scheduler itself said right after."""
     with opened("local") as scheduler:
         kind = SpanKind(scheduler, "tests/test_it.py::test_it")
         for number in (1, 2):
-            with kind.run(number):
+            with kind.take(number):
                 wait(scheduler.client.map(neg, range(20), pure=False))
                 with span("inner"):
                     wait(scheduler.client.map(abs, range(5), pure=False))
@@ -75,24 +75,24 @@ def spans() -> Any:
         brought = kind.bring(())
         found = msgspec.json.decode(brought.files["span.json"], type=Spans)
         ask: Any = scheduler.client.run_on_scheduler
-        names = [each.id for each in found.runs]
+        names = [each.id for each in found.takes]
         live = [ask(live_span, name) for name in names]
-        inner = ask(live_span, found.runs[0].children[0].id)
+        inner = ask(live_span, found.takes[0].children[0].id)
         yield brought, found, live, inner, ask(merged_span, names)
 
 
 def test_every_field_is_that_of_the_live_span(spans: Any) -> None:
     brought, found, live, inner, _ = spans
     assert brought.notes == ()
-    assert [plain(each) for each in found.runs] == live
-    assert plain(found.runs[0].children[0]) == inner
-    assert [each.name for each in found.runs] == [("tests/test_it.py::test_it",)] * 2
-    assert found.runs[0].children[0].name == ("tests/test_it.py::test_it", "inner")
+    assert [plain(each) for each in found.takes] == live
+    assert plain(found.takes[0].children[0]) == inner
+    assert [each.name for each in found.takes] == [("tests/test_it.py::test_it",)] * 2
+    assert found.takes[0].children[0].name == ("tests/test_it.py::test_it", "inner")
 
 
 def test_it_tells_of_work_that_was_done(spans: Any) -> None:
     _, found, _, _, _ = spans
-    for each in found.runs:
+    for each in found.takes:
         assert each.done
         assert each.tasks == 25
         assert each.children[0].tasks == 5
@@ -129,7 +129,7 @@ def test_its_tasks_are_those_that_costs_are_divided_by(project: Project) -> None
 def test_hollow_workers_measure_nothing_and_a_body_without_tasks_has_no_span() -> None:
     with opened("simulated") as scheduler:
         kind = SpanKind(scheduler, "test_it")
-        with kind.run(1):
+        with kind.take(1):
             wait(scheduler.client.map(neg, range(20), pure=False))
         brought = kind.bring(())
         found = msgspec.json.decode(brought.files["span.json"], type=Spans)

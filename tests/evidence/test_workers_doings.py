@@ -41,16 +41,16 @@ def fail(value: object) -> None:
 
 @pytest.fixture(scope="module")
 def told() -> Any:
-    """What each kind brought of two runs on one scheduler, and what that said of itself."""
+    """What each kind brought of two takes on one scheduler, and what that said of itself."""
     with opened("local") as scheduler:
         kinds = {name: make(scheduler, "test_it[<b>]") for name, make in OF_A_CLUSTER.items()}
         for number in (1, 2):
-            runs = [kind.run(number) for kind in kinds.values()]
-            for run in runs:
-                run.__enter__()
+            takes = [kind.take(number) for kind in kinds.values()]
+            for take in takes:
+                take.__enter__()
             work(scheduler)
-            for run in reversed(runs):
-                run.__exit__(None, None, None)
+            for take in reversed(takes):
+                take.__exit__(None, None, None)
         live = scheduler.client.run_on_scheduler(stream_of)
         logs = scheduler.client.run(logs_of)
         brought = {name: kind.bring(()) for name, kind in kinds.items()}
@@ -89,12 +89,12 @@ def read(brought: Brought, file: str, kind: Any) -> Any:
 
 def test_memory_is_that_of_the_sampler(told: Any) -> None:
     found = read(told[0]["memory"], "memory.json", list[MemorySamples])
-    assert {(each.run, each.measure) for each in found} == {
-        (run, measure) for run in (1, 2) for measure in MEASURES
+    assert {(each.take, each.measure) for each in found} == {
+        (take, measure) for take in (1, 2) for measure in MEASURES
     }
     live = told[3]._sampler.samples
     for each in found:
-        assert list(each.samples) == [tuple(s) for s in live[f"{each.run} {each.measure}"]]
+        assert list(each.samples) == [tuple(s) for s in live[f"{each.take} {each.measure}"]]
     assert all(
         held > 1e6 for each in found if each.measure == "process" for _, held in each.samples
     )
@@ -102,7 +102,7 @@ def test_memory_is_that_of_the_sampler(told: Any) -> None:
 
 def test_tasks_are_those_of_the_stream(told: Any) -> None:
     stream = read(told[0]["tasks"], "tasks.json", TaskStream)
-    assert [each.run for each in stream.tasks] == [1] * 10 + [2] * 10
+    assert [each.take for each in stream.tasks] == [1] * 10 + [2] * 10
     for each, live in zip(stream.tasks, told[1], strict=True):
         assert each.key == str(live["key"])
         assert each.worker == live["worker"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pytest_schedprof.backends.pictures import WRITERS, check_formats, pictures
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.formats.flamegraph import WIDTH, write_flamegraph
-from pytest_schedprof.formats.spans import spans
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
+from pytest_schedprof.formats.stays import stays
 from pytest_schedprof.formats.timeline import write_timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -49,10 +49,10 @@ def file_of(*stacks: str, seconds: float = 0.01) -> SpeedscopeFile:
 
 @given(STACKS)
 def test_spans_tell_which_stack_there_was_at_any_moment(stacks: list[list[str]]) -> None:
-    found = list(spans((stack, 1) for stack in stacks))
+    found = list(stays((stack, 1) for stack in stacks))
     for moment, stack in enumerate(stacks):
-        there = [span for span in found if span.start <= moment < span.end]
-        assert [s.label for s in sorted(there, key=lambda span: span.depth)] == stack
+        there = [stay for stay in found if stay.start <= moment < stay.end]
+        assert [s.label for s in sorted(there, key=lambda stay: stay.depth)] == stack
 
 
 def events_of(file: SpeedscopeFile) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pytest_schedprof.formats.speedscope import Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Stay:
     """A frame that stayed where it was on the stack."""
 
     label: str
@@ -23,7 +23,7 @@ def label_of(frame: Frame) -> str:
     return f"{frame.name} ({frame.file})" if frame.file else frame.name
 
 
-def spans(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Span]:
+def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Stay]:
     """Each frame for as long as it and all its callers stay the same, callees before callers.
 
     Args:
@@ -49,7 +49,7 @@ def _common(opened: Sequence[tuple[str, int]], stack: Sequence[str]) -> int:
     return count
 
 
-def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[Span]:
+def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[Stay]:
     while len(opened) > depth:
         label, start = opened.pop()
-        yield Span(label, len(opened), start, now)
+        yield Stay(label, len(opened), start, now)
