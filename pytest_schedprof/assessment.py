@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 from pytest_schedprof.agent import names
 from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
+from pytest_schedprof.analysis.grounds import Grounds
 from pytest_schedprof.analysis.patterns import compile_pattern
+from pytest_schedprof.analysis.phases import ClientCosts
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.clusters.contract import Target
@@ -160,10 +162,12 @@ class _Case:
             if ":" in limit.pattern
         }
         known = self.control.call(names.find_functions, patterns, 1) if patterns else {}
+        client = ClientCosts([[each.facts for each in segments] for segments in self.rounds])
         judged = []
         for limit in mine:
+            held: Grounds = client if limit.is_of_client else grounds
             try:
-                judged.append(judge(limit, grounds, known.get(limit.pattern, []), baseline))
+                judged.append(judge(limit, held, known.get(limit.pattern, []), baseline))
             except LimitError as error:
                 self.errors.append(error)
         return judged

@@ -39,6 +39,12 @@ class Plan:
         return any(limit.is_relative for limit in self.limits)
 
     @property
+    def times_client(self) -> bool:
+        """Whether its phases are evidence, or limits speak of them."""
+        is_limited = any(limit.is_of_client for limit in self.limits)
+        return is_limited or "phases" in self.settings.evidence
+
+    @property
     def looks(self) -> Looks:
         """Of a test that is compared in turns; three show which counts are steady."""
         samples = any("share" in backend.metrics for backend in self.backends)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_schedprof.agent import facts, recordings
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
@@ -27,6 +27,15 @@ STEADY_S = 0.15
 SETTLING_S = 2.0
 """What disturbs the scheduler counts or times all that it does: also the end of it, and what is
 left of the round before."""
+
+
+Watch: TypeAlias = Callable[[], Callable[[], Mapping[str, float]]]
+"""Begins to look at the client; what it returns ends that, and tells CPU seconds by phase."""
+
+
+def no_watch() -> Callable[[], Mapping[str, float]]:
+    """Where nobody asked for the client's phases."""
+    return dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class _Open:
     recordings: list[tuple[str, Target, Recording]]
     is_window_asked: bool = False
     """Whether the scheduler may have opened it, though perhaps no answer came."""
+    unwatch: Callable[[], Mapping[str, float]] = dict
 
 
 @dataclass(slots=True)
@@ -66,6 +76,7 @@ class Recorder:
     """What is to be observed beside the scheduler."""
     is_shared: bool = False
     """Whether others may use the scheduler too."""
+    watch: Watch = no_watch
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """What went wrong with the recording itself."""
@@ -128,6 +139,7 @@ class Recorder:
                     opened.recordings.append((backend.name, target, recording))
                 opened.is_window_asked = True
                 opened.before = self.control.call(facts.open_window, self._own_client)
+                opened.unwatch = self.watch()  # last: what the recorder does is no phase
                 self._open = opened
             finally:
                 if self._open is not opened:
@@ -152,6 +164,7 @@ class Recorder:
         opened, self._open = self._open, None
         if opened is None:
             return
+        client = dict(opened.unwatch())
         if death := self._death(0):
             self.errors.append(
                 SchedulerLostError(f"schedprof: {death}; its profile is lost with it")
@@ -160,9 +173,9 @@ class Recorder:
             self._abandon(opened)
         else:
             with self._keeping_trouble(), self._unless_interrupted(opened):
-                self.rounds[-1].append(self._close(opened))
+                self.rounds[-1].append(self._close(opened, client))
 
-    def _close(self, opened: _Open) -> SegmentRecord:
+    def _close(self, opened: _Open, client: dict[str, float]) -> SegmentRecord:
         self._settle()
         after = self.control.call(facts.close_window, self._own_client)
         raw: dict[str, RawProfile] = {}
@@ -174,7 +187,7 @@ class Recorder:
                     raw[name] = brought
                 else:
                     elsewhere.insert(0, (name, target, brought))
-        segment = replace(_segment(opened.before, after), scale=self._scale)
+        segment = replace(_segment(opened.before, after), scale=self._scale, client=client)
         return SegmentRecord(segment, raw, tuple(elsewhere))
 
     def _settle(self) -> None:

@@ -12,10 +12,11 @@ from pytest_schedprof.agent import facts
 from pytest_schedprof.assessment import Assessment
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.evidence.client import ClientWatch
 from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.model.result import ClusterFacts, Environment
 from pytest_schedprof.plan import Plan, Take
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.recorder import Recorder, Watch, no_watch
 
 AGAINST, NULL = "against", "null"
 """Sides beside the one under test: the one that it is compared with, and one of the same code."""
@@ -43,6 +44,7 @@ class Side:
             death=scheduler.cluster.death,
             targets=plan.settings.targets,
             is_shared=not scheduler.cluster.is_ours,
+            watch=_watch(scheduler) if plan.times_client else no_watch,
         )
         scheduler.window = self.recorder.measure
         self.assessment = Assessment((), ())
@@ -65,6 +67,11 @@ class Side:
             workers=len(description["workers"]),
             threads=description["threads"],
         )
+
+
+def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:
+    """Of a scheduler in the test's process it is not known which clients it will have."""
+    return no_watch if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
 
 
 def environment_of(description: dict[str, Any]) -> Environment:

@@ -26,33 +26,41 @@ INTERVAL_S = 0.1
 
 
 class LocalKind:
-    """Dask's three profilers of them, and callbacks of the user's own."""
+    """Dask's three profilers of them, and callbacks of the user's own.
+
+    A profiler of the user's stands for ours of its kind: so its interval or its metric is chosen.
+    """
 
     def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
-        self._tasks = Profiler()
-        self._resources = ResourceProfiler(dt=INTERVAL_S)
-        self._cache = CacheProfiler(metric=sizeof, metric_name="bytes")
-        self._callbacks = callbacks
+        self._tasks = _theirs(callbacks, Profiler) or Profiler()
+        self._resources = _theirs(callbacks, ResourceProfiler) or ResourceProfiler(dt=INTERVAL_S)
+        self._cache = _theirs(callbacks, CacheProfiler) or CacheProfiler(sizeof, "bytes")
+        three = [self._tasks, self._resources, self._cache]
+        self._callbacks = [*three, *(each for each in callbacks if each not in three)]
+        self._seen = {id(each): len(each.results) for each in three}
+        """Results that a profiler of the user's brought from earlier tests."""
         self._begun = default_timer()
 
     @property
     def _profilers(self) -> list[Any]:
-        theirs = [each for each in self._callbacks if hasattr(each, "visualize")]
-        return [self._tasks, self._resources, self._cache, *theirs]
+        return [each for each in self._callbacks if hasattr(each, "visualize")]
+
+    def _results(self, profiler: Any) -> list[Any]:
+        return list(profiler.results[self._seen[id(profiler)] :])
 
     @contextmanager
     def take(self, number: int) -> Iterator[None]:
         """Called back from begin to end; a process looks at this one while a scheduler runs."""
         with ExitStack() as opened:
             opened.callback(self._resources.close)
-            for each in (self._tasks, self._resources, self._cache, *self._callbacks):
+            for each in self._callbacks:
                 each.register()
                 opened.callback(each.unregister)
             yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, and as dask's own page, its plots aligned."""
-        if not self._tasks.results:
+        if not self._results(self._tasks):
             raise EvidenceUnavailableError("none of dask's local schedulers ran in the test")
         ended = default_timer()
         return with_pictures(
@@ -65,14 +73,19 @@ class LocalKind:
         return LocalScheduler(
             tuple(
                 LocalTask(str(key), start - begun, end - begun, str(worker))
-                for key, _, start, end, worker in self._tasks.results
+                for key, _, start, end, worker in self._results(self._tasks)
             ),
             tuple(
                 ResourceSample(when - begun, memory, cpu)
-                for when, memory, cpu in self._resources.results
+                for when, memory, cpu in self._results(self._resources)
             ),
             tuple(
-                CachedResult(str(key), size, cached - begun, freed - begun)
-                for key, _, size, cached, freed in self._cache.results
+                CachedResult(str(key), float(amount), cached - begun, freed - begun)
+                for key, _, amount, cached, freed in self._results(self._cache)
             ),
+            str(self._cache._metric_name),
         )
+
+
+def _theirs(callbacks: Sequence[Callback], kind: type[Callback]) -> Any:
+    return next((each for each in callbacks if isinstance(each, kind)), None)

@@ -16,6 +16,8 @@ from pytest_schedprof.model.result import BackendResult
 MEASURES = ("process", "managed", "spilled")
 INTERVAL_S = 0.2
 """Workers tell of their memory twice a second at most, each at its own time."""
+MANY = 200
+"""Workers beyond which samples are fewer: each sums over all of them."""
 
 
 class MemoryKind:
@@ -24,6 +26,7 @@ class MemoryKind:
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
         self._client = scheduler.client
         self._sampler = MemorySampler()
+        self._interval = INTERVAL_S * max(1.0, len(scheduler.workers) / MANY)
 
     @contextmanager
     def take(self, number: int) -> Iterator[None]:
@@ -32,7 +35,7 @@ class MemoryKind:
             for measure in MEASURES:
                 label = f"{number} {measure}"
                 sample = self._sampler.sample(
-                    label, client=self._client, measure=measure, interval=INTERVAL_S
+                    label, client=self._client, measure=measure, interval=self._interval
                 )
                 opened.enter_context(sample)
             yield

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
+from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.model.metric import GROWING, METRICS, PERCENT, Metric, format_amount
 
@@ -64,6 +65,11 @@ class Limit:
         """The owner that the pattern names, None if it names functions."""
         return self.pattern[1:] if self.pattern.startswith("@") else None
 
+    @property
+    def is_of_client(self) -> bool:
+        """Whether it bounds a phase that the scheduler does not see."""
+        return self.owner in CLIENT_OWNERS
+
     def __str__(self) -> str:
         words = ", ".join(filter(None, (self.of, self.pattern)))
         subject = f"({words})" if words else ""
@@ -106,7 +112,8 @@ class _Parser:
         metric = METRICS[name]
         of, pattern = self._growing() if metric.of_metric else ("", self._subject(name, metric))
         self._expect("<=", "'<=' (a limit is an upper bound)")
-        limit = self._relative(metric) if self._is_next("baseline") else self._bound(metric)
+        is_relative = self._is_next("baseline")
+        limit = self._relative(metric, pattern) if is_relative else self._bound(metric)
         self._skip_space()
         if self._at < len(self._text):
             raise self._error("the end of the limit")
@@ -116,10 +123,11 @@ class _Parser:
         self._skip_space()
         return self._text.startswith(word, self._at)
 
-    def _relative(self, metric: Metric) -> Limit:
+    def _relative(self, metric: Metric, pattern: str) -> Limit:
         """`baseline`, times a factor or plus an amount."""
-        if metric.of_metric:
-            raise self._error(_bound_wanted(metric) + " (growth has no baseline)")
+        if metric.of_metric or pattern[1:] in CLIENT_OWNERS:
+            subject = "growth" if metric.of_metric else pattern
+            raise self._error(f"{_bound_wanted(metric)} ({subject} has no baseline)")
         self._expect("baseline", "'baseline'")
         factor = 1.0
         if self._is_next("*"):
@@ -193,10 +201,12 @@ class _Parser:
 
     def _check_owner(self, owner: str, metric: str, start: int) -> None:
         self._at = start
-        if owner not in LIMITABLE_OWNERS:
-            raise self._error("@" + _one_of("an owner", owner, LIMITABLE_OWNERS))
+        if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS):
+            raise self._error("@" + _one_of("an owner", owner, known))
         if metric == "self":
             raise self._error(f"a function: an owner has one share, write share(@{owner})")
+        if owner in CLIENT_OWNERS and metric != "cpu":
+            raise self._error(f"an owner in the scheduler: of @{owner} there is cpu alone")
         self._at = start + 1 + len(owner)
 
     def _bound(self, metric: Metric) -> Limit:

@@ -199,7 +199,8 @@ class CachedResult:
     """How long a result was kept."""
 
     key: str
-    bytes: int
+    amount: float
+    """By the metric of the cache profiler."""
     cached: float
     freed: float
 
@@ -211,6 +212,8 @@ class LocalScheduler:
     tasks: tuple[LocalTask, ...]
     resources: tuple[ResourceSample, ...]
     cache: tuple[CachedResult, ...]
+    cache_metric: str
+    """`bytes`, or that of the user's own profiler."""
 
 
 @dataclass(frozen=True, slots=True)

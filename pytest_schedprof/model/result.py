@@ -50,6 +50,8 @@ class Segment:
     others_tasks: int = 0
     """Tasks of other clients that finished meanwhile; they are not among the tasks, but what they
     cost is in all costs and shares."""
+    client: dict[str, float] = field(default_factory=dict)
+    """CPU seconds of the test's client by phase, where it was looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from support import Project
 import pytest_schedprof
 from pytest_schedprof import fixtures, hookspecs
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
+from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.metric import METRICS
@@ -60,7 +61,8 @@ def test_every_backend_its_metrics_and_its_options_are_documented(name: str) -> 
 
 def test_every_metric_and_owner_is_documented() -> None:
     owners = [name for name in OWNER_NAMES if name not in NOT_SCHEDULER]
-    names = [f"| `{metric}` |" for metric in METRICS] + [f"`{owner}`" for owner in owners]
+    names = [f"| `{metric}` |" for metric in METRICS]
+    names += [f"`{owner}`" for owner in (*owners, *CLIENT_OWNERS)]
     assert [name for name in names if name not in LIMITS_PAGE] == []
 
 

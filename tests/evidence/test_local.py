@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from timeit import default_timer
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 from dask.callbacks import Callback
 from dask.delayed import delayed
-from dask.diagnostics.profile import CacheProfiler, Profiler
+from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
 from support import Project
 
@@ -52,16 +53,34 @@ def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
         assert (ours.key, ours.worker) == (str(task.key), str(task.worker_id))
         lasted = task.end_time - task.start_time
         assert ours.stop - ours.start == pytest.approx(lasted, abs=0.01)
-    assert [(each.key, each.bytes) for each in told.cache] == [
+    assert [(each.key, each.amount) for each in told.cache] == [
         (str(each.key), each.metric) for each in cache.results
     ]
     assert all(each.cached <= each.freed for each in told.cache)
     assert len(told.resources) > 2
-    gaps = zip(told.resources, told.resources[1:], strict=False)
-    assert min(after.time - before.time for before, after in gaps) > INTERVAL_S / 2
+    gaps = [after.time - before.time for before, after in pairwise(told.resources)]
+    assert min(gaps) > INTERVAL_S / 2
     assert max(each.cpu_percent for each in told.resources) > 1
     assert min(each.memory_mb for each in told.resources) > 10
     assert brought.files["local.html"].rstrip().endswith(b"</html>")
+
+
+def length(value: object) -> int:
+    return len(str(value))
+
+
+def test_profilers_of_the_user_stand_for_ours() -> None:
+    resources, cache = ResourceProfiler(dt=0.01), CacheProfiler(metric=length)
+    for _ in range(2):  # what they brought from an earlier test is not told again
+        kind = LocalKind([resources, cache])
+        with kind.take(1):
+            work("threads")
+        told = msgspec.json.decode(kind.bring(()).files["local.json"], type=LocalScheduler)
+        assert len(told.tasks) == len(told.cache) == 7
+        assert (told.cache_metric, told.cache[-1].amount) == ("length", len("6015"))
+    gaps = [after[0] - before[0] for before, after in pairwise(resources.results)]
+    assert min(gaps) < INTERVAL_S / 2
+    assert not resources._is_running()
 
 
 def test_nothing_is_left_running() -> None:

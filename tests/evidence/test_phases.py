@@ -4,29 +4,54 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import dask.array
 import msgspec
 import pytest
 from distributed import wait
-from support import Project
+from support import Project, wait_for
 from witness import opened
 
-from pytest_schedprof.evidence.phases import UNSAMPLED, PhasesKind
+from pytest_schedprof.analysis.phases import ClientCosts
+from pytest_schedprof.evidence.client import ClientWatch
+from pytest_schedprof.evidence.phases import UNSAMPLED
 from pytest_schedprof.evidence.stopwatch import Stopwatch
 from pytest_schedprof.formats.bar import draw_bar
+from pytest_schedprof.gates.judge import judge
+from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.evidence import Phases
+from pytest_schedprof.model.result import Segment
+from pytest_schedprof.model.verdict import Verdict
 
 BODY = """
-@pytest.mark.schedprof("cpu(@graph-intake) <= 60ms", backend="cputime", evidence="phases")
+import time
+
+def busy(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+@pytest.mark.schedprof(
+    "cpu(@graph-intake) <= 60ms", "cpu(@client-construction) <= 50us", "cpu(@client-sending) <= 1s",
+    backend="cputime", evidence="phases",
+)
 def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(2000), pure=False))
+    schedprof_scheduler.client.submit(inc, 0).result()
+    with schedprof_scheduler.measure():
+        busy(0.25)
+        wait(schedprof_scheduler.client.map(inc, range(2000), pure=False))
 """
 
 
-def test_phases_of_the_scheduler_are_its_cpu_per_task(project: Project) -> None:
-    project.run_test(BODY).assert_outcomes(passed=1)
+def test_phases_are_costs_of_the_window_that_limits_hold(project: Project) -> None:
+    result = project.run_test(BODY)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*limit broken: cpu(@client-construction) <= 50us: @client-construction takes *"]
+    )
     record = project.result()
     (directory,) = (project.run_directory / "tests").iterdir()
     told = msgspec.json.decode((directory / "phases.json").read_bytes(), type=Phases)
@@ -38,8 +63,13 @@ def test_phases_of_the_scheduler_are_its_cpu_per_task(project: Project) -> None:
     cpu = backend.window.cpu_seconds / 2000
     costs = [each.cpu_seconds_per_task for each in told.phases if each.where == "scheduler"]
     assert sum(costs) == pytest.approx(cpu, rel=0.05)
-    (limit,) = backend.limits
-    assert limit.findings[0].estimate.value == pytest.approx(costs[0], rel=0.05)
+    limits = {each.limit: each for each in backend.limits}
+    assert [each.verdict.value for each in limits.values()] == ["pass", "fail", "pass"]
+    held = {name: each.findings[0].estimate.value for name, each in limits.items()}
+    assert held["cpu(@graph-intake) <= 60ms"] == pytest.approx(costs[0], rel=0.05)
+    client = {each.name: each.cpu_seconds_per_task for each in told.phases[:4]}
+    assert held["cpu(@client-construction) <= 50us"] == client["construction"] > 0.25 / 2000
+    assert held["cpu(@client-sending) <= 1s"] == client["sending"] > 0
     picture = ElementTree.fromstring((directory / "phases.svg").read_bytes())
     assert len(picture.findall(".//{http://www.w3.org/2000/svg}title")) == 8
 
@@ -63,20 +93,60 @@ class Graph:
 
 def test_phases_of_the_client_are_the_time_of_its_threads() -> None:
     with opened("local") as scheduler:
-        kind = PhasesKind(scheduler, "test_it")
-        with kind.take(1):
-            made = Graph()
-            array = dask.array.ones((60, 60), chunks=1) + 1
-            wait([scheduler.client.submit(id, made), scheduler.client.persist(array)])
-        brought = kind.bring(())
-    told = msgspec.json.decode(brought.files["phases.json"], type=Phases)
-    seconds = {each.name: each.cpu_seconds_per_task * told.tasks for each in told.phases}
-    assert list(seconds) == ["construction", "optimisation", "serialisation", "sending"]
+        end = ClientWatch(scheduler.client)()
+        made = Graph()
+        array = dask.array.ones((60, 60), chunks=1) + 1
+        wait([scheduler.client.submit(id, made), scheduler.client.persist(array)])
+        seconds = end()
+    assert set(seconds) == {"construction", "optimisation", "serialisation", "sending"}
     assert seconds["construction"] > 0.3
     assert seconds["serialisation"] > 0.2
     assert seconds["optimisation"] > 0.001
     assert seconds["sending"] > 0.001
-    assert brought.notes == (UNSAMPLED,)
+
+
+def test_a_window_may_end_where_it_did_not_begin() -> None:
+    with opened("local") as scheduler:
+        watch, ends = ClientWatch(scheduler.client), []
+        first = threading.Thread(target=lambda: ends.append(watch()))
+        first.start()
+        wait_for(lambda: not Path(f"/proc/self/task/{first.native_id}").exists(), "its end")
+        (end,) = ends
+        told = end()
+    assert "construction" not in told  # its thread is gone, and its clock with it
+    assert told["sending"] >= 0
+
+
+COUNTED = """
+@pytest.mark.schedprof(backend="counts", evidence="phases", cluster="simulated", workers=2)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+
+
+def test_without_samples_the_client_has_phases_alone(project: Project) -> None:
+    project.run_test(COUNTED).assert_outcomes(passed=1)
+    (evidence,) = project.result().evidence
+    assert evidence.notes == (UNSAMPLED,)
+    assert evidence.artifacts == ("phases.json", "phases.svg")
+
+
+def test_limit_on_a_phase_that_was_not_timed_is_inconclusive() -> None:
+    timed = Segment(1.0, 0.5, 100, 600, client={"sending": 0.02})
+    limit = parse_limit("cpu(@client-sending) <= 300us")
+    assert judge(limit, ClientCosts([[timed], [timed]]), []).verdict is Verdict.PASS
+    told = judge(limit, ClientCosts([[timed], [replace(timed, client={})]]), [])
+    assert told.verdict is Verdict.INCONCLUSIVE
+    assert told.note.startswith("the client's sending was not timed: it needs schedprof_scheduler")
+
+
+def test_how_a_phase_grows() -> None:
+    sizes = (100, 1000, 10_000)
+    rounds = [[Segment(1, 1, n, n, scale=n, client={"construction": n**2 * 1e-6})] for n in sizes]
+    limit = parse_limit("growth(cpu, @client-construction) <= 1.5")
+    told = judge(limit, ClientCosts(rounds), [])
+    assert told.verdict is Verdict.FAIL
+    assert told.findings[0].estimate.value == pytest.approx(2)
 
 
 class Client:

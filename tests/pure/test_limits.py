@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER
+from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.gates.limits import (
     LIMITABLE_OWNERS,
@@ -86,6 +87,18 @@ def test_bounds_from_0_to_100_percent_are_bounds(text: str, bound: float) -> Non
 @pytest.mark.parametrize("owner", LIMITABLE_OWNERS)
 def test_every_part_of_the_scheduler_can_be_limited(owner: str) -> None:
     assert parse_limit(f"share(@{owner}) <= 30%").owner == owner
+
+
+@pytest.mark.parametrize("owner", CLIENT_OWNERS)
+def test_of_the_client_there_is_cpu_alone(owner: str) -> None:
+    limit = parse_limit(f"cpu(@{owner}) <= 60us")
+    assert limit.is_of_client
+    assert str(limit) == f"cpu(@{owner}) <= 60us"
+    assert parse_limit(f"growth(cpu, @{owner}) <= 1.1").is_of_client
+    with pytest.raises(LimitError, match="there is cpu alone"):
+        parse_limit(f"share(@{owner}) <= 30%")
+    with pytest.raises(LimitError, match=f"@{owner} has no baseline"):
+        parse_limit(f"cpu(@{owner}) <= baseline * 1.1")
 
 
 @pytest.mark.parametrize("owner", sorted(NOT_SCHEDULER))
