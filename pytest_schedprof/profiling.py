@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -77,6 +77,10 @@ class ProfiledTest:
             yield from self._turns.takes(self._compared)
         else:
             yield from ((take, self._here) for take in self.plan.takes)
+
+    def once(self) -> AbstractContextManager[None]:
+        """Of a body that runs but once: all backends observe it side by side."""
+        return self._here.run(Take(0, self.plan.backends))
 
     def break_off(self) -> None:
         """The test is interrupted: what was measured is kept."""

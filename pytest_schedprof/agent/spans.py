@@ -13,7 +13,7 @@ def tell_spans(ids: list[str], dask_scheduler: Any = None) -> dict[str, Any]:
         return {"problem": "the scheduler has no extension for spans"}
     found = [extension.spans[each] for each in ids if each in extension.spans]
     if not found:
-        return {"problem": "no task of the test reached the scheduler"}
+        return {"problem": "no task reached the scheduler from where the span was opened"}
     merged = type(found[0]).merge(*found)
     return {"takes": [_plain(each) for each in found], "merged": _plain(merged, children=[])}
 

@@ -25,6 +25,8 @@ class Block(Generic[T]):
     def __init__(self, client: Client | None) -> None:
         self._client = client
         self._opened = ExitStack()
+        self.is_async = False
+        """Whether `begin` is called in another thread than the body."""
 
     def begin(self, client: Client, opened: ExitStack) -> T:
         """What comes before the body; `opened` is closed after `end`, or if this raises."""
@@ -57,6 +59,7 @@ class Block(Generic[T]):
 
     async def __aenter__(self) -> T:
         client = connected(self._client)
+        self.is_async = True
         try:
             return await _in_thread(self._begin, client)
         except asyncio.CancelledError:

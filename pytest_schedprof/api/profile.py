@@ -28,6 +28,7 @@ from pytest_schedprof.gates.limits import Limit
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.plan import make_plan
 from pytest_schedprof.profiling import ProfiledTest
+from pytest_schedprof.recorder import no_watch
 from pytest_schedprof.settings import Settings, read_call
 from pytest_schedprof.storage.run_directory import check_room, make_directory
 
@@ -43,6 +44,7 @@ def profile_scheduler(
     rate: float = 100,
     timeout: float = 30,
     targets: str | Sequence[str] = "scheduler",
+    evidence: str | Sequence[str] = (),
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Block[SchedulerProfile]:
     """Profile the scheduler while the body of a `with` or `async with` runs, and judge it.
@@ -62,6 +64,7 @@ def profile_scheduler(
         timeout: seconds that starting or stopping a backend may take.
         targets: what is observed: `scheduler`, and beside it `workers`, `workers:2`, addresses
             of workers, `client`.
+        evidence: kinds of what dask itself can tell, or `all`.
         options: those of each backend, as in `{"pyspy": {"native": True}}`.
 
     Raises:
@@ -70,6 +73,8 @@ def profile_scheduler(
     source = "profile_scheduler"
     values = {"backend": backends, "strict": strict, "rate": rate, "timeout": timeout}
     values["targets"] = targets
+    if evidence:
+        values["evidence"] = evidence
     settings = read_call(source, limits, options or {}, **values)
     BackendRegistry().check(settings.backend)
     for backend, _, _ in settings.option:
@@ -123,8 +128,10 @@ class _ProfileBlock(Block[SchedulerProfile]):
         opened.callback(cluster.close)
         scheduler = SchedulerUnderTest(client, cluster, cluster.control)
         self._profiled = ProfiledTest(self._name, plan, self._place, scheduler)
+        if self.is_async:
+            self._profiled.recorder.watch = no_watch
         self._round = opened.enter_context(ExitStack())
-        self._round.enter_context(self._profiled.recorder.round())
+        self._round.enter_context(self._profiled.once())
         if errors := self._profiled.recorder.errors:
             raise together(errors)
         self._profile = SchedulerProfile(self._profiled)

@@ -1,0 +1,62 @@
+"""Evidence around the body of a `with`, in scripts and notebooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from operator import neg
+from pathlib import Path
+
+import msgspec
+import pytest
+from distributed import Client, wait
+from witness import opened
+
+from pytest_schedprof import profile_scheduler
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.evidence.span import ELSEWHERE
+from pytest_schedprof.model.evidence import Spans
+from pytest_schedprof.model.result import Result
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[SchedulerUnderTest]:
+    with opened("local") as scheduler:
+        yield scheduler
+
+
+def missing(result: Result) -> list[str]:
+    return [each.kind for each in result.evidence if each.missing]
+
+
+def tasks_of_the_span(directory: Path) -> int:
+    return msgspec.json.decode((directory / "span.json").read_bytes(), type=Spans).merged.tasks
+
+
+def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
+    with profile_scheduler("counts", tmp_path, evidence="all") as profile:
+        wait(scheduler.client.map(neg, range(20), pure=False))
+    assert missing(profile.result) == ["workers", "local"]  # tasks as short leave no sample
+    assert {"construction", "sending"} <= set(profile.result.backends[0].window.segments[0].client)
+    assert tasks_of_the_span(tmp_path) == profile.result.backends[0].window.tasks == 20
+
+
+def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
+    async def body() -> Result:
+        async with Client(scheduler.address, asynchronous=True) as client:
+            async with profile_scheduler(
+                "counts", tmp_path, client=client, evidence="all"
+            ) as profile:
+                await wait(client.map(neg, range(20), pure=False))
+            return profile.result
+
+    result = asyncio.run(body())
+    assert missing(result) == ["span", "workers", "local"]
+    assert result.evidence[0].missing == ELSEWHERE
+    assert result.backends[0].window.segments[0].client == {}
+
+
+def test_kinds_that_there_are_not(scheduler: SchedulerUnderTest) -> None:
+    with pytest.raises(SettingsError, match=r"evidence must be of span, .* got 'spam'"):
+        profile_scheduler("counts", evidence="spam")
