@@ -62,10 +62,13 @@ class Plan:
     @property
     def takes_of_a_turn(self) -> list[Take]:
         """Of one round."""
+        together = side_by_side(self.backends)
+        if self.settings.evidence and all(map(_disturbs, together)):
+            together.append(())  # for evidence alone
         return [
-            Take(scale, backends)
+            Take(scale, backends, not _disturbs(backends))
             for scale in self.settings.scale or (0,)
-            for backends in side_by_side(self.backends)
+            for backends in together
         ]
 
 
@@ -75,6 +78,12 @@ class Take(NamedTuple):
     scale: int
     """Size of the workload; 0 if the test has but one."""
     backends: tuple[Backend, ...]
+    has_evidence: bool
+    """Its instruments are at work in the scheduler, and what counts there would count them."""
+
+
+def _disturbs(backends: Sequence[Backend]) -> bool:
+    return any(backend.disturbs for backend in backends)
 
 
 class Place(Protocol):

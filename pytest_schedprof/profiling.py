@@ -24,12 +24,11 @@ from pytest_schedprof.evidence.kinds import gather
 from pytest_schedprof.gates.judge import NO_BASELINE, describe
 from pytest_schedprof.gates.reference import InTurns, Reference
 from pytest_schedprof.model.comparison import Comparison
-from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.plan import Place, Plan, Take
 from pytest_schedprof.recorder import Recorder
-from pytest_schedprof.sides import AGAINST, Side
+from pytest_schedprof.sides import AGAINST, NULL, Side
 from pytest_schedprof.storage.records import encode
 from pytest_schedprof.storage.run_directory import write
 from pytest_schedprof.turns import Turns
@@ -53,18 +52,21 @@ class ProfiledTest:
     assessment: Assessment = NOTHING
     comparisons: tuple[Comparison, ...] = ()
     null: tuple[Comparison, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
     _here: Side = field(init=False)
     _turns: Turns = field(init=False)
     _is_assessed: bool = False
     _started_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
-        gathering = gather(
-            self.plan.settings.evidence, self.scheduler, self.test_id, self.callbacks
-        )
-        self._here = Side(self.scheduler, self.plan, gathering=gathering)
-        self._turns = Turns(self.plan, self._here, self.rivals, self._record_of)
+        self._here = self._side(self.scheduler)
+        names = {AGAINST: self.plan.settings.against or AGAINST, NULL: "the null arm"}
+        others = {name: self._side(each, names[name]) for name, each in self.rivals.items()}
+        self._turns = Turns(self.plan, self._here, others, self._record_of)
+
+    def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
+        kinds = self.plan.settings.evidence
+        gathering = gather(kinds, scheduler, self.test_id, self.callbacks)
+        return Side(scheduler, self.plan, gathering, name)
 
     @property
     def recorder(self) -> Recorder:
@@ -80,7 +82,7 @@ class ProfiledTest:
 
     def once(self) -> AbstractContextManager[None]:
         """Of a body that runs but once: all backends observe it side by side."""
-        return self._here.run(Take(0, self.plan.backends))
+        return self._here.run(Take(0, self.plan.backends, has_evidence=True))
 
     def break_off(self) -> None:
         """The test is interrupted: what was measured is kept."""
@@ -99,8 +101,10 @@ class ProfiledTest:
             self._assess()
         except Exception as error:
             self.assessment = Assessment((), (*self.recorder.errors, as_own(error)))
-        finally:  # in any case: its instruments are at work on the scheduler
-            self.evidence = self._here.gathering.keep(self.directory, self.assessment.backends)
+        finally:  # in any case: its instruments are at work on the schedulers
+            self._here.gathering.keep(self.directory, self.assessment.backends)
+            for side in self._turns.sides:
+                side.gathering.keep(None, ())
 
     def _assess(self) -> None:
         """The other sides first: limits may be relative to what is measured there."""
@@ -188,7 +192,6 @@ class ProfiledTest:
             baseline=self.baseline,
             comparisons=self.comparisons,
             null=self.null,
-            evidence=self.evidence,
         )
 
     def _record_of(self, side: Side) -> Result:
@@ -202,6 +205,7 @@ class ProfiledTest:
             schedprof_version=__version__,
             backends=side.assessment.backends,
             troubles=side.assessment.troubles,
+            evidence=side.gathering.kept or (),
         )
 
     def keep(self, result: Result) -> None:

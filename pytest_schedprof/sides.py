@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from pytest_schedprof.agent import facts
@@ -29,8 +29,8 @@ class Side:
         self,
         scheduler: SchedulerUnderTest | InProcess,
         plan: Plan,
+        gathering: Gathering,
         name: str = "",
-        gathering: Gathering | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.name = name
@@ -48,13 +48,14 @@ class Side:
         )
         scheduler.window = self.recorder.measure
         self.assessment = Assessment((), ())
-        self.gathering = gathering or Gathering({})
-        """Of evidence: of the scheduler under test alone."""
+        self.gathering = gathering
+        """Of evidence: on all sides, for what it costs must be on both of a comparison."""
 
     @contextmanager
     def run(self, take: Take) -> Iterator[None]:
         """Around one run of the body."""
-        with self.gathering.take(), self.recorder.round(take.backends, take.scale):
+        gathered = self.gathering.take() if take.has_evidence else nullcontext()
+        with gathered, self.recorder.round(take.backends, take.scale):
             yield
 
     @property

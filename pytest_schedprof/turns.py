@@ -8,7 +8,6 @@ from itertools import count
 from pathlib import Path
 
 from pytest_schedprof.assessment import Assessment, assess
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.gates.reference import InTurns
@@ -30,13 +29,10 @@ Compare = Callable[[InTurns, Assessment], "tuple[Comparison, ...]"]
 class Turns:
     """The other sides of one test; a test that is not compared in turns has none."""
 
-    def __init__(
-        self, plan: Plan, here: Side, rivals: Mapping[str, SchedulerUnderTest], record: Record
-    ) -> None:
+    def __init__(self, plan: Plan, here: Side, others: Mapping[str, Side], record: Record) -> None:
         self._plan = plan
         self._here = here
-        names = {AGAINST: plan.settings.against or AGAINST, NULL: "the null arm"}
-        self._others = {name: Side(each, plan, names[name]) for name, each in rivals.items()}
+        self._others = others
         self._record = record
         self._policy = DEFAULT_POLICY
         self._whole_pairs = 0
@@ -93,6 +89,7 @@ class Turns:
             if place is not None:
                 make_directory(place)
             side.assessment = assess(side.recorder, (), place)
+            side.gathering.keep(place, side.assessment.backends)
             if place is not None:
                 write(place / "result.json", encode(self._record(side)))
             troubles += [_named(error, side.name) for error in side.assessment.errors]

@@ -4,41 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
-USERS = "_schedprof_users"
-"""Attribute of a plugin that is there for us alone."""
+NAME = "task-stream"
+KEPT = "_schedprof_task_stream"
+"""Attribute of the scheduler: a plugin of ours, and who needs it."""
+
+
+def hold(dask_scheduler: Any = None) -> None:
+    """Have a plugin at hand, for whoever watches now and then: it notes nothing yet."""
+    from distributed.diagnostics.task_stream import TaskStreamPlugin
+
+    if not hasattr(dask_scheduler, KEPT):
+        kept = {"plugin": TaskStreamPlugin(dask_scheduler), "holders": 0, "watchers": 0}
+        setattr(dask_scheduler, KEPT, kept)
+    getattr(dask_scheduler, KEPT)["holders"] += 1
+
+
+def let_go(dask_scheduler: Any = None) -> None:
+    """The last one takes with it what was noted."""
+    kept = getattr(dask_scheduler, KEPT)
+    kept["holders"] -= 1
+    if not kept["holders"]:
+        delattr(dask_scheduler, KEPT)
 
 
 def watch(dask_scheduler: Any = None) -> int:
     """Have tasks noted from here on; how many there were so far."""
-    from distributed.diagnostics.task_stream import TaskStreamPlugin
-
-    plugin = dask_scheduler.plugins.get(TaskStreamPlugin.name)
-    if plugin is None:
-        plugin = TaskStreamPlugin(dask_scheduler)
-        setattr(plugin, USERS, 0)
-        dask_scheduler.add_plugin(plugin)
-    if hasattr(plugin, USERS):
-        setattr(plugin, USERS, getattr(plugin, USERS) + 1)
-    return int(plugin.index)
+    kept = getattr(dask_scheduler, KEPT)
+    kept["watchers"] += 1
+    if NAME not in dask_scheduler.plugins:  # the dashboard's notes them too
+        dask_scheduler.add_plugin(kept["plugin"])
+    return so_far(dask_scheduler)
 
 
 def unwatch(dask_scheduler: Any = None) -> None:
     """No more: a plugin costs something at every transition."""
-    plugin = dask_scheduler.plugins.get("task-stream")
-    if hasattr(plugin, USERS):
-        setattr(plugin, USERS, getattr(plugin, USERS) - 1)
-        if not getattr(plugin, USERS):
-            dask_scheduler.remove_plugin(name=plugin.name)
+    kept = getattr(dask_scheduler, KEPT)
+    kept["watchers"] -= 1
+    if not kept["watchers"] and dask_scheduler.plugins.get(NAME) is kept["plugin"]:
+        dask_scheduler.remove_plugin(name=NAME)
 
 
 def so_far(dask_scheduler: Any = None) -> int:
     """How many tasks were noted."""
-    return int(dask_scheduler.plugins["task-stream"].index)
+    return int(dask_scheduler.plugins[NAME].index)
 
 
 def tell_tasks(first: int, last: int, dask_scheduler: Any = None) -> list[dict[str, Any]]:
     """Of those noted, the ones with these numbers that are still known, as plain data."""
-    plugin = dask_scheduler.plugins["task-stream"]
+    plugin = dask_scheduler.plugins[NAME]
     forgotten = plugin.index - len(plugin.buffer)
     numbers = range(max(first, forgotten) - forgotten, last - forgotten)
     return [_plain(plugin.buffer[number]) for number in numbers]

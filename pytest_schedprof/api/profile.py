@@ -25,7 +25,7 @@ from pytest_schedprof.errors import (
     together,
 )
 from pytest_schedprof.gates.limits import Limit
-from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.plan import make_plan
 from pytest_schedprof.profiling import ProfiledTest
 from pytest_schedprof.recorder import no_watch
@@ -172,15 +172,22 @@ class _Place:
 
 
 def _warned(result: Result, backends: Sequence[Backend]) -> Result:
-    """Say of what was observed beside a backend that slows the scheduler down that it was."""
+    """Say of what was observed beside a backend that slows the scheduler down that it was.
+
+    Of the latter, that evidence was gathered meanwhile: its instruments are in what it measured.
+    """
     for name in (backend.name for backend in backends if backend.disturbs):
-        text = f"recorded while {name} slowed the scheduler down"
+        beside = f"recorded while {name} slowed the scheduler down"
+        own = "evidence was gathered meanwhile, and is in all figures" if result.evidence else ""
         noted = (
-            each if each.backend == name else replace(each, warnings=(*each.warnings, text))
-            for each in result.backends
+            _with_warning(each, own if each.backend == name else beside) for each in result.backends
         )
         result = replace(result, backends=tuple(noted))
     return result
+
+
+def _with_warning(result: BackendResult, text: str) -> BackendResult:
+    return replace(result, warnings=(*result.warnings, text)) if text else result
 
 
 def _check_together(backends: Sequence[Backend], limits: Sequence[Limit]) -> None:

@@ -25,6 +25,8 @@ class Gathering:
         self._missing: dict[str, str] = {}
         self._kinds: dict[str, Kind] = {}
         self._numbers = count(1)
+        self.kept: tuple[Evidence, ...] | None = None
+        """None until it is kept."""
         for name, make in makers.items():
             self._missing[name] = ""
             with self._noting(name):
@@ -39,8 +41,12 @@ class Gathering:
                 opened.enter_context(self._guarded(name, kind.take(number)))
             yield
 
-    def keep(self, directory: Path | None, found: Sequence[BackendResult]) -> tuple[Evidence, ...]:
-        """What each kind brought, with its files in the directory if there is one."""
+    def keep(self, directory: Path | None, found: Sequence[BackendResult]) -> None:
+        """What each kind brought, once, with its files in the directory if there is one."""
+        if self.kept is None:
+            self.kept = self._keep(directory, found)
+
+    def _keep(self, directory: Path | None, found: Sequence[BackendResult]) -> tuple[Evidence, ...]:
         kept = {}
         for name, kind in self._at_work():
             with self._noting(name):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
-from distributed.diagnostics.memory_sampler import MemorySampler
-
+from pytest_schedprof.agent import memory_samples
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Brought
 from pytest_schedprof.evidence.pictures import as_json, memory_picture, with_pictures
@@ -21,33 +20,31 @@ MANY = 200
 
 
 class MemoryKind:
-    """Dask's `MemorySampler`, for several measures at once."""
+    """The scheduler's side of dask's `MemorySampler`, for several measures at once.
+
+    It is reached by the line of our own: the test's client waits long for a scheduler that died.
+    """
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        self._client = scheduler.client
-        self._sampler = MemorySampler()
+        self._control = scheduler.control
+        self._client = scheduler.client.id
         self._interval = INTERVAL_S * max(1.0, len(scheduler.workers) / MANY)
+        self._samples: list[MemorySamples] = []
 
     @contextmanager
     def take(self, number: int) -> Iterator[None]:
         """Sample from begin to end."""
-        with ExitStack() as opened:
-            for measure in MEASURES:
-                label = f"{number} {measure}"
-                sample = self._sampler.sample(
-                    label, client=self._client, measure=measure, interval=self._interval
-                )
-                opened.enter_context(sample)
+        keys = self._control.call(memory_samples.start, self._client, MEASURES, self._interval)
+        try:
             yield
+        finally:
+            for measure, samples in zip(
+                MEASURES, self._control.call(memory_samples.stop, keys), strict=True
+            ):
+                found = tuple((when, held) for when, held in samples)
+                self._samples.append(MemorySamples(number, measure, found))
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, and all takes in one picture, which begin together."""
-        samples = [_samples(*each) for each in self._sampler.samples.items()]
-        samples.sort(key=lambda each: (each.take, MEASURES.index(each.measure)))
-        data = {"memory.json": as_json(samples)}
-        return with_pictures(data, {"memory.html": lambda: memory_picture(samples)})
-
-
-def _samples(label: str, found: list[tuple[float, int]]) -> MemorySamples:
-    number, measure = label.split()
-    return MemorySamples(int(number), measure, tuple((when, held) for when, held in found))
+        data = {"memory.json": as_json(self._samples)}
+        return with_pictures(data, {"memory.html": lambda: memory_picture(self._samples)})

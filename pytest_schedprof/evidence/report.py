@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 
-from pytest_schedprof.agent import reports, task_stream
+from pytest_schedprof.agent import reports
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
 from pytest_schedprof.evidence.kept import KeptKind
+from pytest_schedprof.evidence.stream import Stream
 from pytest_schedprof.model.result import BackendResult
 
 
@@ -17,14 +19,18 @@ class ReportKind(KeptKind):
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
         super().__init__(scheduler, test_id)
-        self._control.call(task_stream.watch)
+        self._stream = Stream(self._control)
+
+    @contextmanager
+    def take(self, number: int) -> Iterator[None]:
+        """The page shows what was noted meanwhile."""
+        with self._stream.watched():
+            yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """The page."""
-        try:
+        with self._stream.used_up():
             page = self._control.call(reports.draw, self._begun, escape(self._test_id))
-        finally:
-            self._control.call(task_stream.unwatch)
         if not page:
             raise EvidenceUnavailableError(
                 "Bokeh is not installed where the scheduler runs; pip install bokeh"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ from pytest_schedprof.agent import spans, task_stream
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
 from pytest_schedprof.evidence.pictures import as_json, tasks_picture, with_pictures
+from pytest_schedprof.evidence.stream import Stream
 from pytest_schedprof.model.evidence import TaskRecord, TaskStream, WorkerTimes
 from pytest_schedprof.model.result import BackendResult
 
@@ -28,29 +30,30 @@ class TasksKind:
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
         self._control = scheduler.control
-        self._takes: list[tuple[int, int, int]] = []
-        self._before = self._activities()
-        self._control.call(task_stream.watch)
+        self._stream = Stream(self._control)
+        self._tasks: list[TaskRecord] = []
+        self._wanted = 0
+        self._spent: Counter[str] = Counter()
 
     @contextmanager
     def take(self, number: int) -> Iterator[None]:
-        """Remember which tasks came meanwhile."""
-        first = self._control.call(task_stream.so_far)
-        try:
+        """Have tasks noted meanwhile."""
+        before = self._activities()
+        with self._stream.watched() as first:
             yield
-        finally:
-            self._takes.append((number, first, self._control.call(task_stream.so_far)))
+            last = self._control.call(task_stream.so_far)
+            self._tasks += self._fetch(number, first, last)
+            self._wanted += last - first
+        self._spent.update(self._activities())
+        self._spent.subtract(before)
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, with dask's own picture."""
-        try:
-            tasks = tuple(task for take in self._takes for task in self._fetch(*take))
-        finally:
-            self._control.call(task_stream.unwatch)
+        with self._stream.used_up():
+            tasks, wanted = tuple(self._tasks), self._wanted
         if not tasks:
             raise EvidenceUnavailableError("no worker finished a task of the test")
-        stream = TaskStream(tasks, _seconds(tasks, self._before, self._activities()))
-        wanted = sum(last - first for _, first, last in self._takes)
+        stream = TaskStream(tasks, _seconds(tasks, self._spent))
         lost = f"the first {wanted - len(tasks)} of {wanted} tasks were too many to be kept"
         return with_pictures(
             {"tasks.json": as_json(stream)},
@@ -64,19 +67,17 @@ class TasksKind:
             for told in self._control.call(task_stream.tell_tasks, begin, end):
                 yield msgspec.convert({"take": take, **told}, TaskRecord)
 
-    def _activities(self) -> Mapping[str, float]:
+    def _activities(self) -> dict[str, float]:
         self._control.call_workers(spans.beat)
-        found: Mapping[str, float] = self._control.call(task_stream.activities)
+        found: dict[str, float] = self._control.call(task_stream.activities)
         return found
 
 
-def _seconds(
-    tasks: Iterable[TaskRecord], before: Mapping[str, float], after: Mapping[str, float]
-) -> WorkerTimes:
+def _seconds(tasks: Iterable[TaskRecord], activities: Mapping[str, float]) -> WorkerTimes:
     """By the tasks' own account and by the workers' metrics: neither tells all."""
 
     def spent(names: Iterable[str]) -> float:
-        return sum(after.get(name, 0.0) - before.get(name, 0.0) for name in names)
+        return sum(activities.get(name, 0.0) for name in names)
 
     waits = (each for task in tasks for each in task.times if each.action == "transfer")
     return WorkerTimes(

@@ -39,6 +39,7 @@ def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
         wait(scheduler.client.map(neg, range(20), pure=False))
     assert missing(profile.result) == ["workers", "local"]  # tasks as short leave no sample
     assert {"construction", "sending"} <= set(profile.result.backends[0].window.segments[0].client)
+    assert "evidence was gathered meanwhile" in profile.result.backends[0].warnings[-1]
     assert tasks_of_the_span(tmp_path) == profile.result.backends[0].window.tasks == 20
 
 

@@ -46,18 +46,19 @@ def told() -> Any:
     """What each kind brought of two takes on one scheduler, and what that said of itself."""
     with opened("local") as scheduler:
         kinds = {name: OF_A_CLUSTER[name](scheduler, "test_it[<b>]") for name in KINDS}
+        scheduler.client.run_on_scheduler(note_samples)
         for number in (1, 2):
             takes = [kind.take(number) for kind in kinds.values()]
             for take in takes:
                 take.__enter__()
             work(scheduler)
+            live = scheduler.client.run_on_scheduler(stream_of)  # goes on from take to take
             for take in reversed(takes):
                 take.__exit__(None, None, None)
-        live = scheduler.client.run_on_scheduler(stream_of)
         logs = scheduler.client.run(logs_of)
         brought = {name: kind.bring(()) for name, kind in kinds.items()}
         plugins = scheduler.client.run_on_scheduler(plugins_of)
-        yield brought, live, logs, kinds["memory"], plugins
+        yield brought, live, logs, scheduler.client.run_on_scheduler(samples_of), plugins
 
 
 def work(scheduler: SchedulerUnderTest) -> None:
@@ -67,6 +68,21 @@ def work(scheduler: SchedulerUnderTest) -> None:
     left = client.map(burn, range(3), workers=[first], pure=False)
     right = client.map(burn, range(3), workers=[second], pure=False)
     wait([*client.map(join, left, right, pure=False), client.submit(fail, left[0], pure=False)])
+
+
+def note_samples(dask_scheduler: Any) -> None:
+    """What dask's samplers hand out."""
+    stop, dask_scheduler.noted = dask_scheduler.handlers["memory_sampler_stop"], []
+
+    def noting(key: str) -> Any:
+        dask_scheduler.noted.append(stop(key=key))
+        return dask_scheduler.noted[-1]
+
+    dask_scheduler.handlers["memory_sampler_stop"] = noting
+
+
+def samples_of(dask_scheduler: Any) -> Any:
+    return dask_scheduler.noted
 
 
 def stream_of(dask_scheduler: Scheduler) -> list[Any]:
@@ -94,9 +110,9 @@ def test_memory_is_that_of_the_sampler(told: Any) -> None:
     assert {(each.take, each.measure) for each in found} == {
         (take, measure) for take in (1, 2) for measure in MEASURES
     }
-    live = told[3]._sampler.samples
-    for each in found:
-        assert list(each.samples) == [tuple(s) for s in live[f"{each.take} {each.measure}"]]
+    assert [list(each.samples) for each in found] == [
+        [tuple(sample) for sample in samples] for samples in told[3]
+    ]
     assert all(
         held > 1e6 for each in found if each.measure == "process" for _, held in each.samples
     )

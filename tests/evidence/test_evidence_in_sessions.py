@@ -1,0 +1,104 @@
+"""Evidence in sessions of all kinds: of several processes, in turns, with a scheduler that dies."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import msgspec
+import pytest
+from support import Project
+
+from pytest_schedprof.model.evidence import Spans
+from pytest_schedprof.model.result import Result
+
+TASKS = """
+@pytest.mark.parametrize("tasks", [20, 30])
+def test_it(schedprof_scheduler, tasks):
+    wait(schedprof_scheduler.client.map(inc, range(tasks), pure=False))
+"""
+
+OPTIONS = (
+    "--schedprof=counts",
+    "--schedprof-cluster=simulated",
+    "--schedprof-workers=4",
+    "--schedprof-evidence=all",
+)
+HAD_BY_HOLLOW = {"span", "report", "memory", "tasks", "phases"}
+
+
+def had(result: Result) -> set[str]:
+    return {each.kind for each in result.evidence if not each.missing}
+
+
+def tasks_of_spans(project: Project) -> list[int]:
+    files = (project.run_directory / "tests").glob("*/span.json")
+    spans = [msgspec.json.decode(file.read_bytes(), type=Spans) for file in files]
+    return sorted(each.merged.tasks for each in spans)
+
+
+@pytest.mark.slow
+def test_in_several_processes(project: Project) -> None:
+    result = project.run_test(TASKS, *OPTIONS, "-n2")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*evidence: span, report, memory, tasks, phases*"])
+    assert [had(each) for each in project.results().values()] == [HAD_BY_HOLLOW] * 2
+    assert tasks_of_spans(project) == [20, 30]
+
+
+def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
+    result = project.run_test(
+        TASKS, *OPTIONS, f"--schedprof-against={sys.executable}", "-k", "20", timeout_s=100
+    )
+    result.assert_outcomes(passed=1, deselected=1)
+    (record,) = project.results().values()
+    assert had(record) == HAD_BY_HOLLOW
+    rounds = record.backends[0].window.rounds
+    assert tasks_of_spans(project) == [20 * rounds]
+    (other,) = (project.run_directory / "tests").glob("*/against/span.json")
+    told = msgspec.json.decode(other.read_bytes(), type=Spans)
+    assert told.merged.tasks == 20 * rounds
+
+
+def test_it_is_not_counted(project: Project) -> None:
+    """Its instruments are at work in takes of their own: else calls per task would rise."""
+    project.run_test(TASKS, *OPTIONS[:-1], "-k", "20").assert_outcomes(passed=1, deselected=1)
+    before = costs_of_a_transition(project)
+    shutil.rmtree(project.path / ".schedprof")
+    project.run(*OPTIONS, "-k", "20").assert_outcomes(passed=1, deselected=1)
+    assert costs_of_a_transition(project) == before
+    assert tasks_of_spans(project) == [20]
+
+
+def costs_of_a_transition(project: Project) -> float:
+    """Plugins are called there, so each one shows. How often it is called is not the same."""
+    (record,) = project.results().values()
+    (counts,) = record.backends
+    assert counts.costs is not None
+    found = {each.function: each.total for each in counts.costs.functions}
+    total = found["distributed.scheduler:SchedulerState._transition"]
+    return total["bytecodes"] / total["calls"]
+
+
+KILLING = """
+import os
+import psutil
+
+def test_kills(schedprof_scheduler):
+    if psutil.pid_exists(schedprof_scheduler.pid):  # it is once, of several takes
+        os.kill(schedprof_scheduler.pid, 9)
+
+def test_after(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+
+
+def test_of_a_scheduler_that_dies_nothing_is_had_and_the_next_has_it_all(project: Project) -> None:
+    result = project.run_test(KILLING, *OPTIONS)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["schedprof: the scheduler's process * was killed by signal 9; *"])
+    results = project.results()
+    killed, after = (results[f"test_{name}"] for name in ("kills", "after"))
+    assert had(killed) == set()
+    assert all("\n" not in each.missing for each in killed.evidence)
+    assert had(after) == HAD_BY_HOLLOW
