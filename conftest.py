@@ -29,8 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A user's project with the plugin installed."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)  # the page of our own job
     return Project(pytester)
 
 

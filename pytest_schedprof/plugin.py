@@ -231,6 +231,7 @@ class Collector:
         self.packed: list[dict[str, Any]] = []
         self.trouble: str | None = None
         self.saved = ""
+        self.unwritten = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         packed = getattr(report, "schedprof", None)
@@ -254,10 +255,14 @@ class Collector:
                     session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _keep(self, exitstatus: int) -> None:
+        from pytest_schedprof.reports.run_summary import run_markdown
         from pytest_schedprof.storage.records import write_run
+        from pytest_schedprof.storage.summary import write_summary
 
-        run = _run(self.config)
-        write_run(run, self.started_at, exitstatus, self.results(), self.config.rootpath)
+        run, stored = _run(self.config), self.results()
+        write_run(run, self.started_at, exitstatus, stored, self.config.rootpath)
+        text = run_markdown([each.result for each in stored], _short(run.path))
+        self.unwritten = write_summary(run.path, text)
         self.saved = save_baseline(self.config, run)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -273,6 +278,8 @@ class Collector:
                 terminalreporter.write_line(line.text, **line.markup)
         if self.saved:
             terminalreporter.write_line(self.saved)
+        if self.unwritten:
+            terminalreporter.write_line(self.unwritten, yellow=True)
         if self.trouble:
             terminalreporter.write_line(self.trouble, red=True)
 

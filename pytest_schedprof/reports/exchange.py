@@ -9,6 +9,7 @@ import msgspec
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.reports.changes import HEADS, comparison_lines, row, test_lines
+from pytest_schedprof.reports.markdown import code, plain
 
 SIGNS = {Verdict.PASS: "✅", Verdict.FAIL: "❌", Verdict.INCONCLUSIVE: "❔"}
 
@@ -30,21 +31,23 @@ def as_markdown(report: Report) -> str:
 
 
 def _markdown(report: Report) -> Iterator[str]:
-    (count,) = comparison_lines(f"`{report.before}`", report.comparisons, -1)
+    (count,) = comparison_lines(code(report.before), report.comparisons, -1)
     yield f"### {SIGNS[report.verdict]} Scheduler performance: {count.text}"
     for comparison in report.comparisons:
-        yield from _section(comparison)
-    yield from (f"- {line.text.strip()}" for line in test_lines(report))
+        yield from comparison_markdown(comparison)
+    yield from (f"- {plain(line.text.strip())}" for line in test_lines(report))
 
 
-def _section(comparison: Comparison) -> Iterator[str]:
+def comparison_markdown(comparison: Comparison) -> Iterator[str]:
+    """A table of what changed in one test, if anything did."""
     changes = [each for each in comparison.changes if each.outcome in TOLD]
     undecided = len(comparison.of(Outcome.UNDECIDED))
     if not (changes or undecided or comparison.reasons):
         return
-    yield f"\n**{SIGNS[comparison.verdict]} `{comparison.test_id}`** ({comparison.backend})\n"
-    yield from (f"- undecided: {reason}" for reason in comparison.reasons)
+    yield f"\n**{SIGNS[comparison.verdict]} {code(comparison.test_id)}** ({comparison.backend})\n"
+    yield from (f"- undecided: {plain(reason)}" for reason in comparison.reasons)
     if changes:
+        yield ""  # else the table would be a part of the list
         yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"
         yield "|---|---|--:|--:|--:|--:|---|---|"
         yield from map(_row, changes[:MOST_ROWS])
@@ -56,5 +59,5 @@ def _section(comparison: Comparison) -> Iterator[str]:
 
 def _row(change: Change) -> str:
     *cells, function = row(change)
-    note = f" ({change.note})" if change.note else ""
-    return "| " + " | ".join([*cells, f"`{function}`{note}"]) + " |"
+    note = f" ({plain(change.note)})" if change.note else ""
+    return "| " + " | ".join([*map(plain, cells), f"{code(function)}{note}"]) + " |"

@@ -12,6 +12,7 @@ from pytest_schedprof.analysis.change_points import MIN_POINTS
 from pytest_schedprof.model.commit import Commit
 from pytest_schedprof.model.history import Figure, History, Moment, Series, Setting, Step, Trend
 from pytest_schedprof.model.metric import METRICS, PERCENT, readable
+from pytest_schedprof.reports.markdown import code
 
 SCHEMA_VERSION = 1
 
@@ -58,7 +59,7 @@ def as_markdown(history: History, *, every: bool = False) -> str:
     """The same as tables, for a pull request or a summary of a CI job."""
     lines: list[str] = []
     for test_id, settings in _by_test(history.series):
-        lines += [f"### `{test_id}`", ""]
+        lines += [f"### {code(test_id)}", ""]
         for setting, series in settings:
             lines += [_facts(setting), "", "| metric | first | last | change | history | |"]
             lines.append("|---|--:|--:|--:|---|---|")
@@ -106,7 +107,7 @@ def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:
 def _markdown_row(series: Series) -> str:
     first, last = series.figures[0].value, series.figures[-1].value
     cells = [
-        f"`{_name(series)}`",
+        code(_name(series)),
         *(_amount(series, value) for value in (first, last)),
         change_of(series.metric, first, last),
         sparkline(series.figures, BARS),

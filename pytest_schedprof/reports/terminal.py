@@ -165,13 +165,13 @@ def _whole(name: str, amount: float, tasks: int) -> str:
     return f"{name} {readable(amount / tasks, metric)}/task" if tasks and name != "cpu" else ""
 
 
-_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
+LIMIT_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
 
 
 def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
     """How many limits came to which verdict, and each that is worth a line."""
     counts: Counter[Verdict] = Counter(limit.verdict for r in results for limit in r.limits)
-    parts = [f"{counts[each]} {word}" for each, word in _WORDS.items() if counts[each]]
+    parts = [f"{counts[each]} {word}" for each, word in LIMIT_WORDS.items() if counts[each]]
     if unjudged := sum(len(result.unjudged) for result in results):
         parts.append(f"{unjudged} not judged, for no chosen backend measures what they bound")
     if parts:
@@ -186,5 +186,5 @@ def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
 def _verdict_lines(result: Result, shown: Sequence[Verdict]) -> Iterator[Line]:
     for limit in result.limits:
         if limit.verdict in shown:
-            text = f"  {_WORDS[limit.verdict]}: {describe(limit)} [{result.test_id}]"
+            text = f"  {LIMIT_WORDS[limit.verdict]}: {describe(limit)} [{result.test_id}]"
             yield Line(text, _MARKUP[limit.verdict])
