@@ -198,6 +198,7 @@ def pytest_runtest_makereport(
 
 def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest) -> None:
     """Give the report its result; a record that cannot be kept fails a test that passed."""
+    from pytest_schedprof.reports.junit import properties_of
     from pytest_schedprof.reports.summary import pack
 
     complaint = profiled.complaint()
@@ -216,8 +217,7 @@ def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest
         report.__dict__["schedprof"] = pack(result, profiled.directory)
         # JUnit takes the properties of the teardown's report, which come from the item.
         for properties in (item.user_properties, report.user_properties):
-            properties.append(("schedprof_verdict", result.verdict.value))
-            properties.append(("schedprof_artifacts", str(profiled.directory)))
+            properties.extend(properties_of(result, profiled.directory))
     if complaint and complaint not in str(report.longrepr):
         report.sections.append(("schedprof", complaint))
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from support import HEADER, INI
@@ -14,7 +15,7 @@ from support import HEADER, INI
 from pytest_schedprof.storage.summary import write_summary
 
 BODY = f"""{HEADER}
-KEPT = pytest.mark.schedprof("calls(@transitions) <= 1000", "share(@stealing) <= 99.9%")
+KEPT = pytest.mark.schedprof("calls(@transitions) <= 1000")
 BROKEN = pytest.mark.schedprof("calls(@transitions) <= 0.001")
 
 @pytest.mark.parametrize(
@@ -74,3 +75,18 @@ def test_a_page_that_cannot_be_written_fails_nothing(
     line = write_summary(tmp_path, "text")
     assert line.startswith(f"schedprof: cannot append the summary to {str(tmp_path)!r}")
     assert (tmp_path / "summary.md").read_text() == "text"
+
+
+def test_junit_has_figures_and_a_broken_limit_is_a_failure(session: Session) -> None:
+    suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    broken, kept = ([(p.get("name"), p.get("value")) for p in case[0]] for case in suite)
+    assert ("schedprof_limit", "fail: calls(@transitions) <= 0.001") in broken
+    assert ("schedprof_limit", "pass: calls(@transitions) <= 1000") in kept
+    found = dict(kept)
+    assert (found["schedprof_verdict"], found["schedprof_counts_tasks"]) == ("pass", "20")
+    assert Path(str(found["schedprof_artifacts"])).parent.parent == session.run
+    assert ("schedprof_cputime_artifact", "scheduler.cputime.speedscope.json") in kept
+    assert float(str(found["schedprof_counts_transitions"])) > 1
+    shares = [float(str(value)) for name, value in kept if "cputime_share_" in str(name)]
+    assert 0.5 < sum(shares) <= 1.001

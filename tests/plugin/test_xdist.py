@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 from support import BURNED, Project
 
@@ -28,9 +30,13 @@ def test_same_verdicts_in_one_run_with_a_scheduler_for_each_worker(project: Proj
     record = project.run_record()
     assert sorted(entry.verdict.value for entry in record.tests) == ["fail", "fail", "pass", "pass"]
     assert len(project.results()) == 4
-    junit = (project.path / "junit.xml").read_text()
-    assert 'failures="2"' in junit
-    assert junit.count('name="schedprof_verdict"') == 4
+    suite = ElementTree.parse(project.path / "junit.xml").getroot()[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
+    names = [each.get("name") for each in suite.iter("property")]
+    assert names.count("schedprof_verdict") == names.count("schedprof_limit") == 4
+    assert "limits: 2 passed, 2 broken; 4 profiled tests" in (
+        project.run_directory / "summary.md"
+    ).read_text(encoding="utf-8")
 
 
 def test_same_verdicts_alone(project: Project) -> None:
