@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from pytest_schedprof import __version__
-from pytest_schedprof.cli import bisect, calibrate, compare, doctor, history
+from pytest_schedprof.cli import bisect, calibrate, compare, doctor, export, history, show
 from pytest_schedprof.errors import SchedprofError, SettingsError
 
-COMMANDS = (doctor, compare, bisect, history, calibrate)
+COMMANDS = (show, compare, history, bisect, export, doctor, calibrate)
 """Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -19,7 +19,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 for yes, 1 for no or for trouble, 2 for a mistake of the user's."""
-    given = _parser().parse_args(arguments)
+    given = parser_of_all().parse_args(arguments)
     try:
         status: int = given.run(given)
     except SchedprofError as error:
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_all() -> argparse.ArgumentParser:
+    """The whole command line."""
     parser = argparse.ArgumentParser("schedprof", description="Profiles of dask schedulers.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""Reader of speedscope's sampled profiles, as py-spy writes them.
+"""Reader and writer of speedscope's sampled profiles, as py-spy writes them.
 
 Real files hold three oddities: samples without any frame, threads without a name, and one
 frame for each line of a function. The first are counted and left out, the second are kept,
@@ -8,6 +8,7 @@ the third is for whoever names the frames, by `Frame.line`.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +17,7 @@ from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.json import UNREADABLE
 
 
-class Frame(msgspec.Struct, frozen=True):
+class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     """A place in the code."""
 
     name: str
@@ -135,3 +136,29 @@ class _Reader:
                 f"does not hold; it has {len(self._file.shared.frames)}"
             )
         return stack
+
+
+def write_speedscope(file: SpeedscopeFile) -> bytes:
+    """A file for speedscope, with a profile for each thread."""
+    profiles = [_profile(thread, file.stacks) for thread in file.threads]
+    return msgspec.json.encode(
+        {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "exporter": "pytest-schedprof",
+            "activeProfileIndex": 0,
+            "profiles": profiles,
+            "shared": {"frames": file.frames},
+        }
+    )
+
+
+def _profile(thread: Samples, stacks: Sequence[tuple[int, ...]]) -> dict[str, object]:
+    return {
+        "type": "sampled",
+        "name": thread.thread,
+        "unit": "seconds",
+        "startValue": 0,
+        "endValue": len(thread.stacks) * thread.seconds,
+        "samples": [stacks[index] for index in thread.stacks],
+        "weights": [thread.seconds] * len(thread.stacks),
+    }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_schedprof.analysis.history import amounts_of
 from pytest_schedprof.comparison.words import sentence
 from pytest_schedprof.model.comparison import Outcome
-from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import BackendResult, Result
 
 Property = tuple[str, str]
@@ -36,14 +36,11 @@ def properties_of(result: Result, directory: Path | None) -> Iterator[Property]:
 
 
 def _of_backend(backend: BackendResult) -> Iterator[Property]:
-    start, window = f"schedprof_{backend.backend}", backend.window
-    yield f"{start}_tasks", str(window.tasks)
-    if window.tasks:
-        yield f"{start}_cpu", _figure(window.cpu_seconds / window.tasks)
-    for name, amount in (backend.costs.whole if backend.costs else {}).items():
-        is_peak = METRICS[name].is_peak
-        if name != "cpu" and (is_peak or window.tasks):
-            yield f"{start}_{name}", _figure(amount if is_peak else amount / window.tasks)
+    start = f"schedprof_{backend.backend}"
+    yield f"{start}_tasks", str(backend.window.tasks)
+    for (metric, subject), amount in amounts_of(backend):
+        if not subject:  # else of a function or an owner: they are many
+            yield f"{start}_{metric}", _figure(amount.value)
     for each in backend.shares.owners[:OWNERS] if backend.shares else ():
         yield f"{start}_share_{each.owner}", _figure(each.share.value)
     for name in backend.artifacts:

@@ -115,10 +115,16 @@ def _rows(result: Result) -> Iterator[str]:
             result.outcome,
             backend.backend,
             f"{window.tasks:,}",
-            f"{window.cpu_us_per_task:.0f} us" if window.cpu_us_per_task else "",
+            _cpu(backend),
             "<br>".join(_hot(backend)),
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def _cpu(backend: BackendResult) -> str:
+    """Under a backend without samples it is not the scheduler's alone."""
+    cost = backend.window.cpu_us_per_task if backend.shares else None
+    return f"{cost:.0f} us" if cost else ""
 
 
 def _hot(backend: BackendResult) -> Iterator[str]:

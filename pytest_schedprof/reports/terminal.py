@@ -36,14 +36,14 @@ def summary_lines(results: Sequence[Result], directory: str, *, verbosity: int) 
     """Everything the session has to say of its profiled tests; one line under -q."""
     if verbosity >= 0:
         for result in results:
-            yield from _test_lines(result, verbosity)
-    yield from _limit_lines(results, verbosity)
-    yield from _baseline_lines(results, verbosity)
-    yield from _version_lines(results)
+            yield from profile_lines(result, verbosity)
+    yield from limit_lines(results, verbosity)
+    yield from baseline_lines(results, verbosity)
+    yield from version_lines(results)
     yield Line(f"artifacts of {len(results)} profiled tests: {directory}")
 
 
-def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+def baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
     """What changed since the baseline, if the session had one."""
     names = [result.baseline for result in results if result.baseline]
     if names:
@@ -53,14 +53,15 @@ def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]
         yield from comparison_lines("the same code (null arm)", null, verbosity)
 
 
-def _version_lines(results: Sequence[Result]) -> Iterator[Line]:
+def version_lines(results: Sequence[Result]) -> Iterator[Line]:
     """Once for all tests: results of versions that differ are not those of either."""
     environments = [result.environment for result in results if result.environment]
     for text in dict.fromkeys(text for each in environments for text in each.differences):
         yield Line(f"note: {text}", {"yellow": True})
 
 
-def _test_lines(result: Result, verbosity: int) -> Iterator[Line]:
+def profile_lines(result: Result, verbosity: int) -> Iterator[Line]:
+    """What each backend measured of a test, and what there is to open."""
     yield Line(f"{result.test_id}  {result.outcome}", {"bold": True})
     most = HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS
     for backend in result.backends:
@@ -168,7 +169,7 @@ def _whole(name: str, amount: float, tasks: int) -> str:
 LIMIT_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
 
 
-def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+def limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
     """How many limits came to which verdict, and each that is worth a line."""
     counts: Counter[Verdict] = Counter(limit.verdict for r in results for limit in r.limits)
     parts = [f"{counts[each]} {word}" for each, word in LIMIT_WORDS.items() if counts[each]]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pstats
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 from support import HEADER, INI
 
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.formats.exports import EXPORTS
+from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.storage.summary import write_summary
 
 BODY = f"""{HEADER}
@@ -40,6 +46,10 @@ class Session:
 
     path: Path
     output: str
+
+    @property
+    def runs(self) -> str:
+        return str(self.path / ".schedprof")
 
     @property
     def run(self) -> Path:
@@ -90,3 +100,94 @@ def test_junit_has_figures_and_a_broken_limit_is_a_failure(session: Session) -> 
     assert float(str(found["schedprof_counts_transitions"])) > 1
     shares = [float(str(value)) for name, value in kept if "cputime_share_" in str(name)]
     assert 0.5 < sum(shares) <= 1.001
+
+
+def test_records_keep_the_published_schemas(session: Session) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    records = [session.run / "run.json", *session.run.rglob("result.json")]
+    assert len(records) == 3
+    for path in records:
+        schema = json.loads((docs / f"{path.stem}.schema.json").read_text())
+        jsonschema.validate(json.loads(path.read_text()), schema)
+
+
+@pytest.mark.parametrize("place", ["", "/latest", "/RUN"])
+def test_show_tells_all_of_a_test(
+    session: Session, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = session.runs + place.replace("RUN", session.run.name)
+    assert main(["show", "b`c", directory]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{KEPT}  passed\n  cputime: ")
+    assert "  passed: calls(@transitions) <= 1000: @transitions takes " in text
+    for part in ("\n  owners: ", "\n  counts: 20 tasks in ", "\ncluster: simulated, 2 workers"):
+        assert part in text
+    assert "\n  scheduler.viztracer.json           vizviewer, or Perfetto\n" in text
+    for name in ("nothing", "test_it"):
+        assert main(["show", name, directory]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"schedprof: {'no test ' * (name == 'nothing')}{name!r} ")
+        assert line.endswith(f"{BROKEN}, {KEPT}")
+
+
+def test_a_place_without_a_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "x", str(tmp_path / "latest")]) == 1
+    assert f"schedprof: no run in {str(tmp_path)!r}" in capsys.readouterr().err
+    (tmp_path / "run.json").write_text("{")
+    assert main(["show", "x", str(tmp_path)]) == 1
+    assert "is corrupt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_every_format_is_made_of_what_backends_left(
+    session: Session, form: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "exported"
+    assert main(["export", KEPT, session.runs, "--format", form, "-o", str(file)]) == 0
+    content = file.read_bytes()
+    if form == "speedscope":
+        assert read_speedscope(content).threads[0].stacks
+    elif form == "collapsed":
+        assert content.startswith(b"event loop;")
+    elif form == "pprof":
+        assert len(content) > 100
+    elif form == "chrometrace":
+        assert len(json.loads(content)["traceEvents"]) > 1000
+    else:
+        assert pstats.Stats(str(file)).total_calls > 1000  # type: ignore[attr-defined]
+
+
+def test_without_a_file_it_goes_to_standard_output(
+    session: Session, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    arguments = ["export", KEPT, session.runs, "--format", "chrometrace", "--backend", "cputime"]
+    assert main(arguments) == 0
+    assert b'"thread_name"' in capfdbinary.readouterr().out
+
+
+def test_a_format_that_cannot_be_made_names_what_can(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", KEPT, session.runs, "--format", "pprof", "--backend"]
+    assert main([*arguments, "cprofile"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "pprof is made of what cputime or pyspy records" in line
+    assert line.endswith(f"{KEPT} with cprofile: pstats")
+    assert main([*arguments, "pyspy"]) == 2
+    assert "but with cputime, counts, cprofile, viztracer" in capsys.readouterr().err
+    assert main(["export", "--format", "pprof"]) == 2
+    assert "give TEST" in capsys.readouterr().err
+
+
+def test_figures_for_github_action_benchmark(
+    session: Session, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "--format", "github-action-benchmark", session.runs]) == 0
+    rows = json.loads(capfd.readouterr().out)
+    for row in rows:
+        assert set(row) <= {"name", "unit", "value", "range", "extra"}
+        assert isinstance(row["value"], float)
+    units = {row["name"]: row["unit"] for row in rows}
+    assert units[f"{KEPT} cputime cpu"] == "us/task"
+    assert units[f"{BROKEN} counts bytecodes"] == "bytecodes/task"
+    assert len(units) == len(rows)
