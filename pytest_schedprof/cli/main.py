@@ -8,10 +8,20 @@ import sys
 from collections.abc import Sequence
 
 from pytest_schedprof import __version__
-from pytest_schedprof.cli import bisect, calibrate, compare, doctor, export, history, show
+from pytest_schedprof.cli import (
+    bisect,
+    calibrate,
+    compare,
+    doctor,
+    export,
+    history,
+    open_run,
+    prune,
+    show,
+)
 from pytest_schedprof.errors import SchedprofError, SettingsError
 
-COMMANDS = (show, compare, history, bisect, export, doctor, calibrate)
+COMMANDS = (show, open_run, compare, history, bisect, export, prune, doctor, calibrate)
 """Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130

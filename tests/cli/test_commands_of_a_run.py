@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pstats
+import shutil
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +23,8 @@ from support import HEADER, INI
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.model.result import Run
+from pytest_schedprof.storage.records import encode, read_record
 from pytest_schedprof.storage.summary import write_summary
 
 BODY = f"""{HEADER}
@@ -191,3 +198,91 @@ def test_figures_for_github_action_benchmark(
     assert units[f"{KEPT} cputime cpu"] == "us/task"
     assert units[f"{BROKEN} counts bytecodes"] == "bytecodes/task"
     assert len(units) == len(rows)
+
+
+COMMAND = [sys.executable, "-c", "from pytest_schedprof.cli.main import main; exit(main())"]
+
+
+@contextmanager
+def opened(*arguments: str) -> Iterator[tuple[str, int, str]]:
+    """Line, port and path of what `schedprof open` serves; it must end with a Ctrl-C."""
+    command = [*COMMAND, "open", *arguments, "--no-browser"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        address, _, path = line.partition("http://127.0.0.1:")[2].partition(" ")[0].partition("/")
+        yield line, int(address), f"/{path}"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+
+
+def asked(port: int, path: str, host: str = "") -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", path, headers={"Host": host} if host else {})
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    return response.status, content
+
+
+def test_open_serves_a_run_and_nothing_beside_it(session: Session, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(session.run, run)
+    (tmp_path / "secret").write_text("secret")
+    (run / "link").symlink_to(tmp_path / "secret")
+    with opened(str(run), "b`c") as (line, port, path):
+        assert line.startswith(f"{run} is served at http://127.0.0.1:{port}/tests/test_it.py-")
+        assert json.loads(asked(port, f"{path}result.json")[1])["test_id"] == KEPT
+        assert asked(port, "/run.json") == (200, (run / "run.json").read_bytes())
+        for outside in ("/../secret", "/%2e%2e/secret", "/tests/../../secret", "/link"):
+            status, content = asked(port, outside)
+            assert status == 404
+            assert b"secret" not in content
+        assert asked(port, "/run.json", host=f"elsewhere.example:{port}")[0] == 403
+
+
+def test_a_viewer_that_is_not_there_is_done_by_hand(
+    session: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    arguments = ["open", session.runs, "b`c", "--view"]
+    assert main([*arguments, "cputime"]) == 1
+    told = capsys.readouterr().err
+    assert "no program 'speedscope' here (npm has it): open https://www.speedscope.app" in told
+    assert main([*arguments, "counts"]) == 1
+    assert "no viewer is known for what counts left" in capsys.readouterr().err
+
+
+def test_prune_keeps_the_last_runs_and_whatever_else_there_is(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = read_record(session.run / "run.json", Run)
+    for number in range(4):
+        run = tmp_path / f"run-{number}"
+        (run / "tests" / "one").mkdir(parents=True)
+        mine = replace(record, run_id=run.name, started_at=f"2026-01-0{number + 1}T00:00:00+00:00")
+        (run / "run.json").write_bytes(encode(mine))
+    (tmp_path / "run-0").rename(tmp_path / "kept by hand")
+    for other in ("baselines/main", "run-that-is-under-way/tests", "notes"):
+        (tmp_path / other).mkdir(parents=True)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "run.json").write_text("no record")
+    before = {path.name for path in tmp_path.iterdir()}
+
+    def pruned(*arguments: str) -> set[str]:
+        assert main(["prune", str(tmp_path), *arguments]) == 0
+        return before - {path.name for path in tmp_path.iterdir()}
+
+    assert pruned("--keep", "2", "--dry-run") == set()
+    assert "1 runs would be removed" in capsys.readouterr().out
+    assert pruned("--keep", "2") == {"run-1"}
+    (tmp_path / "latest").symlink_to(tmp_path / "run-2")
+    assert pruned("--keep", "1") == {"run-1"}
+    (tmp_path / "latest").unlink()
+    assert pruned("--keep", "1") == {"run-1", "run-2"}
+    for wrong in ("0", "-1", "all"):
+        assert main(["prune", str(tmp_path), f"--keep={wrong}"]) == 2
+    assert main(["prune", str(tmp_path / "run-3"), "--keep=1"]) == 2
