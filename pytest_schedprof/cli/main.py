@@ -12,6 +12,7 @@ from pytest_schedprof.cli import (
     bisect,
     calibrate,
     compare,
+    completion,
     doctor,
     export,
     history,
@@ -21,7 +22,7 @@ from pytest_schedprof.cli import (
 )
 from pytest_schedprof.errors import SchedprofError, SettingsError
 
-COMMANDS = (show, open_run, compare, history, bisect, export, prune, doctor, calibrate)
+COMMANDS = (show, open_run, compare, history, bisect, export, prune, doctor, calibrate, completion)
 """Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
