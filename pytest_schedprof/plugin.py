@@ -267,12 +267,19 @@ class Collector:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:
+            from pytest_schedprof.analysis.recent import recent_series
+            from pytest_schedprof.reports.sparkline import WIDEST, bars_for
             from pytest_schedprof.reports.terminal import summary_lines
+            from pytest_schedprof.storage.runs import last_records
 
             terminalreporter.section("schedprof")
             results = [stored.result for stored in self.results()]
             place, verbosity = _short(_run(self.config).path), self.config.get_verbosity()
-            for line in summary_lines(results, place, verbosity=verbosity):
+            recent = recent_series(last_records(_run(self.config).root, WIDEST))
+            bars = bars_for(getattr(terminalreporter._tw._file, "encoding", None))
+            for line in summary_lines(
+                results, place, verbosity=verbosity, recent=recent, bars=bars
+            ):
                 terminalreporter.write_line(line.text, **line.markup)
             for line in roll_lines(self.config, results):
                 terminalreporter.write_line(line.text, **line.markup)

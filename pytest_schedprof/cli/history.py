@@ -79,7 +79,8 @@ def _count(text: str) -> int:
 
 def run(given: argparse.Namespace) -> int:
     """Print what was found; what could not be read is told apart from it."""
-    from pytest_schedprof.reports.history import BARS, PLAIN_BARS, as_json, as_markdown, as_text
+    from pytest_schedprof.reports.history import as_json, as_markdown, as_text
+    from pytest_schedprof.reports.sparkline import bars_for
 
     history = _history(given)
     for line in history.skipped:
@@ -90,17 +91,8 @@ def run(given: argparse.Namespace) -> int:
     elif given.markdown:
         print(as_markdown(history, every=every))
     else:
-        print(as_text(history, every=every, bars=BARS if _prints(BARS) else PLAIN_BARS))
+        print(as_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
     return 0
-
-
-def _prints(text: str) -> bool:
-    """Whether the terminal knows these characters."""
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _history(given: argparse.Namespace) -> History:

@@ -259,6 +259,8 @@ class StoredResult:
 
     directory: str
     result: Result
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    """As the test's entry in the run has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +274,11 @@ class TestEntry:
     verdict: Verdict
     directory: str
     """Relative to the run's directory."""
+    setting: str = ""
+    """What must be the same for figures of two runs to be compared, in words."""
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    """What the test cost the scheduler as a whole, by backend and metric: per task, in the metric's
+    unit, as in result.json."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
-from statistics import fmean
+from itertools import groupby
 
 import msgspec
 
 from pytest_schedprof.analysis.change_points import MIN_POINTS
 from pytest_schedprof.model.commit import Commit
-from pytest_schedprof.model.history import Figure, History, Moment, Series, Setting, Step, Trend
+from pytest_schedprof.model.history import History, Moment, Series, Setting, Step, Trend
 from pytest_schedprof.model.metric import METRICS, PERCENT, readable
 from pytest_schedprof.reports.markdown import code
+from pytest_schedprof.reports.sparkline import BARS, sparkline
 
 SCHEMA_VERSION = 1
-
-BARS = "▁▂▃▄▅▆▇█"
-PLAIN_BARS = "_.-~=+*#"
-"""For terminals that know no other characters."""
-
-WIDEST = 40
-"""Columns of a history; of a longer one each stands for several figures."""
 
 SHORT = 9
 """Digits of a commit: enough for any repository."""
@@ -100,7 +93,7 @@ def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:
         first, last = each.figures[0].value, each.figures[-1].value
         amounts = f"{_amount(each, first):>12} -> {_amount(each, last):<12}"
         change = f"{change_of(each.metric, first, last):>9}"
-        yield f"    {_name(each):<{width}}{amounts}{change}  {sparkline(each.figures, bars)}"
+        yield f"    {_name(each):<{width}}{amounts}{change}  {_course(each, bars)}"
         yield from (f"      {text}" for text in _changes(each))
 
 
@@ -110,7 +103,7 @@ def _markdown_row(series: Series) -> str:
         code(_name(series)),
         *(_amount(series, value) for value in (first, last)),
         change_of(series.metric, first, last),
-        sparkline(series.figures, BARS),
+        _course(series, BARS),
         "<br>".join(_changes(series)),
     ]
     return f"| {' | '.join(cells)} |"
@@ -177,17 +170,8 @@ def _time(moment: Moment) -> str:
     return moment.commit.time if moment.commit else moment.started_at
 
 
-def sparkline(figures: Sequence[Figure], bars: str) -> str:
-    """Figures as bars between the lowest and the highest."""
-    values = [figure.value for figure in figures]
-    if len(values) > WIDEST:
-        borders = [number * len(values) // WIDEST for number in range(WIDEST + 1)]
-        values = [fmean(values[a:b]) for a, b in pairwise(borders)]
-    low, high = min(values), max(values)
-    if low == high:
-        return bars[len(bars) // 2] * len(values)
-    most = len(bars) - 1
-    return "".join(bars[round((value - low) / (high - low) * most)] for value in values)
+def _course(series: Series, bars: str) -> str:
+    return sparkline([figure.value for figure in series.figures], bars)
 
 
 def _closing(history: History) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from pytest_schedprof.analysis.recent import figures_of
 from pytest_schedprof.model.result import BackendResult, Result, StoredResult
 from pytest_schedprof.reports.terminal import HOT_FUNCTIONS_VERBOSE, dearest, hottest
 
@@ -15,7 +16,8 @@ from pytest_schedprof.reports.terminal import HOT_FUNCTIONS_VERBOSE, dearest, ho
 def pack(result: Result, directory: Path | None) -> dict[str, Any]:
     """What the controller needs of a result, as plain values; the whole of it is on disk."""
     backends = tuple(_cut(backend) for backend in result.backends)
-    stored = StoredResult(str(directory or ""), replace(result, backends=backends))
+    cut = replace(result, backends=backends)
+    stored = StoredResult(str(directory or ""), cut, figures_of(result))
     packed: dict[str, Any] = msgspec.to_builtins(stored)
     return packed
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, PLUMBING
+from pytest_schedprof.analysis.recent import Recent, label_of
 from pytest_schedprof.gates.judge import describe
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.metric import METRICS, Metric, readable
@@ -20,10 +21,13 @@ from pytest_schedprof.model.result import (
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.reports.changes import comparison_lines
 from pytest_schedprof.reports.lines import Line
+from pytest_schedprof.reports.sparkline import BARS, sparkline
 
 HOT_FUNCTIONS = 5
 HOT_FUNCTIONS_VERBOSE = 25
 OWNERS_SHOWN = 5
+LEAST_SPAN = 0.1
+"""Part of a figure that the bars of its series span at the least."""
 
 _MARKUP = {
     Verdict.PASS: {"green": True},
@@ -32,11 +36,29 @@ _MARKUP = {
 }
 
 
-def summary_lines(results: Sequence[Result], directory: str, *, verbosity: int) -> Iterator[Line]:
-    """Everything the session has to say of its profiled tests; one line under -q."""
+NONE_BEFORE: Recent = {}
+
+
+def summary_lines(
+    results: Sequence[Result],
+    directory: str,
+    *,
+    verbosity: int,
+    recent: Recent = NONE_BEFORE,
+    bars: str = BARS,
+) -> Iterator[Line]:
+    """Everything the session has to say of its profiled tests; one line under -q.
+
+    Args:
+        results: of its tests.
+        directory: of the run.
+        verbosity: as pytest has it.
+        recent: series of the last runs in the same place.
+        bars: characters for series, the lowest first.
+    """
     if verbosity >= 0:
         for result in results:
-            yield from profile_lines(result, verbosity)
+            yield from profile_lines(result, verbosity, recent, bars)
     yield from limit_lines(results, verbosity)
     yield from baseline_lines(results, verbosity)
     yield from version_lines(results)
@@ -60,12 +82,16 @@ def version_lines(results: Sequence[Result]) -> Iterator[Line]:
         yield Line(f"note: {text}", {"yellow": True})
 
 
-def profile_lines(result: Result, verbosity: int) -> Iterator[Line]:
+def profile_lines(
+    result: Result, verbosity: int, recent: Recent = NONE_BEFORE, bars: str = BARS
+) -> Iterator[Line]:
     """What each backend measured of a test, and what there is to open."""
     yield Line(f"{result.test_id}  {result.outcome}", {"bold": True})
     most = HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS
     for backend in result.backends:
         yield Line(f"  {_headline(backend)}")
+        if series := recent.get((result.test_id, label_of(backend))):
+            yield Line(f"    {_series(*series, bars)}")
         if backend.shares:
             yield from _share_table(backend.shares, most)
         if backend.costs:
@@ -87,7 +113,6 @@ def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:
 
 
 def _headline(backend: BackendResult) -> str:
-    mode = f" ({backend.mode})" if backend.mode else ""
     window = backend.window
     cost = window.cpu_us_per_task
     samples = f"{backend.shares.busy_samples} busy samples, " if backend.shares else ""
@@ -96,7 +121,13 @@ def _headline(backend: BackendResult) -> str:
         words.append(f"{cost:.0f} us of scheduler CPU per task")
     if window.seconds:
         words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
-    return f"{backend.backend}{mode}: {', '.join(words)}"
+    return f"{label_of(backend)}: {', '.join(words)}"
+
+
+def _series(metric: str, values: Sequence[float], bars: str) -> str:
+    """How one figure went, up to now; a change of a thousandth is no mountain."""
+    first, last = (readable(value, METRICS[metric]) for value in (values[0], values[-1]))
+    return f"{metric} {sparkline(values, bars, LEAST_SPAN)} {first} -> {last} in {len(values)} runs"
 
 
 def _share_table(shares: SampledShares, most: int) -> Iterator[Line]:

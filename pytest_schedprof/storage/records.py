@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pytest_schedprof.analysis.recent import setting_of
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats.json import UNREADABLE
 from pytest_schedprof.model.calibration import SCHEMA_VERSION as CALIBRATION_VERSION
@@ -53,7 +54,14 @@ def write_run(
 def _entry(run: RunDirectory, stored: StoredResult) -> TestEntry:
     result = stored.result
     directory = os.path.relpath(stored.directory, run.path) if stored.directory else ""
-    return TestEntry(result.test_id, result.outcome, result.verdict, directory)
+    return TestEntry(
+        result.test_id,
+        result.outcome,
+        result.verdict,
+        directory,
+        setting_of(result),
+        stored.figures,
+    )
 
 
 class _Version(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,6 +118,16 @@ def find_run(place: Path) -> KeptRun:
             "--schedprof-dir named"
         )
     return runs[-1]
+
+
+def last_records(directory: Path, count: int) -> list[Run]:
+    """Of the newest runs, as their names tell; the newest last."""
+    files = sorted(directory.glob(f"*/{RUN}"), key=lambda file: file.parent.name)[-count:]
+    records = []
+    for file in files:
+        with suppress(ArtifactError):
+            records.append(read_record(file, Run))
+    return sorted(records, key=lambda each: each.started_at)
 
 
 def runs_in(directory: Path) -> list[KeptRun]:

@@ -304,3 +304,17 @@ def test_it(schedprof_scheduler):
     )
     result.assert_outcomes(skipped=1)
     assert not (project.path / ".schedprof").exists()
+
+
+def test_from_the_third_session_on_the_table_shows_how_figures_went(project: Project) -> None:
+    project.write(
+        """
+@pytest.mark.schedprof(backend="counts", cluster="simulated", workers=2)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+    )
+    for number in range(1, 4):
+        told = [line for line in project.run().outlines if line.endswith(f" in {number} runs")]
+        assert len(told) == (number == 3)
+    assert told[0].startswith("    bytecodes ")
