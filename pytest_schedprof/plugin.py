@@ -134,13 +134,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if plan is None:
         return (yield)
     from pytest_schedprof.profiling import ProfiledTest
+    from pytest_schedprof.progress import showing
 
     scheduler = item.stash.get(SCHEDULER, None) or _own_process()
     rivals = item.stash.get(RIVALS, {})
     callbacks = _callbacks(item.config) if "local" in plan.settings.evidence else []
     profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler, rivals, callbacks)
     item.stash[PROFILED] = profiled
-    takes = profiled.takes()
+    takes = showing(item.config, profiled)
     try:
         with giving(item, *next(takes)):
             outcome = yield
@@ -153,6 +154,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         _keep_interrupted(item, profiled)
         raise
     finally:
+        takes.close()
         profiled.assess()
     if complaint := profiled.complaint():  # only of a test that passed: see the finally above
         pytest.fail(complaint, pytrace=False)

@@ -28,6 +28,7 @@ from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.plan import Place, Plan, Take
 from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.reports.progress import Progress
 from pytest_schedprof.sides import AGAINST, NULL, Side
 from pytest_schedprof.storage.records import encode
 from pytest_schedprof.storage.run_directory import write
@@ -83,6 +84,17 @@ class ProfiledTest:
     def once(self) -> AbstractContextManager[None]:
         """Of a body that runs but once: all backends observe it side by side."""
         return self._here.run(Take(0, self.plan.backends, has_evidence=True))
+
+    def progress(self) -> Progress:
+        """Asked between two runs of the body."""
+        rounds = [each for side in self._turns.sides for each in side.recorder.rounds]
+        return Progress(
+            done=len(rounds),
+            runs=0 if self._turns else len(self.plan.takes),
+            tasks=sum(segment.facts.tasks for each in rounds for segment in each),
+            elapsed_s=time.time() - self._started_at,
+            budget_s=self.plan.settings.budget,
+        )
 
     def break_off(self) -> None:
         """The test is interrupted: what was measured is kept."""

@@ -40,6 +40,7 @@ KNOW_PYTEST = {
     "against",
     "hookspecs",
     "callbacks",
+    "progress",
 }
 
 TIMEOUT_S = 60

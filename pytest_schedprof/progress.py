@@ -1,0 +1,85 @@
+"""A line on the terminal that says how far a test is, below the one that pytest is writing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_schedprof.reports.progress import progress_text
+
+if TYPE_CHECKING:
+    from pytest_schedprof.plan import Take
+    from pytest_schedprof.profiling import ProfiledTest
+    from pytest_schedprof.sides import Side
+
+SAVE, RESTORE, DOWN, UP, ERASE = "\x1b7", "\x1b8", "\x1b[B\r", "\x1b[A", "\x1b[K"
+
+
+def showing(config: pytest.Config, profiled: ProfiledTest) -> Generator[tuple[Take, Side]]:
+    """Each run of the body, with a line about it for as long as it takes.
+
+    Only between runs: whatever ran beside the body would be a part of what is measured.
+    """
+    line = _Line(config)
+    try:
+        for take in profiled.takes():
+            progress = profiled.progress()
+            if progress.runs != 1:
+                line.show(progress_text(progress))
+            yield take
+    finally:
+        line.clear()
+
+
+class _Line:
+    def __init__(self, config: pytest.Config) -> None:
+        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        self._is_silent = not self._is_pytests_own or _is_shared(config)
+        self._is_shown = False
+
+    @property
+    def _is_pytests_own(self) -> bool:
+        """Other reporters may have drawn a line there."""
+        is_own = type(self._reporter).__module__ == "_pytest.terminal"  # only later ones export it
+        return is_own and bool(self._writer.hasmarkup)
+
+    @property
+    def _writer(self) -> Any:
+        return self._reporter._tw
+
+    def show(self, text: str) -> None:
+        """Below the line that is being written, to which the cursor returns."""
+        if self._is_silent or self._capture is None:
+            return
+        column = self._writer.width_of_current_line + 1
+        room = self._writer.fullwidth - 1
+        below = f"\n{UP}\x1b[{column}G"  # which scrolls, where there is no line below
+        self._write(f"{below}{SAVE}{DOWN}{text[:room]}{ERASE}{RESTORE}")
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Leave nothing of it."""
+        if self._is_shown:
+            self._write(f"{SAVE}{DOWN}{ERASE}{RESTORE}")
+            self._is_shown = False
+
+    def _write(self, text: str) -> None:
+        """To the terminal itself: the writer would take it for a part of its line."""
+        with self._capture.global_and_fixture_disabled():
+            file = self._writer._file
+            if file.isatty():  # markup may be forced where there is no terminal
+                file.write(text)
+                file.flush()
+
+
+def _is_shared(config: pytest.Config) -> bool:
+    """Whether the test itself, or its log, writes to the terminal."""
+    if config.getoption("capture", None) == "no" or config.getoption("log_cli_level", None):
+        return True
+    try:
+        return bool(config.getini("log_cli"))
+    except ValueError:  # the plugin that has it was left out
+        return False

@@ -1,0 +1,90 @@
+"""The line that says how far a test is, on a real terminal, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+from support import Project
+
+from pytest_schedprof.reports.progress import Progress, progress_text
+
+BODY = """
+def test_before():
+    pass
+
+@pytest.mark.schedprof(backend="counts", rounds=2, cluster="simulated", workers=2)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+    print("kept")
+    assert False
+
+def test_after():
+    pass
+"""
+
+BESIDE = re.compile("\n\x1b\\[A\x1b\\[[0-9]+G(?=\x1b7)|\x1b7\x1b\\[B\r(.*?)\x1b\\[K\x1b8")
+"""What is written below the line at hand."""
+
+
+def on_terminal(project: Project, *arguments: str) -> str:
+    """What a session writes to it."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "PY_COLORS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=project.path,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ):
+        os.close(theirs)
+        written = b"".join(iter(lambda: read(ours), b""))
+    os.close(ours)
+    return written.decode().replace("\r\n", "\n")
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 2**16)
+    except OSError:  # everybody has closed it
+        return b""
+
+
+def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) -> None:
+    project.write(BODY.replace("    assert False\n", ""))
+    text = on_terminal(project)
+    told = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
+    assert told[0] == "schedprof: run 1 of 2, 0 tasks done"
+    assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", told[1])
+    assert told[2:] == [""]
+    rest = re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))
+    assert "test_it.py ..." in rest
+    assert "schedprof: run" not in rest
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_it_is_not_shown_where_others_write_or_nobody_looks(
+    project: Project, is_terminal: bool
+) -> None:
+    project.write(BODY)
+    text = on_terminal(project, "-s") if is_terminal else project.run("--color=yes").stdout.str()
+    assert "kept" in text
+    assert "schedprof: run" not in text
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (Progress(0, 3, 0, 1.0, 60.0), "run 1 of 3, 0 tasks done"),
+        (Progress(2, 3, 4000, 10.0, 60.0), "run 3 of 3, about 5 s left, 4,000 tasks done"),
+        (Progress(9, 0, 9000, 31.0, 60.0), "run 10, 31 s of at most 60 s, 9,000 tasks done"),
+    ],
+)
+def test_what_it_says(progress: Progress, text: str) -> None:
+    assert progress_text(progress) == f"schedprof: {text}"
