@@ -75,6 +75,8 @@ def _facts(results: Sequence[Result], where: str) -> Iterator[str]:
     alarms = sum(len(each.of(Outcome.REGRESSED)) for result in results for each in result.null)
     if any(result.null for result in results):
         yield f"- The same code on another scheduler (null arm): {alarms} false alarms."
+    if unjudged := sum(len(result.unjudged) for result in results):
+        yield f"- {unjudged} limits not judged, for no chosen backend measures what they bound"
     environments = [result.environment for result in results if result.environment]
     for text in dict.fromkeys(text for each in environments for text in each.differences):
         yield f"- Note: {plain(text)}"
@@ -110,7 +112,7 @@ def _rows(result: Result) -> Iterator[str]:
     for backend in result.backends:
         window = backend.window
         cells = [
-            SIGNS[result.verdict],
+            SIGNS[Verdict.FAIL if result.outcome == "failed" else result.verdict],
             code(result.test_id),
             result.outcome,
             backend.backend,
