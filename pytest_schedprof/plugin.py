@@ -263,7 +263,9 @@ class Collector:
 
         run, stored = _run(self.config), self.results()
         write_run(run, self.started_at, exitstatus, stored, self.config.rootpath)
-        text = run_markdown([each.result for each in stored], _short(run.path))
+        results = [each.result for each in stored]
+        roll = list(roll_lines(self.config, results))
+        text = run_markdown(results, _short(run.path), roll)
         self.unwritten = write_summary(run.path, text)
         self.saved = save_baseline(self.config, run)
 

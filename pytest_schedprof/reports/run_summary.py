@@ -10,6 +10,7 @@ from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.reports.exchange import SIGNS, comparison_markdown
+from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.markdown import Section, code, fitted, plain
 from pytest_schedprof.reports.terminal import LIMIT_WORDS, dearest, hottest
 
@@ -23,24 +24,29 @@ TABLE = """
 |---|---|---|---|--:|--:|---|"""
 
 
-def run_markdown(results: Sequence[Result], where: str, room: int = ROOM) -> str:
+def run_markdown(
+    results: Sequence[Result], where: str, roll: Sequence[Line] = (), room: int = ROOM
+) -> str:
     """A heading that says it all, what is bad, what is in doubt, and the rest folded.
 
     Args:
         results: of the session's profiled tests.
         where: the run's directory.
+        roll: what there is to say of tests that the baseline or the session alone has.
         room: in bytes.
     """
-    return fitted(list(_sections(results, where)), room, code(where))
+    return fitted(list(_sections(results, where, roll)), room, code(where))
 
 
-def _sections(results: Sequence[Result], where: str) -> Iterator[Section]:
+def _sections(results: Sequence[Result], where: str, roll: Sequence[Line]) -> Iterator[Section]:
     yield Section(_heading(results), list(_facts(results, where)), "facts")
     yield Section("\n### Regressions", list(_compared(results, Verdict.FAIL)), "comparisons")
     broken, doubts = (list(_limits(results, each)) for each in (Verdict.FAIL, Verdict.INCONCLUSIVE))
     yield Section("\n### Broken limits\n", broken, "broken limits")
     yield Section("\n### Trouble with profiling\n", list(_troubles(results)), "troubles")
     yield Section("\n### Undecided\n", doubts, "undecided limits")
+    told = [f"- {plain(line.text.strip())}" for line in roll]
+    yield Section("\n### Tests that came, went or were renamed\n", told, "tests")
     undecided = list(_compared(results, Verdict.INCONCLUSIVE))
     yield _folded("Comparisons that are undecided", undecided, "comparisons")
     yield _folded("What else changed", list(_compared(results, Verdict.PASS)), "comparisons")

@@ -50,6 +50,11 @@ RENAMED = (
 )
 
 
+def newest_summary(project: Project) -> str:
+    newest = max((project.path / ".schedprof").glob("2*"))
+    return (newest / "summary.md").read_text(encoding="utf-8")
+
+
 def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(project: Project) -> None:
     saved = project.run_test(tasks(), *COUNTS, "--schedprof-save=main")
     saved.assert_outcomes(passed=1)
@@ -69,6 +74,11 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(project: 
             "*regressed  bytecodes*transitions*distributed.scheduler:SchedulerState._transition",
         ]
     )
+    summary = newest_summary(project)
+    assert (
+        "\n- Compared with `main`.\n\n### Regressions\n\n**❌ `test_it.py::test_tasks`**" in summary
+    )
+    assert "\n| regressed | bytecodes |" in summary
     for strict in ((), ("--strict",)):
         before, after = sorted((project.path / ".schedprof").glob("2*"))[1:]
         assert main(["compare", str(before), str(after), *strict]) == 1
@@ -160,6 +170,10 @@ def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
     renamed.assert_outcomes(passed=1)
     renamed.stdout.fnmatch_lines(
         ["  new: test_it.py::test_other", "  vanished: test_it.py::test_tasks"]
+    )
+    summary = newest_summary(project)
+    assert (
+        "\n- new: test\\_it.py::test\\_other\n- vanished: test\\_it.py::test\\_tasks\n" in summary
     )
     subset = project.run(*COUNTS, "--schedprof-compare=main", "-k", "nothing")
     subset.stdout.no_fnmatch_line("*vanished*")

@@ -318,3 +318,20 @@ def test_it(schedprof_scheduler):
         told = [line for line in project.run().outlines if line.endswith(f" in {number} runs")]
         assert len(told) == (number == 3)
     assert told[0].startswith("    bytecodes ")
+
+
+def test_a_page_of_the_job_that_cannot_be_written_is_one_line_and_no_failure(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path))
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="counts", cluster="simulated", workers=2)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+    )
+    assert result.ret == 0
+    (line,) = [line for line in result.outlines if "GITHUB_STEP_SUMMARY" in line]
+    assert line.startswith(f"schedprof: cannot append the summary to {str(project.path)!r}")
+    assert (project.run_directory / "summary.md").exists()

@@ -12,6 +12,7 @@ from measured import SCHEDULER, counted, measured
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.markdown import code, plain
 from pytest_schedprof.reports.run_summary import ROOM, run_markdown
 
@@ -71,7 +72,9 @@ def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> N
 
 def test_a_name_is_text_wherever_it_stands() -> None:
     results = [regressed(NASTY), limited(NASTY, Verdict.FAIL)]
-    text = run_markdown([*results, replace(results[0], troubles=(NASTY,))], ".schedprof/run")
+    roll = [Line(f"  new: {NASTY}")]
+    text = run_markdown([*results, replace(results[0], troubles=(NASTY,))], ".schedprof/run", roll)
+    assert "\n- new: test\\_a.py::" in text
     assert "<script>" not in text
     assert "*y*" not in text
     assert " @someone" not in text
