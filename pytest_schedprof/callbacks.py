@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_schedprof.progress import BarFile
+
 if TYPE_CHECKING:
     from dask.callbacks import Callback
 
@@ -18,10 +20,9 @@ def callbacks_of(config: pytest.Config) -> Sequence[Callback]:
 
 
 def _bar(config: pytest.Config) -> list[Callback]:
-    """On the terminal itself, which pytest does not capture; on a pipe it would be noise."""
-    writer = config.get_terminal_writer()
-    if config.get_verbosity() < 1 or not writer.hasmarkup:
+    """Below pytest's own line on a terminal; on a pipe it would be noise."""
+    if config.get_verbosity() < 1:
         return []
     from dask.diagnostics.progress import ProgressBar
 
-    return [ProgressBar(out=writer)]
+    return [ProgressBar(out=BarFile(config))]

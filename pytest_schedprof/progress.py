@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from pytest_schedprof.plan import Take
     from pytest_schedprof.profiling import ProfiledTest
     from pytest_schedprof.sides import Side
+
+TERMINAL = pytest.StashKey["TextIO | None"]()
 
 SAVE, RESTORE, DOWN, UP, ERASE = "\x1b7", "\x1b8", "\x1b[B\r", "\x1b[A", "\x1b[K"
 
@@ -36,8 +39,8 @@ def showing(config: pytest.Config, profiled: ProfiledTest) -> Generator[tuple[Ta
 class _Line:
     def __init__(self, config: pytest.Config) -> None:
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
         self._is_silent = not self._is_pytests_own or _is_shared(config)
+        self._terminal = None if self._is_silent else _terminal(config)
         self._is_shown = False
 
     @property
@@ -52,7 +55,7 @@ class _Line:
 
     def show(self, text: str) -> None:
         """Below the line that is being written, to which the cursor returns."""
-        if self._is_silent or self._capture is None:
+        if self._is_silent or self._terminal is None:
             return
         column = self._writer.width_of_current_line + 1
         room = self._writer.fullwidth - 1
@@ -68,11 +71,47 @@ class _Line:
 
     def _write(self, text: str) -> None:
         """To the terminal itself: the writer would take it for a part of its line."""
-        with self._capture.global_and_fixture_disabled():
-            file = self._writer._file
-            if file.isatty():  # markup may be forced where there is no terminal
-                file.write(text)
-                file.flush()
+        if self._terminal is not None:
+            self._terminal.write(text)
+            self._terminal.flush()
+
+
+class BarFile:
+    """For dask's progress bar, which draws from a thread of its own while the body runs."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._line = _Line(config)
+
+    def write(self, text: str) -> None:
+        """The bar as it is now; the last thing that dask writes is the end of its line."""
+        if text.strip():
+            self._line.show(text.strip())
+        else:
+            self._line.clear()
+
+    def flush(self) -> None:
+        """Each write is flushed."""
+
+
+def _terminal(config: pytest.Config) -> TextIO | None:
+    """A descriptor of our own: the body's output is captured while the line is written."""
+    if TERMINAL not in config.stash:
+        config.stash[TERMINAL] = None
+        capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        if capture is not None:
+            with capture.global_and_fixture_disabled():
+                config.stash[TERMINAL] = _duplicate(config, reporter._tw._file)
+    return config.stash[TERMINAL]
+
+
+def _duplicate(config: pytest.Config, file: TextIO) -> TextIO | None:
+    """None of what is no terminal: markup may be forced there too."""
+    if not file.isatty():
+        return None
+    opened = open(os.dup(file.fileno()), "w", encoding=file.encoding)  # noqa: SIM115
+    config.add_cleanup(opened.close)
+    return opened
 
 
 def _is_shared(config: pytest.Config) -> bool:

@@ -68,6 +68,28 @@ def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) 
     assert "schedprof: run" not in rest
 
 
+LOCAL = """
+import dask
+
+@pytest.mark.schedprof(backend="cputime", evidence="local")
+def test_it():
+    dask.delayed(inc)(dask.delayed(inc)(1)).compute(scheduler="threads", optimize_graph=False)
+    print("kept")
+"""
+
+
+def test_dasks_bar_is_there_too_for_local_schedulers(project: Project) -> None:
+    project.write(LOCAL)
+    text = on_terminal(project, "-v")
+    told = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
+    assert re.fullmatch(r"\[#{40}\] \| 100% Completed \| .* [mu]?s", told[-2])
+    assert told[-1] == ""
+    rest = re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))
+    assert re.search(r"test_it.py::test_it PASSED +\[100%\]", rest)
+    assert "kept" not in rest
+    assert "Completed" not in rest
+
+
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_it_is_not_shown_where_others_write_or_nobody_looks(
     project: Project, is_terminal: bool
