@@ -9,12 +9,17 @@ import sysconfig
 import venv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from support import Project, wait_for
 
 from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.local import LocalCluster
+
+if TYPE_CHECKING:
+    from browsing import Reader
+    from playwright.sync_api import Browser
 
 pytest_plugins = ["pytester"]
 
@@ -84,3 +89,23 @@ def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
             yield json.loads(file.read_text())["address"]
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of one module: no cluster can be started while it is there."""
+    from browsing import launched  # not where the tests of pages are not run
+
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def reader(browser: Browser) -> Iterator[Reader]:
+    """Opens pages, which must ask for nothing but files and must not complain."""
+    from browsing import Reader
+
+    reader = Reader(browser)
+    yield reader
+    reader.close()
+    assert reader.faults == []

@@ -1,0 +1,70 @@
+"""Pictures of evidence, opened as a reader opens them: from disk, with no network."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from browsing import Reader
+from support import INI
+
+DRAWN = """() => {
+    const all = root => [...root.querySelectorAll("*")].flatMap(
+        each => [each, ...(each.shadowRoot ? all(each.shadowRoot) : [])]);
+    const pixels = canvas =>
+        canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer;
+    const colours = canvas => canvas.width && canvas.height
+        ? new Set(new Uint32Array(pixels(canvas))).size : 0;
+    return all(document).some(each => each.localName === "canvas" && colours(each) > 2);
+}"""
+"""Whether a canvas, also one in a shadow of Bokeh's, holds more than a background and a frame."""
+
+BODY = """
+import dask.threaded, time
+import pytest
+from distributed import wait
+
+EVIDENCE = "memory,tasks,report,workers,phases,local"
+
+def burn(number):
+    end = time.process_time() + 0.1
+    while time.process_time() < end:
+        pass
+
+@pytest.mark.schedprof(evidence=EVIDENCE, backend="cputime")
+def test_cluster(schedprof_scheduler):
+    # Workers keep a profile of each second, so it must take longer.
+    wait(schedprof_scheduler.client.map(burn, range(30)))
+
+@pytest.mark.schedprof(evidence="local", backend="cputime")
+def test_local():
+    dask.threaded.get({"x": (burn, 1), "y": (burn, "x")}, "y")
+"""
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Those of a real run, by their names."""
+    project = tmp_path_factory.mktemp("project")
+    (project / "pytest.ini").write_text(INI)
+    (project / "test_it.py").write_text(BODY)
+    command = [sys.executable, "-m", "pytest", "--schedprof-workers=2"]
+    run = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stdout
+    files = (project / ".schedprof").glob("*/tests/*/*")
+    return {path.name: path for path in files if path.suffix in (".html", ".svg")}
+
+
+def test_dasks_pages_have_drawn_something(pictures: dict[str, Path], reader: Reader) -> None:
+    for name in ("memory.html", "tasks.html", "report.html", "local.html"):
+        page = reader.open(pictures[name])
+        page.wait_for_function(DRAWN)
+
+
+def test_our_pictures_have_boxes(pictures: dict[str, Path], reader: Reader) -> None:
+    for name in ("workers.svg", "phases.svg"):
+        page = reader.open(pictures[name])
+        boxes = [box.bounding_box() for box in page.locator("rect").all()]
+        assert len([box for box in boxes if box and box["width"] > 1 and box["height"] > 1]) > 2

@@ -1,0 +1,95 @@
+"""Debian's chromium without a screen and without a network, for tests of pages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Route,
+    sync_playwright,
+)
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+LOCAL = ("file:", "data:", "blob:")
+
+ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-gpu")
+"""Chromium's own sandbox does not work for root, and CI is."""
+
+WIDTH, HEIGHT = 1280, 900
+
+
+def chromium() -> str:
+    """The program; without one a test is skipped, but fails where CI should have brought it."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        absent = f"none of {', '.join(NAMES)} is installed: apt-get install chromium"
+        if "CI" in os.environ:
+            pytest.fail(absent)
+        pytest.skip(absent)
+    return path
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """The browser. While it runs its event loop is this thread's: start no other beside it."""
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Reader:
+    """Opens pages from disk, and remembers what they should not have done."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+        self.faults: list[str] = []
+
+    def open(self, path: Path, **settings: Any) -> Page:
+        """A page in a window of its own; settings are Playwright's of a context."""
+        settings.setdefault("viewport", {"width": WIDTH, "height": HEIGHT})
+        context = self._browser.new_context(**settings)
+        self._contexts.append(context)
+        context.set_offline(True)
+        context.route("**/*", self._route)
+        page = context.new_page()
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("requestfailed", self._failed)
+        page.goto(path.as_uri())
+        return page
+
+    def close(self) -> None:
+        """All windows."""
+        for context in self._contexts:
+            context.close()
+
+    def _route(self, route: Route) -> None:
+        if route.request.url.startswith(LOCAL):
+            route.continue_()
+        else:
+            self.faults.append(f"asked the network for {route.request.url}")
+            route.abort()
+
+    def _failed(self, request: Request) -> None:
+        self.faults.append(f"could not load {request.url}: {request.failure}")
+
+    def _note(self, told: ConsoleMessage) -> None:
+        if told.type == "error":
+            self.faults.append(f"error: {told.text}")
