@@ -234,6 +234,7 @@ class Collector:
         self.trouble: str | None = None
         self.saved = ""
         self.unwritten = ""
+        self.page = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         packed = getattr(report, "schedprof", None)
@@ -268,6 +269,7 @@ class Collector:
         text = run_markdown(results, _short(run.path), roll)
         self.unwritten = write_summary(run.path, text)
         self.saved = save_baseline(self.config, run)
+        self.page = _page(run)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:
@@ -287,12 +289,24 @@ class Collector:
                 terminalreporter.write_line(line.text, **line.markup)
             for line in roll_lines(self.config, results):
                 terminalreporter.write_line(line.text, **line.markup)
+        if self.page:
+            terminalreporter.write_line(self.page)
         if self.saved:
             terminalreporter.write_line(self.saved)
         if self.unwritten:
             terminalreporter.write_line(self.unwritten, yellow=True)
         if self.trouble:
             terminalreporter.write_line(self.trouble, red=True)
+
+
+def _page(run: RunDirectory) -> str:
+    """Make the pages of a run; what hinders is told, for the run itself is there without them."""
+    try:
+        from pytest_schedprof.pages.writing import write_pages
+
+        return f"page of the run: {_short(write_pages(run.path))}"
+    except Exception as error:
+        return f"no page of the run: {str(as_own(error)).removeprefix('schedprof: ')}"
 
 
 @pytest.hookimpl(trylast=True)

@@ -18,11 +18,24 @@ from pytest_schedprof.cli import (
     history,
     open_run,
     prune,
+    report,
     show,
 )
 from pytest_schedprof.errors import SchedprofError, SettingsError
 
-COMMANDS = (show, open_run, compare, history, bisect, export, prune, doctor, calibrate, completion)
+COMMANDS = (
+    show,
+    open_run,
+    report,
+    compare,
+    history,
+    bisect,
+    export,
+    prune,
+    doctor,
+    calibrate,
+    completion,
+)
 """Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130

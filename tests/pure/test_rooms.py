@@ -27,6 +27,7 @@ PURE_ROOMS = (
     "formats",
     "storage",
     "reports",
+    "pages",
 )
 FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
 AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}

@@ -1,0 +1,1 @@
+"""Pages of a run, made of nothing but its directory: no scheduler, no network."""

@@ -1,0 +1,27 @@
+// Ways to look at a tree: what one side spent, or how two sides differ.
+
+// Each view weighs samples of both sides: by the time they stand for, or as parts of a whole.
+function viewOf(tree, mode) {
+  const { cost, costBefore } = tree.data;
+  const shares = { after: 1 / (tree.after[0] || 1), before: 1 / (tree.before[0] || 1) };
+  if (mode === "share") return { mode, ...shares, word: points };
+  if (mode === "cost" && cost && costBefore)
+    return { mode, after: cost, before: costBefore, word: microseconds };
+  if (mode === "cost") return { mode, ...shares, word: points };
+  return { mode: "profile", after: 1, before: 0, word: null };
+}
+
+const signed = (amount, text) => (amount < 0 ? "−" : "+") + text;
+const points = amount => signed(amount, `${(Math.abs(amount) * 100).toFixed(1)} pp`);
+const microseconds = amount => signed(amount, `${digits(Math.abs(amount))} µs`);
+const digits = amount => amount >= 100 ? amount.toFixed(0) : amount.toPrecision(3);
+
+const NOISE = 2;  // standard deviations of counts, below which a difference says nothing
+
+function difference(tree, view, node) {
+  const after = tree.after[node] * view.after, before = tree.before[node] * view.before;
+  const noise = Math.hypot(
+    Math.sqrt(tree.after[node]) * view.after, Math.sqrt(tree.before[node]) * view.before);
+  const change = after - before;
+  return { after, before, change, isNoise: Math.abs(change) <= NOISE * noise };
+}

@@ -1,0 +1,41 @@
+// Search: functions whose module and name hold what was typed.
+
+function find(graph, text) {
+  const wanted = text.trim().toLowerCase();
+  graph.found = wanted ? matching(graph.tree.data, wanted) : null;
+  graph.output.textContent = wanted ? foundWords(graph) : "";
+}
+
+function matching({ modules, functions }, wanted) {
+  const found = new Set();
+  for (let i = 0; i < functions.length; i += 3)
+    if (`${modules[functions[i]]}:${functions[i + 1]}`.toLowerCase().includes(wanted)) found.add(i / 3);
+  return found;
+}
+
+// Samples whose stack holds any of them, each once.
+function held(tree, found) {
+  let sum = 0;
+  for (let node = 1; node < tree.size;) {
+    if (!found.has(tree.name[node])) { node++; continue; }
+    sum += tree.after[node];
+    node = tree.end[node];
+  }
+  return sum;
+}
+
+function foundWords({ tree, found }) {
+  if (!found.size) return "no function";
+  const part = percent(held(tree, found) / (tree.after[0] || 1));
+  return `${found.size} ${found.size === 1 ? "function" : "functions"}, ${part} of all samples`;
+}
+
+// The next match in order of what is drawn, after the one that has the focus.
+function nextFound(graph) {
+  const { tree, found, zoomed, focused } = graph;
+  if (!found || !found.size) return -1;
+  const first = Math.max(zoomed, focused) + 1, last = tree.end[zoomed];
+  for (let node = first; node < last; node++) if (found.has(tree.name[node])) return node;
+  for (let node = zoomed; node < first; node++) if (found.has(tree.name[node])) return node;
+  return -1;
+}

@@ -1,0 +1,121 @@
+// A view of the tree on a canvas. What is too narrow to be seen is not drawn.
+
+const ROW = 18, NARROWEST = 0.4, PADDING = 4;
+
+const styleOf = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function paletteOf(tree) {
+  const owners = tree.data.owners.map(owner => styleOf(`--o-${owner}`) || styleOf("--o-other"));
+  return {
+    owners, none: styleOf("--o-foreign"), ink: styleOf("--ink"), dim: styleOf("--dim"),
+    paper: styleOf("--paper"), focus: styleOf("--focus"),
+    light: styleOf("--l"), chroma: styleOf("--c"), more: styleOf("--more"), less: styleOf("--less"),
+    font: `11.5px ${styleOf("--mono")}`,
+  };
+}
+
+// Every node that can be seen, with its place: those above what is zoomed to fill the row.
+function* visibleNodes(graph) {
+  const { tree, layout, zoomed, width } = graph;
+  for (let node = tree.parent[zoomed]; node >= 0; node = tree.parent[node])
+    yield { node, x: 0, width, isAbove: true };
+  const scale = width / (layout.width[zoomed] || 1), origin = layout.start[zoomed];
+  for (let node = zoomed; node < tree.end[zoomed];) {
+    const wide = layout.width[node] * scale;
+    if (wide < NARROWEST) { node = tree.end[node]; continue; }
+    yield { node, x: (layout.start[node] - origin) * scale, width: wide, isAbove: false };
+    node++;
+  }
+}
+
+function paint(graph) {
+  const { canvas, tree, palette } = graph;
+  const ratio = window.devicePixelRatio || 1;
+  graph.width = canvas.clientWidth;
+  const height = ROW * (graph.levels + 1);
+  canvas.width = Math.round(graph.width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.font = palette.font;
+  pen.textBaseline = "middle";
+  graph.letter = pen.measureText("m").width;
+  for (const box of visibleNodes(graph)) paintBox(pen, graph, box);
+  paintFocus(pen, graph);
+}
+
+function paintBox(pen, graph, { node, x, width, isAbove }) {
+  const y = graph.tree.depth[node] * ROW;
+  const isFound = graph.found && graph.found.has(graph.tree.name[node]);
+  pen.globalAlpha = isAbove ? 0.55 : graph.found && !isFound ? 0.3 : 1;
+  pen.fillStyle = colourOf(graph, node);
+  pen.fillRect(x, y, Math.max(width - (width > 3 ? 1 : 0), NARROWEST), ROW - 1);
+  pen.globalAlpha = isAbove || (graph.found && !isFound) ? 0.7 : 1;
+  if (isFound) {
+    pen.fillStyle = graph.palette.ink;
+    pen.fillRect(x, y + ROW - 3, Math.max(width - 1, 1), 2);
+  }
+  paintLabel(pen, graph, node, x, y, width);
+  pen.globalAlpha = 1;
+}
+
+function paintLabel(pen, graph, node, x, y, width) {
+  const room = Math.floor((width - 2 * PADDING) / graph.letter);
+  if (room < 3) return;
+  pen.fillStyle = graph.palette.ink;
+  pen.fillText(fitted(graph, node, room), x + PADDING, y + ROW / 2);
+}
+
+// The whole name where it fits, else its last part, which tells more than the class.
+function fitted(graph, node, room) {
+  const name = nameOf(graph.tree, node), sign = signOf(graph, node);
+  const label = sign + (sign.length + name.length > room ? lastPart(name) : name);
+  return label.length > room ? label.slice(0, room - 1) + "…" : label;
+}
+
+const lastPart = name => name.slice(name.lastIndexOf(".") + 1) || name;
+
+function signOf(graph, node) {
+  if (!graph.view.word) return "";
+  const { change, isNoise } = difference(graph.tree, graph.view, node);
+  return isNoise ? "" : `${graph.view.word(change)} `;
+}
+
+function colourOf(graph, node) {
+  const { palette, tree, view } = graph;
+  if (!view.word) return palette.owners[tree.owner[node]] ?? palette.none;
+  const { change, isNoise } = difference(tree, view, node);
+  if (isNoise) return palette.none;
+  const whole = Math.max(tree.after[0] * view.after, tree.before[0] * view.before);
+  const strength = Math.sqrt(Math.min(1, Math.abs(change) / (0.1 * whole)));
+  const chroma = (0.3 + 1.4 * strength) * palette.chroma;
+  return `oklch(${palette.light} ${chroma} ${change > 0 ? palette.more : palette.less})`;
+}
+
+function paintFocus(pen, graph) {
+  if (document.activeElement !== graph.canvas) return;
+  for (const box of visibleNodes(graph)) {
+    if (box.node !== graph.focused) continue;
+    pen.strokeStyle = graph.palette.focus;
+    pen.lineWidth = 2;
+    pen.strokeRect(box.x + 1, graph.tree.depth[box.node] * ROW + 1, Math.max(box.width - 3, 1), ROW - 3);
+  }
+}
+
+function nodeAt(graph, x, y) {
+  const level = Math.floor(y / ROW), { tree, layout, zoomed, width } = graph;
+  if (level <= tree.depth[zoomed]) return ancestorAt(tree, zoomed, level);
+  const at = layout.start[zoomed] + x / width * layout.width[zoomed];
+  for (let node = zoomed + 1; node < tree.end[zoomed];) {
+    const isInside = layout.start[node] <= at && at < layout.start[node] + layout.width[node];
+    if (isInside && tree.depth[node] === level) return node;
+    node = isInside ? node + 1 : tree.end[node];
+  }
+  return -1;
+}
+
+function ancestorAt(tree, node, level) {
+  while (tree.depth[node] > level) node = tree.parent[node];
+  return node;
+}
