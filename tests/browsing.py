@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +16,13 @@ from playwright.sync_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Dialog,
     Page,
     Request,
     Route,
     sync_playwright,
 )
+from support import HEADER, INI
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -53,6 +57,24 @@ def launched() -> Iterator[Browser]:
             browser.close()
 
 
+def ran(project: Path, body: str, *arguments: str, **environment: str) -> Path:
+    """The directory of a run, by a session in a process of its own."""
+    project.mkdir(exist_ok=True)
+    (project / "pytest.ini").write_text(INI)
+    (project / "test_it.py").write_text(HEADER + body)
+    command = [sys.executable, "-m", "pytest", "--schedprof-workers=2", *arguments]
+    run = subprocess.run(
+        command,
+        cwd=project,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert run.returncode == 0, run.stdout
+    return max((project / ".schedprof").glob("2*"))
+
+
 class Reader:
     """Opens pages from disk, and remembers what they should not have done."""
 
@@ -70,6 +92,7 @@ class Reader:
         context.route("**/*", self._route)
         page = context.new_page()
         page.on("console", self._note)
+        page.on("dialog", self._dismiss)
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         page.on("requestfailed", self._failed)
         page.goto(path.as_uri())
@@ -89,6 +112,10 @@ class Reader:
 
     def _failed(self, request: Request) -> None:
         self.faults.append(f"could not load {request.url}: {request.failure}")
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.faults.append(f"opened a dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _note(self, told: ConsoleMessage) -> None:
         if told.type == "error":

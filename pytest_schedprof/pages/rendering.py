@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
 from pytest_schedprof.pages.views import RunPage, TestPage
@@ -37,10 +38,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    environment.filters["breakable"] = breakable
+    environment.filters |= {"breakable": breakable, "json": as_json}
     environment.globals["style"] = Markup("".join(map(_asset, STYLES)))
     return environment
+
+
+def as_json(content: object) -> Markup:
+    """For an element that holds data: no name in it can end that element."""
+    return htmlsafe_json_dumps(content, separators=(",", ":"))
 
 
 def breakable(text: str) -> Markup:

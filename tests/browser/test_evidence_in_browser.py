@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from browsing import Reader
-from support import INI
+from browsing import Reader, ran
 
 DRAWN = """() => {
     const all = root => [...root.querySelectorAll("*")].flatMap(
@@ -22,13 +19,11 @@ DRAWN = """() => {
 """Whether a canvas, also one in a shadow of Bokeh's, holds more than a background and a frame."""
 
 BODY = """
-import dask.threaded, time
-import pytest
-from distributed import wait
+import dask.threaded
 
 EVIDENCE = "memory,tasks,report,workers,phases,local"
 
-def burn(number):
+def busy(number):
     end = time.process_time() + 0.1
     while time.process_time() < end:
         pass
@@ -36,24 +31,19 @@ def burn(number):
 @pytest.mark.schedprof(evidence=EVIDENCE, backend="cputime")
 def test_cluster(schedprof_scheduler):
     # Workers keep a profile of each second, so it must take longer.
-    wait(schedprof_scheduler.client.map(burn, range(30)))
+    wait(schedprof_scheduler.client.map(busy, range(30)))
 
 @pytest.mark.schedprof(evidence="local", backend="cputime")
 def test_local():
-    dask.threaded.get({"x": (burn, 1), "y": (burn, "x")}, "y")
+    dask.threaded.get({"x": (busy, 1), "y": (busy, "x")}, "y")
 """
 
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Those of a real run, by their names."""
-    project = tmp_path_factory.mktemp("project")
-    (project / "pytest.ini").write_text(INI)
-    (project / "test_it.py").write_text(BODY)
-    command = [sys.executable, "-m", "pytest", "--schedprof-workers=2"]
-    run = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=100)
-    assert run.returncode == 0, run.stdout
-    files = (project / ".schedprof").glob("*/tests/*/*")
+    run = ran(tmp_path_factory.mktemp("project"), BODY)
+    files = run.glob("tests/*/*")
     return {path.name: path for path in files if path.suffix in (".html", ".svg")}
 
 

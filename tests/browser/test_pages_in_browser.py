@@ -1,0 +1,186 @@
+"""Pages of a run, read as their readers do: with a mouse, with a keyboard, and without scripts."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from browsing import Reader, ran
+from measured import sampled
+from playwright.sync_api import Page
+
+from pytest_schedprof.pages.flame import flame
+from pytest_schedprof.pages.rendering import as_json
+from pytest_schedprof.pages.tree import call_tree
+from pytest_schedprof.pages.writing import write_pages
+
+BODY = """
+LIMITS = "share(@comm) <= 99%", "calls(distributed.scheduler:SchedulerState._transition) <= 99"
+
+@pytest.mark.schedprof(*LIMITS, backend="cputime,counts", rate=400)
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "plain"])
+def test_tasks(schedprof_scheduler, name):
+    wait(schedprof_scheduler.client.map(inc, range(500), pure=False))
+    burn(schedprof_scheduler, float(os.environ["BURN"]))
+"""
+
+SCRIPT = "test_it.py::test_tasks[<script>alert(1)</script>]"
+
+ROW = 18
+"""Height of a row of a flame graph."""
+
+LARGEST = 20e6 / 200
+"""Bytes of a page, so that those of 200 tests stay under 20 MB."""
+
+
+class Runs(NamedTuple):
+    before: Path
+    after: Path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Two runs of one project, of which the later makes the scheduler burn for a second more."""
+    project = tmp_path_factory.mktemp("project")
+    return Runs(ran(project, BODY, BURN="0.2"), ran(project, BODY, BURN="1.2"))
+
+
+def page_of(run: Path, part: str) -> Path:
+    (path,) = run.glob(f"tests/*{part}*/index.html")
+    return path
+
+
+def told(page: Page) -> str:
+    return page.locator(".told").inner_text()
+
+
+def test_a_run_leads_to_its_tests_whose_names_stay_text(runs: Runs, reader: Reader) -> None:
+    page = reader.open(runs.after / "index.html")
+    assert page.locator("#tests .verdict").all_inner_texts() == ["✓ pass"] * 2
+    page.get_by_role("link", name=SCRIPT).click()
+    assert page.locator("h1").inner_text() == SCRIPT
+    assert page.locator(".interval .limit").count() >= 2
+    assert "calls / task" in page.locator("main").inner_text()
+    page.get_by_role("link", name="run 2").click()
+    assert page.locator("h1").inner_text() == runs.after.name
+
+
+def test_a_flame_graph_zooms_by_mouse_and_by_keyboard(runs: Runs, reader: Reader) -> None:
+    page = reader.open(page_of(runs.after, "plain"))
+    canvas = page.locator(".flame canvas")
+    whole = canvas.screenshot()
+    assert "here 100.0%" in told(page)
+    canvas.click(position={"x": 20, "y": 4.5 * ROW})
+    zoomed = told(page)
+    assert canvas.screenshot() != whole
+    assert re.search(r"here \d+\.\d%.*µs per task.*in all stacks .* bounds .* to .*self", zoomed)
+    page.keyboard.press("Escape")
+    assert page.locator(".whole").is_hidden()
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+    page.mouse.move(0, 0)
+    page.keyboard.press("Enter")
+    assert page.locator(".whole").is_visible()
+    assert told(page) == zoomed
+    page.get_by_role("button", name="whole graph").click()
+    page.mouse.move(0, 0)
+    assert "here 100.0%" in told(page)
+
+
+def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
+    page = reader.open(page_of(runs.after, "plain"))
+    before = page.locator(".flame canvas").screenshot()
+    page.keyboard.press("/")
+    page.keyboard.type("BURN_scheduler")
+    found = re.fullmatch(
+        r"1 function, (\d+\.\d)% of all samples", page.locator(".found").inner_text()
+    )
+    assert found is not None
+    assert float(found[1]) > 50
+    assert page.locator(".flame canvas").screenshot() != before
+    page.keyboard.press("Enter")
+    assert "burn_scheduler_cpu" in told(page)
+    page.keyboard.press("Escape")
+    assert page.locator(".found").inner_text() == ""
+    page.keyboard.press("/")
+    page.keyboard.type("no such thing")
+    assert page.locator(".found").inner_text() == "no function"
+
+
+@pytest.fixture
+def kept(runs: Runs, tmp_path: Path) -> Runs:
+    """Copies, whose pages may be made anew."""
+    return Runs(*(Path(shutil.copytree(run, tmp_path / run.name)) for run in runs))
+
+
+def test_a_difference_is_told_in_both_modes(kept: Runs, reader: Reader) -> None:
+    write_pages(kept.after, kept.before)
+    page = reader.open(page_of(kept.after, "plain"))
+    assert "What changed since" in page.locator("main").inner_text()
+    page.keyboard.press("/")
+    page.keyboard.type("burn_scheduler")
+    page.keyboard.press("Enter")
+    pictures = [page.locator(".flame canvas").screenshot()]
+    for mode, change in (("absolute", r"→ .*\+[\d.]+ µs \(\+"), ("relative", r"→ .*\+[\d.]+ pp")):
+        page.get_by_label(f"change, {mode}").check()
+        assert re.search(change, told(page)), told(page)
+        pictures.append(page.locator(".flame canvas").screenshot())
+    assert len(set(pictures)) == 3
+
+
+def test_checkouts_at_different_paths_do_not_differ(kept: Runs, reader: Reader) -> None:
+    other = kept.after.with_name("elsewhere")
+    shutil.copytree(kept.after, other)
+    for file in other.rglob("*.speedscope.json"):
+        file.write_text(file.read_text().replace("/site-packages/", "/else/where/"))
+    write_pages(kept.after, other)
+    page = reader.open(page_of(kept.after, "plain"))
+    page.get_by_label("change, relative").check()
+    page.locator(".flame canvas").focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowDown")
+        assert "no more than chance" in told(page)
+        assert "+0.0 pp" in told(page)
+
+
+def test_without_scripts_a_page_says_what_is_missing(runs: Runs, reader: Reader) -> None:
+    page = reader.open(page_of(runs.after, "plain"), java_script_enabled=False)
+    assert "drawn by a script" in page.locator("noscript").inner_text()
+    assert page.locator(".flame").is_hidden()
+    assert page.locator("table").count() > 3
+
+
+def test_pages_are_small_and_none_is_wider_than_a_telephone(runs: Runs, reader: Reader) -> None:
+    for path in (runs.after / "index.html", *runs.after.glob("tests/*/index.html")):
+        assert path.stat().st_size < LARGEST
+        page = reader.open(path, viewport={"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_fifty_thousand_nodes_are_drawn_within_three_seconds(runs: Runs, reader: Reader) -> None:
+    path = page_of(runs.after, "plain").with_name("large.html")
+    path.write_text(with_tree_of(50_000, page_of(runs.after, "plain").read_text()))
+    page = reader.open(path)
+    assert int(page.locator(".flame").get_attribute("data-drawn") or 0) > 50_000
+    assert page.evaluate("performance.now()") < 3000
+
+
+def with_tree_of(nodes: int, page: str) -> str:
+    """The page with another flame graph."""
+    chance = random.Random(0)
+    stacks = Counter(
+        tuple(f"module_{n % 7}:f{chance.randrange(n + 2)}" for n in range(chance.randrange(5, 40)))
+        for _ in range(nodes // 15)
+    )
+    tree = call_tree(stacks)
+    large = flame("flame-0", tree, sampled({("a:b",): 1.0}))
+    return re.sub(
+        r'(id="flame-0-data">).*?(</script>)',
+        lambda match: match[1] + str(as_json(large.content)) + match[2],
+        page,
+    )
