@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from pytest_schedprof.analysis.owners import FOREIGN, owner_of
 from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
 from pytest_schedprof.pages.tree import CallTree
+
+HOT = 0.02
+"""Of functions with a smaller share, or with nearly all, the scatter is chance itself."""
 
 PARTS = 10_000
 """Shares are told as hundredths of a percent: no sampler knows more."""
@@ -43,7 +47,15 @@ def flame(
     }
     if other is not None:
         content |= {"before": list(tree.before), "costBefore": micros_per_sample(other)}
+        content["scatter"] = max(_scatter(backend), _scatter(other))
     return Flame(id, content, len(tree.depths), other is not None, name)
+
+
+def _scatter(backend: BackendResult) -> float:
+    """By how much shares strayed beyond what independent samples would, of the hotter functions."""
+    functions = backend.shares.functions if backend.shares else ()
+    found = [each.share.dispersion for each in functions if HOT <= each.share.value <= 1 - HOT]
+    return round(median(found), 2) if found else 1.0
 
 
 def micros_per_sample(backend: BackendResult) -> float:

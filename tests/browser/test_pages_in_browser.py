@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,8 +14,10 @@ import pytest
 from browsing import Reader, ran
 from measured import sampled
 from playwright.sync_api import Page
+from support import shares_in
 
 from pytest_schedprof.pages.flame import flame
+from pytest_schedprof.pages.reading import read_run, read_samples
 from pytest_schedprof.pages.rendering import as_json
 from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.pages.writing import write_pages
@@ -53,6 +56,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def page_of(run: Path, part: str) -> Path:
     (path,) = run.glob(f"tests/*{part}*/index.html")
     return path
+
+
+def test_samples_are_those_of_the_record_by_its_names(runs: Runs) -> None:
+    """Else figures of a flame graph would not be those of the tables beside it."""
+    for test in read_run(runs.after).tests:
+        assert test.result is not None
+        (backend,) = [each for each in test.result.backends if each.shares]
+        stacks = read_samples(test.directory, backend).stacks
+        shares = shares_in(replace(test.result, backends=(backend,)))
+        assert stacks.total() == shares.busy_samples
+        for each in shares.functions:
+            held = sum(n for stack, n in stacks.items() if each.function in stack)
+            assert held == round(each.share.value * shares.busy_samples), each.function
 
 
 def told(page: Page) -> str:

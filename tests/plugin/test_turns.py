@@ -114,6 +114,8 @@ def test_times_are_compared_in_turns_within_the_budget(project: Project, other: 
     (backend,) = project.result().backends
     assert backend.window.rounds >= 2
     assert project.result().baseline == str(other)
+    (page,) = project.run_directory.glob("tests/*/index.html")
+    assert f"beside {other}</span>" in page.read_text()  # a flame graph of both sides
 
 
 @pytest.mark.slow

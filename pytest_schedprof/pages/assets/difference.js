@@ -16,11 +16,13 @@ const points = amount => signed(amount, `${(Math.abs(amount) * 100).toFixed(1)} 
 const microseconds = amount => signed(amount, `${digits(Math.abs(amount))} µs`);
 const digits = amount => amount >= 100 ? amount.toFixed(0) : amount.toPrecision(3);
 
-const NOISE = 2;  // standard deviations of counts, below which a difference says nothing
+// Standard deviations below which a difference says nothing. Samples scatter further than
+// independent ones would: by how much, both sides' own figures tell.
+const NOISE = 2;
 
 function difference(tree, view, node) {
   const after = tree.after[node] * view.after, before = tree.before[node] * view.before;
-  const noise = Math.hypot(
+  const noise = tree.data.scatter * Math.hypot(
     Math.sqrt(tree.after[node]) * view.after, Math.sqrt(tree.before[node]) * view.before);
   const change = after - before;
   return { after, before, change, isNoise: Math.abs(change) <= NOISE * noise };
