@@ -129,6 +129,43 @@ class ComparisonView:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A place of a sparkline."""
+
+    x: float
+    y: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A series drawn small: points of lines, as SVG has them."""
+
+    line: str
+    levels: tuple[str, ...]
+    """What it was between change points."""
+    marks: tuple[Mark, ...]
+    """Steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendRow:
+    """A series over many runs."""
+
+    test_id: str
+    metric: str
+    name: Name
+    setting: str
+    """What must be the same for figures to be of one series."""
+    first: str
+    last: str
+    change: str
+    figures: int
+    notes: tuple[str, ...]
+    spark: Spark
+
+
+@dataclass(frozen=True, slots=True)
 class FileRow:
     """A file beside the page, and what opens it."""
 
@@ -171,6 +208,7 @@ class TestPage:
     evidence: tuple[EvidenceRow, ...]
     files: tuple[FileRow, ...]
     settings: tuple[Fact, ...]
+    trends: tuple[TrendRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +245,7 @@ class RunPage:
     functions: tuple[FunctionRow, ...]
     changes: tuple[tuple[str, ChangeRow], ...] = field(default=())
     """With the test, those that matter."""
+    trends: tuple[TrendRow, ...] = ()
+    """Of all tests, those that changed."""
+    history: str = ""
+    """What trends are of, in words; empty where there was none to look at."""

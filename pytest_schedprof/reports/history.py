@@ -40,7 +40,7 @@ def as_text(history: History, *, every: bool = False, bars: str = BARS) -> str:
         lines.append(test_id)
         for setting, series in settings:
             shown = _shown(series, every)
-            lines.append(f"  {_facts(setting)}")
+            lines.append(f"  {facts_of(setting)}")
             lines += _rows(shown, bars)
             if len(shown) < len(series):
                 lines.append(f"    {len(series) - len(shown)} more without a change")
@@ -54,7 +54,7 @@ def as_markdown(history: History, *, every: bool = False) -> str:
     for test_id, settings in _by_test(history.series):
         lines += [f"### {code(test_id)}", ""]
         for setting, series in settings:
-            lines += [_facts(setting), "", "| metric | first | last | change | history | |"]
+            lines += [facts_of(setting), "", "| metric | first | last | change | history | |"]
             lines.append("|---|--:|--:|--:|---|---|")
             lines += [_markdown_row(each) for each in _shown(series, every)]
             lines.append("")
@@ -78,7 +78,7 @@ def has_changed(series: Series) -> bool:
     return bool(series.course.steps or series.course.trends)
 
 
-def _facts(setting: Setting) -> str:
+def facts_of(setting: Setting) -> str:
     mode = f" ({setting.mode})" if setting.mode else ""
     scales = f", scales {', '.join(map(str, setting.scales))}" if setting.scales else ""
     cluster = f", {setting.cluster} cluster of {setting.workers}" if setting.cluster else ""
@@ -88,28 +88,28 @@ def _facts(setting: Setting) -> str:
 
 
 def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:
-    width = min(max((len(_name(each)) for each in series), default=0), NAME_WIDTH)
+    width = min(max((len(series_name(each)) for each in series), default=0), NAME_WIDTH)
     for each in series:
         first, last = each.figures[0].value, each.figures[-1].value
         amounts = f"{_amount(each, first):>12} -> {_amount(each, last):<12}"
         change = f"{change_of(each.metric, first, last):>9}"
-        yield f"    {_name(each):<{width}}{amounts}{change}  {_course(each, bars)}"
-        yield from (f"      {text}" for text in _changes(each))
+        yield f"    {series_name(each):<{width}}{amounts}{change}  {_course(each, bars)}"
+        yield from (f"      {text}" for text in changes_in(each))
 
 
 def _markdown_row(series: Series) -> str:
     first, last = series.figures[0].value, series.figures[-1].value
     cells = [
-        code(_name(series)),
+        code(series_name(series)),
         *(_amount(series, value) for value in (first, last)),
         change_of(series.metric, first, last),
         _course(series, BARS),
-        "<br>".join(_changes(series)),
+        "<br>".join(changes_in(series)),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _name(series: Series) -> str:
+def series_name(series: Series) -> str:
     """As a limit would name it."""
     return f"{series.metric}({series.subject})" if series.subject else series.metric
 
@@ -127,7 +127,7 @@ def change_of(metric: str, before: float, after: float) -> str:
     return f"{after / before - 1:+.1%}" if before else "from none"
 
 
-def _changes(series: Series) -> Iterator[str]:
+def changes_in(series: Series) -> Iterator[str]:
     for step in series.course.steps:
         yield f"step at {_place_of(series, step)}: {_sizes(series, step)}{_versions(series, step)}"
     for trend in series.course.trends:

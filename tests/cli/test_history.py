@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -190,6 +191,20 @@ def test_figures_come_in_the_order_of_commits(
     assert step["at"] == STEP
     assert step["after"] / step["before"] == pytest.approx(1.5, rel=0.1)
     assert series["share(@transitions)"]["course"] == {"steps": [], "trends": []}
+
+
+def test_pages_show_what_changed_over_the_runs(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = shutil.copytree(runs, tmp_path / "runs")
+    assert main(["report", str(place / "29"), "--history"]) == 0
+    page = Path(capsys.readouterr().out.strip())
+    assert page == place / "29" / "index.html"
+    for text in (page.read_text(), (place / "29" / "tests" / "one" / "index.html").read_text()):
+        assert f"step at {sha(STEP)[:9]} (2026-03-21), after {sha(STEP - 1)[:9]}:" in text
+        assert text.count(f"<title>{sha(STEP)[:9]}</title>") == 4  # in as many pictures
+    assert main(["report", str(place / "29"), "--history", str(tmp_path / "nothing")]) == 1
+    assert "there is no" in capsys.readouterr().err
 
 
 def test_series_are_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
