@@ -60,4 +60,4 @@ def micros(amount: float) -> str:
         return ""
     if amount >= MANY:
         return f"{amount / 1000:,.1f} ms"
-    return f"{amount:,.0f} µs" if amount >= 100 else f"{amount:.3g} µs"
+    return f"{amount:,.0f} us" if amount >= 100 else f"{amount:.3g} us"

@@ -91,7 +91,7 @@ def _headline(backend: BackendResult) -> str:
         words.append(f"{backend.shares.busy_samples:,} busy samples")
     words.append(f"{window.tasks:,} tasks in {window.seconds:.2f} s")
     if cost := window.cpu_us_per_task:
-        words.append(f"{cost:,.0f} µs of scheduler CPU per task")
+        words.append(f"{cost:,.0f} us of scheduler CPU per task")
     if window.seconds:
         words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
     if window.rounds > 1:

@@ -13,6 +13,8 @@ from markupsafe import Markup, escape
 from pytest_schedprof.pages.views import RunPage, TestPage
 
 STYLES = ("base.css", "parts.css", "owners.css")
+_BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
+
 COMMON = ("keys.js",)
 SCRIPTS = ("tree.js", "difference.js", "painting.js", "telling.js", "finding.js", "flame.js")
 
@@ -50,7 +52,7 @@ def as_json(content: object) -> Markup:
 
 def breakable(text: str) -> Markup:
     """As text, with places where a long name may be broken: after its parts."""
-    return Markup(re.sub(r"([/.:_\]-]+)(?=\w)", r"\1<wbr>", str(escape(text))))
+    return Markup(_BREAKS.sub(r"\1<wbr>", str(escape(text))))
 
 
 @cache

@@ -27,6 +27,8 @@ def test_same_verdicts_in_one_run_with_a_scheduler_for_each_worker(project: Proj
         ["test_it.py::test_it* *", "limits: 2 passed, 2 broken", "artifacts of 4 profiled tests: *"]
     )
     assert len(set((project.path / "pids").read_text().split())) == 2
+    result.stdout.no_fnmatch_line("no page of the run*")
+    assert len(list(project.run_directory.glob("tests/*/index.html"))) == 4
     record = project.run_record()
     assert sorted(entry.verdict.value for entry in record.tests) == ["fail", "fail", "pass", "pass"]
     assert len(project.results()) == 4

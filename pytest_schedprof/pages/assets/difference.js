@@ -13,8 +13,9 @@ function viewOf(tree, mode) {
 
 const signed = (amount, text) => (amount < 0 ? "−" : "+") + text;
 const points = amount => signed(amount, `${(Math.abs(amount) * 100).toFixed(1)} pp`);
-const microseconds = amount => signed(amount, `${digits(Math.abs(amount))} µs`);
-const digits = amount => amount >= 100 ? amount.toFixed(0) : amount.toPrecision(3);
+const microseconds = amount => signed(amount, `${digits(Math.abs(amount))} us`);
+const digits = amount =>
+  amount >= 100 ? Math.round(amount).toLocaleString("en") : amount.toPrecision(3);
 
 // Standard deviations below which a difference says nothing. Samples scatter further than
 // independent ones would: by how much, both sides' own figures tell.

@@ -62,7 +62,7 @@ function paintBox(pen, graph, { node, x, width, isAbove }) {
 
 function paintLabel(pen, graph, node, x, y, width) {
   const room = Math.floor((width - 2 * PADDING) / graph.letter);
-  if (room < 3) return;
+  if (room < 4) return;
   pen.fillStyle = graph.palette.ink;
   pen.fillText(fitted(graph, node, room), x + PADDING, y + ROW / 2);
 }

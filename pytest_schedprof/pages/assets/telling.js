@@ -29,7 +29,7 @@ function ownerMark(owner) {
 function profileWords(tree, node) {
   const { cost } = tree.data, count = tree.after[node];
   const here = [`here ${percent(count / (tree.after[0] || 1))}`, samples(count)];
-  if (cost) here.splice(1, 0, `${digits(count * cost)} µs per task`);
+  if (cost) here.splice(1, 0, `${digits(count * cost)} us per task`);
   return node ? `${here.join(" · ")}   —   ${everywhere(tree, node)}` : here.join(" · ");
 }
 
@@ -43,7 +43,7 @@ function everywhere(tree, node) {
 
 function changeWords(graph, node) {
   const { tree, view } = graph, found = difference(tree, view, node);
-  const amount = view.word === points ? percent : value => `${digits(value)} µs per task`;
+  const amount = view.word === points ? percent : value => `${digits(value)} us per task`;
   const relative = found.before ? ` (${signed(found.change, percent(Math.abs(found.change) / found.before))})` : "";
   const word = found.isNoise ? "no more than chance: " : "";
   const counts = `${samples(tree.before[node])} before, ${samples(tree.after[node])} now`;
