@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
 
 from pytest_schedprof.model.profile import Function
 
@@ -69,20 +69,19 @@ class Names:
 
     def _module(self, file: str) -> str:
         """Of a function that is in no record, as those that only wait."""
-        readings = list(_readings(file))
+        readings = _readings(file)
         for entry, module in reversed(readings):  # the longest entry counts, as for Python itself
             if (entry and entry in self._entries) or _PATH_ENTRY.fullmatch(entry):
                 return module
         return readings[-1][1]
 
 
-def _readings(file: str) -> Iterator[tuple[str, str]]:
+@cache
+def _readings(file: str) -> tuple[tuple[str, str], ...]:
     """Each entry of a path that the file may lie below, and the module that it is then."""
     if file.startswith("<frozen "):
-        yield "", file[len("<frozen ") : -1]
-        return
+        return (("", file[len("<frozen ") : -1]),)
     path = file.replace("\\", "/")
-    starts = [0, *(match.end() for match in re.finditer("/", path))]
-    for start in starts:
-        stem = re.sub(r"(/__init__)?\.py$", "", path[start:])
-        yield path[:start], stem.replace("/", ".")
+    stem = re.sub(r"(/__init__)?\.py$", "", path)
+    starts = [0, *(match.end() for match in re.finditer("/", stem))]
+    return tuple((path[:start], stem[start:].replace("/", ".")) for start in starts)

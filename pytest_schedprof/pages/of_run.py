@@ -30,11 +30,16 @@ def page_of_run(run: RunFiles) -> RunPage:
         run_id=run.run.run_id,
         facts=tuple(_facts(run)),
         counts=tuple(_counts(run)),
-        tests=tuple(_row(test, most) for test in run.tests),
+        tests=tuple(_row(test, most) for test in sorted(run.tests, key=_gravity)),
         owners=_owners(sampled),
         functions=_hottest(sampled),
         changes=tuple(gravest([c for each in run.results for c in each.comparisons], CHANGES)),
     )
+
+
+def _gravity(test: TestFiles) -> int:
+    """Broken ones first; else in the order in which they ran."""
+    return (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS).index(test.entry.verdict)
 
 
 def sampling(result: Result) -> BackendResult | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_schedprof.model.result import BackendResult, FunctionShare, OwnerShare, SampledShares
+from pytest_schedprof.model.result import BackendResult, FunctionShare, OwnerShare
 from pytest_schedprof.pages.amounts import bounds_of, interval_of, micros, name_of, percent
 from pytest_schedprof.pages.flame import micros_per_sample
 from pytest_schedprof.pages.views import FunctionRow, OwnerRow
@@ -62,6 +62,7 @@ def _function_row(found: FunctionShare, top: float, whole: float) -> FunctionRow
     )
 
 
-def left_out(shares: SampledShares | None) -> int:
+def left_out(backend: BackendResult) -> int:
     """How many functions are not listed."""
-    return max(0, len(shares.functions) - MOST) if shares else 0
+    shares = backend.shares
+    return len(shares.functions) - len(hottest(shares.functions, MOST)) if shares else 0

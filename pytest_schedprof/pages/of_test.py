@@ -58,7 +58,7 @@ class _Backends:
             notes=_notes(backend),
             owners=owner_rows(backend),
             functions=function_rows(backend),
-            left_out=left_out(backend.shares),
+            left_out=left_out(backend),
             flames=flames,
             no_flame=reason,
             whole=whole_facts(backend.costs, backend.window.tasks),
@@ -100,7 +100,7 @@ def _headline(backend: BackendResult) -> str:
 
 
 def _facts(result: Result) -> list[Fact]:
-    facts = [Fact("started", result.started_at[:19].replace("T", " "))]
+    facts = [Fact("started", result.started_at[:19].replace("T", " ") + " UTC")]
     if result.cluster:
         cluster = result.cluster
         text = f"{cluster.kind}, {cluster.workers} workers, {cluster.threads} threads"

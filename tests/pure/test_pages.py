@@ -31,7 +31,8 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
             ("/home/me/distributed/distributed/profile.py", "process", 1),
             ("/usr/lib/python3.11/selectors.py", "EpollSelector.select", 1),
             ("<frozen importlib._bootstrap>", "_find_and_load", 1),
-            ("/somewhere/module.py", "f", 1),
+            ("/somewhere/package/__init__.py", "f", 1),
+            ("<string>", "<module>", 1),
         ]
     )
     assert found == [
@@ -42,7 +43,8 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
         "distributed.profile:process",  # beside what the record has
         "selectors:EpollSelector.select",
         "importlib._bootstrap:_find_and_load",
-        "module:f",
+        "package:f",
+        "<string>:<module>",
     ]
 
 
