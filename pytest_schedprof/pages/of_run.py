@@ -39,7 +39,7 @@ def page_of_run(run: RunFiles) -> RunPage:
 
 def _gravity(test: TestFiles) -> int:
     """Broken ones first; else in the order in which they ran."""
-    return (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS).index(test.entry.verdict)
+    return (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS).index(test.verdict)
 
 
 def sampling(result: Result) -> BackendResult | None:
@@ -65,7 +65,7 @@ def _facts(run: RunFiles) -> list[Fact]:
 
 def _counts(run: RunFiles) -> list[Fact]:
     limits = Counter(limit.verdict for result in run.results for limit in result.limits)
-    verdicts = Counter(test.entry.verdict for test in run.tests)
+    verdicts = Counter(test.verdict for test in run.tests)
     return [
         Fact("tests", str(len(run.tests))),
         *(Fact(each.value, str(verdicts[each])) for each in Verdict if verdicts[each]),
@@ -81,7 +81,7 @@ def _row(test: TestFiles, most: float) -> TestRow:
         test_id=test.entry.test_id,
         link=quote(f"{test.entry.directory}/{PAGE}") if test.result else "",
         outcome=test.entry.outcome,
-        verdict=test.entry.verdict.value,
+        verdict=test.verdict.value,
         limits=_limits(test.result),
         changes=words_of(test.result.comparisons) if test.result else "",
         tasks=_tasks(test.result),

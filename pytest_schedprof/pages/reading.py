@@ -12,6 +12,7 @@ from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, Result, Run, SampledShares, TestEntry
+from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.pages.naming import Names
 from pytest_schedprof.pages.tree import busy_stacks
 from pytest_schedprof.storage.records import read_record
@@ -34,6 +35,11 @@ class TestFiles:
     result: Result | None
     problem: str = ""
     """Why there is no record; else empty."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """By what it is compared with now, if that is more than it was in its session."""
+        return self.result.verdict if self.result else self.entry.verdict
 
 
 @dataclass(frozen=True, slots=True)

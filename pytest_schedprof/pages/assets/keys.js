@@ -8,6 +8,7 @@ document.addEventListener("keydown", event => {
   if (!field) return;
   event.preventDefault();
   field.focus();
+  field.closest("figure")?.scrollIntoView();
   field.select();
 });
 
