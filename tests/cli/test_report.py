@@ -8,7 +8,6 @@ import pytest
 from support import Project
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.storage.runs import find_run
 
 TASKS = """
 @pytest.mark.schedprof(backend="counts")
@@ -58,12 +57,3 @@ def test_what_is_no_run_is_told(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("schedprof: ")
     assert str(tmp_path) in line
-
-
-def test_the_newest_of_many_runs_is_meant(tmp_path: Path) -> None:
-    for name in ("20260101T000000-aa", "20260102T000000-aa", "unrelated"):
-        (tmp_path / name).mkdir()
-        if name != "unrelated":
-            (tmp_path / name / "run.json").touch()
-    newest = tmp_path / "20260102T000000-aa"
-    assert find_run(tmp_path) == find_run(tmp_path / "latest") == find_run(newest) == newest
