@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Generator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_schedprof import hookspecs
 from pytest_schedprof.against import close_against, header_of_against, prepare_against
-from pytest_schedprof.baselines import REFERENCE, load_reference, roll_lines, save_baseline
+from pytest_schedprof.baselines import REFERENCE, load_reference
+from pytest_schedprof.collecting import Collector, run_of
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
     CLUSTERS,
@@ -32,14 +30,11 @@ if TYPE_CHECKING:
 
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.in_process import InProcess
-    from pytest_schedprof.model.result import StoredResult
     from pytest_schedprof.plan import Plan
     from pytest_schedprof.profiling import ProfiledTest
-    from pytest_schedprof.storage.run_directory import RunDirectory
 
 __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
 
-RUN: pytest.StashKey[RunDirectory] = pytest.StashKey()
 REGISTRY: pytest.StashKey[BackendRegistry] = pytest.StashKey()
 PLAN: pytest.StashKey[Plan] = pytest.StashKey()
 PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
@@ -97,7 +92,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Every pytest-xdist worker writes into the controller's run."""
-    node.workerinput["schedprof_run"] = _run(node.config).run_id
+    node.workerinput["schedprof_run"] = run_of(node.config).run_id
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -115,7 +110,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             item.stash[PLAN] = make_plan(
                 settings,
                 _registry(item.config),
-                _run(item.config),
+                run_of(item.config),
                 item.config.stash.get(REFERENCE, None),
             )
     except SchedprofError as error:
@@ -139,7 +134,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     scheduler = item.stash.get(SCHEDULER, None) or _own_process()
     rivals = item.stash.get(RIVALS, {})
     callbacks = _callbacks(item.config) if "local" in plan.settings.evidence else []
-    profiled = ProfiledTest(item.nodeid, plan, _run(item.config), scheduler, rivals, callbacks)
+    profiled = ProfiledTest(item.nodeid, plan, run_of(item.config), scheduler, rivals, callbacks)
     item.stash[PROFILED] = profiled
     takes = showing(item.config, profiled)
     try:
@@ -224,92 +219,6 @@ def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest
         report.sections.append(("schedprof", complaint))
 
 
-class Collector:
-    """Brings together what the session's tests, or its pytest-xdist workers, found."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
-        self.started_at = time.time()
-        self.packed: list[dict[str, Any]] = []
-        self.trouble: str | None = None
-        self.saved = ""
-        self.unwritten = ""
-        self.page = ""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        packed = getattr(report, "schedprof", None)
-        if packed is not None:
-            self.packed.append(packed)
-
-    def results(self) -> list[StoredResult]:
-        # No property: older releases of pluggy look at each attribute of what is registered.
-        from pytest_schedprof.reports.summary import unpack
-
-        return [unpack(packed) for packed in self.packed]
-
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self.packed:
-            try:
-                self._keep(int(exitstatus))
-            except Exception as error:
-                self.trouble = str(as_own(error))
-                # Who asked for a baseline must not believe that there is one.
-                if not exitstatus and self.config.stash[SETTINGS].save:
-                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def _keep(self, exitstatus: int) -> None:
-        from pytest_schedprof.reports.run_summary import run_markdown
-        from pytest_schedprof.storage.records import write_run
-        from pytest_schedprof.storage.summary import write_summary
-
-        run, stored = _run(self.config), self.results()
-        write_run(run, self.started_at, exitstatus, stored, self.config.rootpath)
-        results = [each.result for each in stored]
-        roll = list(roll_lines(self.config, results))
-        text = run_markdown(results, _short(run.path), roll)
-        self.unwritten = write_summary(run.path, text)
-        self.saved = save_baseline(self.config, run)
-        self.page = _page(run)
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.packed:
-            from pytest_schedprof.analysis.recent import recent_series
-            from pytest_schedprof.reports.sparkline import WIDEST, bars_for
-            from pytest_schedprof.reports.terminal import summary_lines
-            from pytest_schedprof.storage.runs import last_records
-
-            terminalreporter.section("schedprof")
-            results = [stored.result for stored in self.results()]
-            place, verbosity = _short(_run(self.config).path), self.config.get_verbosity()
-            recent = recent_series(last_records(_run(self.config).root, WIDEST))
-            bars = bars_for(getattr(terminalreporter._tw._file, "encoding", None))
-            for line in summary_lines(
-                results, place, verbosity=verbosity, recent=recent, bars=bars
-            ):
-                terminalreporter.write_line(line.text, **line.markup)
-            for line in roll_lines(self.config, results):
-                terminalreporter.write_line(line.text, **line.markup)
-        if self.page:
-            terminalreporter.write_line(self.page)
-        if self.saved:
-            terminalreporter.write_line(self.saved)
-        if self.unwritten:
-            terminalreporter.write_line(self.unwritten, yellow=True)
-        if self.trouble:
-            terminalreporter.write_line(self.trouble, red=True)
-
-
-def _page(run: RunDirectory) -> str:
-    """Make the pages of a run; what hinders is told, for the run itself is there without them."""
-    try:
-        from pytest_schedprof.pages.writing import write_pages
-
-        return f"page of the run: {_short(write_pages(run.path))}"
-    except Exception as error:
-        return f"no page of the run: {str(as_own(error)).removeprefix('schedprof: ')}"
-
-
-@pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Also reached after a Ctrl-C and after errors at start-up."""
     close_against(config)
@@ -318,23 +227,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del config.stash[CLUSTERS]
 
 
-def _short(path: Path) -> str:
-    """Relative to the working directory where that is shorter."""
-    return min(str(path), os.path.relpath(path), key=len)
-
-
 def _registry(config: pytest.Config) -> BackendRegistry:
     if REGISTRY not in config.stash:
         from pytest_schedprof.backends.registry import BackendRegistry
 
         config.stash[REGISTRY] = BackendRegistry(config.hook.pytest_schedprof_backends())
     return config.stash[REGISTRY]
-
-
-def _run(config: pytest.Config) -> RunDirectory:
-    if RUN not in config.stash:
-        from pytest_schedprof.storage.run_directory import RunDirectory, new_run_id
-
-        given = getattr(config, "workerinput", {}).get("schedprof_run")
-        config.stash[RUN] = RunDirectory(config.stash[SETTINGS].dir, given or new_run_id())
-    return config.stash[RUN]

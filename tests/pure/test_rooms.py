@@ -41,6 +41,7 @@ KNOW_PYTEST = {
     "against",
     "hookspecs",
     "callbacks",
+    "collecting",
     "progress",
 }
 
