@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,6 +53,16 @@ def save_baseline(config: pytest.Config, run: RunDirectory) -> str:
     from pytest_schedprof.storage.baselines import save_run
 
     return save_run(settings.save, str(settings.dir), run)
+
+
+def compared_run(config: pytest.Config) -> Path | None:
+    """The run that the session was compared with, where its files are at hand."""
+    settings = config.stash[SETTINGS]
+    if settings.compare is None:
+        return None
+    from pytest_schedprof.storage.baselines import kept_run
+
+    return kept_run(settings.compare, str(settings.dir))
 
 
 class Roll:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_schedprof.baselines import roll_lines, save_baseline
+from pytest_schedprof.baselines import compared_run, roll_lines, save_baseline
 from pytest_schedprof.errors import as_own
 from pytest_schedprof.fixtures import SETTINGS
 
@@ -70,7 +70,7 @@ class Collector:
         run, stored = run_of(self.config), self.results()
         write_run(run, self.started_at, exitstatus, stored, self.config.rootpath)
         results = [each.result for each in stored]
-        self.told.append(_pages(run))
+        self.told.append(_pages(run, compared_run(self.config)))
         self.told.append(_summary(self.config, run, results))
         self.told.append(save_baseline(self.config, run))
 
@@ -105,12 +105,12 @@ def _lines(
     yield from roll_lines(config, results)
 
 
-def _pages(run: RunDirectory) -> str:
+def _pages(run: RunDirectory, beside: Path | None) -> str:
     """Make the pages of a run; what hinders is told, for the run itself is there without them."""
     try:
         from pytest_schedprof.pages.writing import write_pages
 
-        return f"page of the run: {_short(write_pages(run.path))}"
+        return f"page of the run: {_short(write_pages(run.path, beside=beside))}"
     except Exception as error:
         return f"no page of the run: {str(as_own(error)).removeprefix('schedprof: ')}"
 

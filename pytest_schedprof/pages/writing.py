@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.pages.of_history import changed_rows, trend_rows
 from pytest_schedprof.pages.of_run import PAGE, page_of_run
 from pytest_schedprof.pages.of_test import page_of_test
@@ -18,13 +19,20 @@ CHANGED = 30
 """Series of all tests that the page of a run shows."""
 
 
-def write_pages(directory: Path, against: Path | None = None, history: str = "") -> Path:
+def write_pages(
+    directory: Path,
+    against: Path | None = None,
+    history: str = "",
+    *,
+    beside: Path | None = None,
+) -> Path:
     """The page of the run; those of its tests are linked from there.
 
     Args:
         directory: of the run.
         against: directory of another run, to show what changed since.
         history: directory or URL of runs, to show how figures went.
+        beside: directory of a run that its tests were compared with already, for its samples.
 
     Raises:
         ArtifactError: if there is no run, or the pages cannot be written.
@@ -34,7 +42,7 @@ def write_pages(directory: Path, against: Path | None = None, history: str = "")
     if before is not None:
         run = compared(run, before)
     past = read_past(history) if history else None
-    _write_tests(run, before, past)
+    _write_tests(run, before or _samples_of(beside), past)
     page = page_of_run(run)
     if past is not None:
         trends = changed_rows(past.series, CHANGED)
@@ -51,6 +59,14 @@ def _write_tests(run: RunFiles, before: RunFiles | None, past: Past | None) -> N
             if past is not None:
                 page = replace(page, trends=trend_rows(past.of(test.entry.test_id)))
             write(test.directory / PAGE, _encoded(render_test(page)))
+
+
+def _samples_of(directory: Path | None) -> RunFiles | None:
+    """Without them there are no differences, but pages nevertheless."""
+    try:
+        return read_run(directory) if directory else None
+    except ArtifactError:
+        return None
 
 
 def _encoded(text: str) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ from pytest_schedprof.storage.names import safe_name
 from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
 from pytest_schedprof.storage.run_directory import RunDirectory
+from pytest_schedprof.storage.runs import find_run
 
 LATEST = "latest"
 
@@ -126,6 +128,22 @@ def load(spec: str, directory: str) -> Loaded:
     if not results:
         raise BaselineError(f"schedprof: {str(folder)!r} holds no results{_known(spec, directory)}")
     return Loaded(spec if spec != LATEST else folder.name, tuple(results))
+
+
+def kept_run(spec: str, directory: str) -> Path | None:
+    """Where the newest run of a baseline still is: samples are in no baseline.
+
+    None if it is gone, or has been elsewhere.
+    """
+    try:
+        folder = _latest(directory) if spec == LATEST else _found(spec, directory)
+        if folder.files("run.json") or folder.files("*/run.json"):
+            return find_run(Path(str(folder))).path
+        parts = sorted(_parts(folder), key=lambda each: each[1].saved_at, reverse=True)
+    except (ArtifactError, BaselineError):
+        return None
+    places = (Path(directory) / part.run_id for _, part in parts)
+    return next((each for each in places if (each / "run.json").is_file()), None)
 
 
 def _found(spec: str, directory: str) -> Folder:

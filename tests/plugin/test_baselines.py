@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 
 import injection
 import pytest
@@ -124,6 +125,14 @@ def test_times_alone_are_compared_by_confidence(project: Project) -> None:
     assert comparison.backend == "cputime"
     assert not comparison.reasons
     assert Outcome.REGRESSED not in {each.outcome for each in comparison.changes}
+    before, after = sorted((project.path / ".schedprof").glob("2*"))
+    assert "change, absolute" in _page(after)  # by the samples of the run that was saved
+    assert "change, absolute" not in _page(before)
+
+
+def _page(run: Path) -> str:
+    (page,) = run.glob("tests/*/index.html")
+    return page.read_text()
 
 
 def _newest_result(project: Project) -> Result:
