@@ -1,0 +1,32 @@
+"""Take the pictures of a page beside this file: `python docs/write_picture.py RUN TEST`.
+
+RUN is the directory of a run, and TEST a part of a test's ID: the README shows one of the examples.
+It needs chromium, as the tests of pages do.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from browsing import Reader, launched
+
+SIZE = {"width": 1100, "height": 1160}
+BOX = {"x": 120, "y": 260}
+"""In the flame graph: what is below the pointer is told above it."""
+
+
+def main(run: str, test: str) -> None:
+    page = next(Path(run).resolve().glob(f"tests/*{test}*/index.html"))
+    with launched() as browser:
+        reader = Reader(browser)
+        for scheme in ("light", "dark"):
+            opened = reader.open(page, color_scheme=scheme, viewport=SIZE)
+            opened.locator(".flame canvas").hover(position=BOX)
+            opened.screenshot(path=Path(__file__).with_name(f"page-{scheme}.png"))
+        reader.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
