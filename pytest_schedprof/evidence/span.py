@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -24,6 +25,10 @@ HOLLOW = "workers measured nothing: cumulative_worker_metrics holds no time of t
 ELSEWHERE = "the body ran in another context than where its span was opened: as under `async with`"
 
 
+WARNING = r"Dask annotations \{'span': "
+"""Dask warns where it may lose them, as in dataframes; the test has not asked for this one."""
+
+
 class SpanKind:
     """Tags the tasks of the body, and asks the scheduler afterwards."""
 
@@ -37,7 +42,7 @@ class SpanKind:
         """Tasks that are submitted inside belong to it."""
         frames = max(1, dask.config.get(CODE))
         try:
-            with dask.config.set({CODE: frames}), span(self._test_id) as name:
+            with dask.config.set({CODE: frames}), _no_warning(), span(self._test_id) as name:
                 self._ids.append(name)
                 yield
         except ValueError:  # of a context variable
@@ -52,3 +57,10 @@ class SpanKind:
         content = msgspec.json.encode(msgspec.convert(told, Spans))
         notes = () if all(beats.values()) else (HOLLOW,)
         return Brought({"span.json": msgspec.json.format(content, indent=2)}, notes)
+
+
+@contextmanager
+def _no_warning() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=WARNING)
+        yield

@@ -135,3 +135,21 @@ def test_hollow_workers_measure_nothing_and_a_body_without_tasks_has_no_span() -
         found = msgspec.json.decode(brought.files["span.json"], type=Spans)
         assert found.merged.tasks == 20
         assert brought.notes == (HOLLOW,)
+
+
+DATAFRAME = """
+import dask.dataframe
+import pandas
+
+@pytest.mark.schedprof(backend="cputime", evidence="span")
+def test_it(schedprof_scheduler):
+    frame = pandas.DataFrame({"number": range(8)})
+    assert dask.dataframe.from_pandas(frame, npartitions=2).number.sum().compute() == 28
+"""
+
+
+def test_dask_does_not_warn_of_what_the_test_has_not_asked_for(project: Project) -> None:
+    result = project.run_test(DATAFRAME, "-W", "error::UserWarning")
+    result.assert_outcomes(passed=1)
+    (evidence,) = project.result().evidence
+    assert not evidence.missing
