@@ -85,6 +85,11 @@ class ProfiledTest:
         """Of a body that runs but once: all backends observe it side by side."""
         return self._here.run(Take(0, self.plan.backends, has_evidence=True))
 
+    @property
+    def is_in_process(self) -> bool:
+        """Whether the scheduler lives where the test does."""
+        return isinstance(self.scheduler, InProcess)
+
     def progress(self) -> Progress:
         """Asked between two runs of the body."""
         rounds = [each for side in self._turns.sides for each in side.recorder.rounds]

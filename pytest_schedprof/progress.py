@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
-from pytest_schedprof.reports.progress import progress_text
+from pytest_schedprof.reports.progress import Progress, progress_text
 
 if TYPE_CHECKING:
     from pytest_schedprof.plan import Take
     from pytest_schedprof.profiling import ProfiledTest
     from pytest_schedprof.sides import Side
+
+EVERY_S = 2.0
 
 TERMINAL = pytest.StashKey["TextIO | None"]()
 
@@ -23,15 +29,16 @@ SAVE, RESTORE, DOWN, UP, ERASE = "\x1b7", "\x1b8", "\x1b[B\r", "\x1b[A", "\x1b[K
 def showing(config: pytest.Config, profiled: ProfiledTest) -> Generator[tuple[Take, Side]]:
     """Each run of the body, with a line about it for as long as it takes.
 
-    Only between runs: whatever ran beside the body would be a part of what is measured.
+    Nobody is asked meanwhile, and where the scheduler is in this very process nothing is done at
+    all: it would be a part of what is measured.
     """
     line = _Line(config)
     try:
         for take in profiled.takes():
             progress = profiled.progress()
-            if progress.runs != 1:
-                line.show(progress_text(progress))
-            yield take
+            line.show(progress_text(progress))
+            with nullcontext() if profiled.is_in_process else line.going_on(progress):
+                yield take
     finally:
         line.clear()
 
@@ -39,8 +46,8 @@ def showing(config: pytest.Config, profiled: ProfiledTest) -> Generator[tuple[Ta
 class _Line:
     def __init__(self, config: pytest.Config) -> None:
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        self._is_silent = not self._is_pytests_own or _is_shared(config)
-        self._terminal = None if self._is_silent else _terminal(config)
+        is_silent = not self._is_pytests_own or _is_shared(config)
+        self._terminal = None if is_silent else _terminal(config)
         self._is_shown = False
 
     @property
@@ -53,9 +60,29 @@ class _Line:
     def _writer(self) -> Any:
         return self._reporter._tw
 
+    @contextmanager
+    def going_on(self, progress: Progress) -> Iterator[None]:
+        """Tell every few seconds how long it lasts."""
+        if self._terminal is None:
+            yield
+            return
+        ended, begun = threading.Event(), time.monotonic()
+
+        def tell() -> None:
+            while not ended.wait(EVERY_S):
+                self.show(progress_text(replace(progress, lasts_s=time.monotonic() - begun)))
+
+        clock = threading.Thread(target=tell, daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            clock.join()
+
     def show(self, text: str) -> None:
         """Below the line that is being written, to which the cursor returns."""
-        if self._is_silent or self._terminal is None:
+        if self._terminal is None or not text:
             return
         column = self._writer.width_of_current_line + 1
         room = self._writer.fullwidth - 1

@@ -106,7 +106,32 @@ def test_it_is_not_shown_where_others_write_or_nobody_looks(
         (Progress(0, 3, 0, 1.0, 60.0), "run 1 of 3, 0 tasks done"),
         (Progress(2, 3, 4000, 10.0, 60.0), "run 3 of 3, about 5 s left, 4,000 tasks done"),
         (Progress(9, 0, 9000, 31.0, 60.0), "run 10, 31 s of at most 60 s, 9,000 tasks done"),
+        (
+            Progress(2, 3, 4000, 10.0, 60.0, lasts_s=4.2),
+            "run 3 of 3, about 1 s left, 4,000 tasks done, this one takes 4 s so far",
+        ),
+        (Progress(0, 1, 0, 1.0, 60.0, lasts_s=4.2), "recording for 4 s"),
     ],
 )
 def test_what_it_says(progress: Progress, text: str) -> None:
     assert progress_text(progress) == f"schedprof: {text}"
+
+
+def test_of_a_run_that_just_begins_there_is_nothing_to_say() -> None:
+    assert progress_text(Progress(0, 1, 0, 0.0, 60.0)) == ""
+
+
+LONG = """
+@pytest.mark.schedprof(backend="counts", cluster="simulated", workers=2)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+    time.sleep(2.5)  # longer than the line waits
+"""
+
+
+def test_a_long_recording_says_how_long_it_lasts(project: Project) -> None:
+    project.write(LONG)
+    text = on_terminal(project)
+    told = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
+    assert told == ["schedprof: recording for 2 s", ""]
+    assert "test_it.py ." in re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))
