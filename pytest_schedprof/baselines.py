@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 REFERENCE: pytest.StashKey[Reference] = pytest.StashKey()
 """What the session compares its tests with, if with anything."""
 
+COMPARED: pytest.StashKey[Path | None] = pytest.StashKey()
+"""The run that this was measured in, where its files are at hand."""
+
 
 def load_reference(config: pytest.Config) -> None:
     """Before the first test, for a baseline that is missing must not wait for it.
@@ -31,11 +34,12 @@ def load_reference(config: pytest.Config) -> None:
         return
     from pytest_schedprof.comparison.policy import Policy
     from pytest_schedprof.gates.reference import Reference
-    from pytest_schedprof.storage.baselines import load
+    from pytest_schedprof.storage.baselines import kept_run, load
     from pytest_schedprof.storage.calibration import load_calibrations
 
     directory = str(settings.dir)
     policy = Policy(calibrations=load_calibrations(directory))
+    config.stash[COMPARED] = kept_run(settings.compare, directory)
     config.stash[REFERENCE] = Reference(*load(settings.compare, directory), policy)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Roll(), "schedprof-roll")
@@ -53,16 +57,6 @@ def save_baseline(config: pytest.Config, run: RunDirectory) -> str:
     from pytest_schedprof.storage.baselines import save_run
 
     return save_run(settings.save, str(settings.dir), run)
-
-
-def compared_run(config: pytest.Config) -> Path | None:
-    """The run that the session was compared with, where its files are at hand."""
-    settings = config.stash[SETTINGS]
-    if settings.compare is None:
-        return None
-    from pytest_schedprof.storage.baselines import kept_run
-
-    return kept_run(settings.compare, str(settings.dir))
 
 
 class Roll:

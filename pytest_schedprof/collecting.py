@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_schedprof.baselines import compared_run, roll_lines, save_baseline
+from pytest_schedprof.baselines import COMPARED, roll_lines, save_baseline
 from pytest_schedprof.errors import as_own
 from pytest_schedprof.fixtures import SETTINGS
 
@@ -70,9 +70,9 @@ class Collector:
         run, stored = run_of(self.config), self.results()
         write_run(run, self.started_at, exitstatus, stored, self.config.rootpath)
         results = [each.result for each in stored]
-        self.told.append(_pages(run, compared_run(self.config)))
         self.told.append(_summary(self.config, run, results))
         self.told.append(save_baseline(self.config, run))
+        self.told.append(_pages(run, self.config.stash.get(COMPARED, None)))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.packed:
@@ -96,7 +96,10 @@ def _lines(
     from pytest_schedprof.storage.runs import last_records
 
     run = run_of(config)
-    recent = recent_series(last_records(run.root, WIDEST))
+    try:
+        recent = recent_series(last_records(run.root, WIDEST))
+    except OSError:  # what others left there is no reason to say nothing of this session
+        recent = {}
     bars = bars_for(getattr(terminalreporter._tw._file, "encoding", None))
     verbosity = config.get_verbosity()
     yield from summary_lines(
@@ -113,6 +116,8 @@ def _pages(run: RunDirectory, beside: Path | None) -> str:
         return f"page of the run: {_short(write_pages(run.path, beside=beside))}"
     except Exception as error:
         return f"no page of the run: {str(as_own(error)).removeprefix('schedprof: ')}"
+    except KeyboardInterrupt:
+        return "no page of the run: interrupted; `schedprof report` makes it"
 
 
 def _summary(config: pytest.Config, run: RunDirectory, results: list[Result]) -> str:

@@ -219,6 +219,18 @@ def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest
         report.sections.append(("schedprof", complaint))
 
 
+def pytest_enter_pdb(config: pytest.Config) -> None:
+    from pytest_schedprof.progress import IN_DEBUGGER
+
+    config.stash[IN_DEBUGGER] = True
+
+
+def pytest_leave_pdb(config: pytest.Config) -> None:
+    from pytest_schedprof.progress import IN_DEBUGGER
+
+    config.stash[IN_DEBUGGER] = False
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Also reached after a Ctrl-C and after errors at start-up."""
     close_against(config)

@@ -23,6 +23,9 @@ EVERY_S = 2.0
 
 TERMINAL = pytest.StashKey["TextIO | None"]()
 
+IN_DEBUGGER = pytest.StashKey[bool]()
+"""Whether the terminal is that of somebody who types."""
+
 SAVE, RESTORE, DOWN, UP, ERASE = "\x1b7", "\x1b8", "\x1b[B\r", "\x1b[A", "\x1b[K"
 
 
@@ -45,6 +48,7 @@ def showing(config: pytest.Config, profiled: ProfiledTest) -> Generator[tuple[Ta
 
 class _Line:
     def __init__(self, config: pytest.Config) -> None:
+        self._config = config
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         is_silent = not self._is_pytests_own or _is_shared(config)
         self._terminal = None if is_silent else _terminal(config)
@@ -98,9 +102,12 @@ class _Line:
 
     def _write(self, text: str) -> None:
         """To the terminal itself: the writer would take it for a part of its line."""
-        if self._terminal is not None:
-            self._terminal.write(text)
-            self._terminal.flush()
+        try:
+            if self._terminal is not None and not self._config.stash.get(IN_DEBUGGER, False):
+                self._terminal.write(text)
+                self._terminal.flush()
+        except OSError:  # it is gone, which is no matter of the test's
+            self._terminal = None
 
 
 class BarFile:
@@ -143,7 +150,8 @@ def _duplicate(config: pytest.Config, file: TextIO) -> TextIO | None:
 
 def _is_shared(config: pytest.Config) -> bool:
     """Whether the test itself, or its log, writes to the terminal."""
-    if config.getoption("capture", None) == "no" or config.getoption("log_cli_level", None):
+    shows_output = config.getoption("capture", None) in ("no", "tee-sys")
+    if shows_output or config.getoption("log_cli_level", None):
         return True
     try:
         return bool(config.getini("log_cli"))

@@ -20,10 +20,11 @@ def hold(dask_scheduler: Any = None) -> None:
 
 
 def let_go(dask_scheduler: Any = None) -> None:
-    """The last one takes with it what was noted."""
+    """The last one takes with it what was noted, and the plugin if somebody's end failed."""
     kept = getattr(dask_scheduler, KEPT)
     kept["holders"] -= 1
     if not kept["holders"]:
+        _remove(kept["plugin"], dask_scheduler)
         delattr(dask_scheduler, KEPT)
 
 
@@ -40,7 +41,12 @@ def unwatch(dask_scheduler: Any = None) -> None:
     """No more: a plugin costs something at every transition."""
     kept = getattr(dask_scheduler, KEPT)
     kept["watchers"] -= 1
-    if not kept["watchers"] and dask_scheduler.plugins.get(NAME) is kept["plugin"]:
+    if not kept["watchers"]:
+        _remove(kept["plugin"], dask_scheduler)
+
+
+def _remove(plugin: Any, dask_scheduler: Any) -> None:
+    if dask_scheduler.plugins.get(NAME) is plugin:
         dask_scheduler.remove_plugin(name=NAME)
 
 

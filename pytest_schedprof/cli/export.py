@@ -98,4 +98,8 @@ def _write(content: bytes, output: str | None) -> None:
         return
     from pytest_schedprof.storage.run_directory import write
 
-    write(Path(output), content)
+    path = Path(output).resolve()
+    if path.exists() and not path.is_file():  # as /dev/null, or a pipe
+        path.write_bytes(content)
+    else:
+        write(path, content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from pytest_schedprof.clusters.quiet import any_versions, muted
 from pytest_schedprof.errors import SchedprofError, SchedulerLostError
 
 CLEANING_S = 5.0
+
+IN_BODYS_THREAD: ContextVar[bool] = ContextVar("schedprof_in_bodys_thread", default=True)
+"""Whether a window begins in the thread whose CPU time is the body's."""
 
 
 class Measure:
@@ -38,7 +42,11 @@ class Measure:
     # In a thread, so that the test's own event loop, and a client on it, stay alive.
 
     async def __aenter__(self) -> None:
-        await asyncio.to_thread(self.__enter__)
+        token = IN_BODYS_THREAD.set(False)
+        try:
+            await asyncio.to_thread(self.__enter__)
+        finally:
+            IN_BODYS_THREAD.reset(token)
 
     async def __aexit__(self, *error: Any) -> None:
         await asyncio.to_thread(self.__exit__, *error)

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 from distributed import Client
 
+from pytest_schedprof.clusters.under_test import IN_BODYS_THREAD
 from pytest_schedprof.evidence.stopwatch import Place, Stopwatch
 
 PLACES: Mapping[str, Sequence[Place]] = {
@@ -32,13 +33,15 @@ class ClientWatch:
     """
 
     def __init__(self, client: Client) -> None:
-        self._sends = client.sync(_thread)
+        self._client = client
 
     def __call__(self) -> Callable[[], dict[str, float]]:
-        """Begin; what it returns ends it."""
+        """Begin; what it returns ends it. Of a client that is closed there is nothing to tell."""
+        if self._client.status != "running" or not IN_BODYS_THREAD.get():
+            return dict
         watch, standing = Stopwatch(PLACES), ExitStack()
+        clocks = _clocks(self._client.sync(_thread))
         standing.enter_context(watch.on())
-        clocks = _clocks(self._sends)
         before = _read(clocks)
 
         def end() -> dict[str, float]:

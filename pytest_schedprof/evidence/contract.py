@@ -46,6 +46,10 @@ class Kind(Protocol):
             EvidenceUnavailableError: if there is nothing.
         """
 
+    def close(self) -> None:
+        """Leave nothing on the scheduler; called once in any case, also of a kind that failed."""
+        return
+
 
 MakeKind = Callable[[SchedulerUnderTest, str], Kind]
 """Of a scheduler and the ID of the test that runs on it; raises EvidenceUnavailableError."""

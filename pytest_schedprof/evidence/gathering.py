@@ -51,6 +51,9 @@ class Gathering:
         for name, kind in self._at_work():
             with self._noting(name):
                 kept[name] = _kept(name, kind.bring(found), directory)
+        for name, kind in self._kinds.items():
+            with self._noting(name):
+                kind.close()
         return tuple(
             kept.get(name, Evidence(name, (), missing=missing))
             for name, missing in self._missing.items()
@@ -79,7 +82,7 @@ class Gathering:
             yield
         except Exception as error:  # dask's instruments may raise anything
             told = str(as_own(error)).removeprefix("schedprof: ")
-            self._missing[name] = told.partition("\n")[0]
+            self._missing[name] = self._missing[name] or told.partition("\n")[0]
 
 
 def _kept(name: str, brought: Brought, directory: Path | None) -> Evidence:

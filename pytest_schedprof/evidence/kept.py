@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 from pytest_schedprof.agent import reports
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.evidence.contract import Kind
 
 
-class KeptKind:
+class KeptKind(Kind):
     """Subclasses ask for what came since the test began, by the scheduler's clock."""
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:

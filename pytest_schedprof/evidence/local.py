@@ -11,7 +11,7 @@ from dask.callbacks import Callback
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
 
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind
 from pytest_schedprof.evidence.pictures import as_json, local_picture, with_pictures
 from pytest_schedprof.model.evidence import (
     CachedResult,
@@ -25,7 +25,7 @@ INTERVAL_S = 0.1
 """Between looks at the process's memory and CPU: most tests are short."""
 
 
-class LocalKind:
+class LocalKind(Kind):
     """Dask's three profilers of them, and callbacks of the user's own.
 
     A profiler of the user's stands for ours of its kind: so its interval or its metric is chosen.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pytest_schedprof.agent import memory_samples
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.contract import Brought
+from pytest_schedprof.evidence.contract import Brought, Kind
 from pytest_schedprof.evidence.pictures import as_json, memory_picture, with_pictures
 from pytest_schedprof.model.evidence import MemorySamples
 from pytest_schedprof.model.result import BackendResult
@@ -19,7 +19,7 @@ MANY = 200
 """Workers beyond which samples are fewer: each sums over all of them."""
 
 
-class MemoryKind:
+class MemoryKind(Kind):
     """The scheduler's side of dask's `MemorySampler`, for several measures at once.
 
     It is reached by the line of our own: the test's client waits long for a scheduler that died.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pytest_schedprof.analysis.phases import bar_of, phases_of
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.client import HAS_CLOCKS
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind
 from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.bar import draw_bar
 from pytest_schedprof.model.result import BackendResult
@@ -17,7 +17,7 @@ UNSAMPLED = "no phases of the scheduler: they are shares of what cputime or pysp
 NO_CLOCK = "no construction and sending: this system has no clocks for threads' CPU time"
 
 
-class PhasesKind:
+class PhasesKind(Kind):
     """The recorder has kept them, for its windows alone; here they are put in order."""
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:

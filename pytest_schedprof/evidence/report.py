@@ -29,10 +29,14 @@ class ReportKind(KeptKind):
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """The page."""
-        with self._stream.used_up():
+        with self._stream.watched():
             page = self._control.call(reports.draw, self._begun, escape(self._test_id))
         if not page:
             raise EvidenceUnavailableError(
                 "Bokeh is not installed where the scheduler runs; pip install bokeh"
             )
         return Brought({"report.html": page.encode()})
+
+    def close(self) -> None:
+        """The stream is a plugin of the scheduler."""
+        self._stream.close()

@@ -12,7 +12,7 @@ from distributed import span
 
 from pytest_schedprof.agent import spans
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind
 from pytest_schedprof.model.evidence import Spans
 from pytest_schedprof.model.result import BackendResult
 
@@ -29,7 +29,7 @@ WARNING = r"Dask annotations \{'span': "
 """Dask warns where it may lose them, as in dataframes; the test has not asked for this one."""
 
 
-class SpanKind:
+class SpanKind(Kind):
     """Tags the tasks of the body, and asks the scheduler afterwards."""
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:

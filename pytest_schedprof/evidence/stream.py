@@ -25,11 +25,6 @@ class Stream:
         finally:
             self._control.call(task_stream.unwatch)
 
-    @contextmanager
-    def used_up(self) -> Iterator[None]:
-        """To be read for the last time."""
-        try:
-            with self.watched():
-                yield
-        finally:
-            self._control.call(task_stream.let_go)
+    def close(self) -> None:
+        """Nobody of this kind will watch or read it again."""
+        self._control.call(task_stream.let_go)

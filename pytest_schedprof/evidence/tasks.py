@@ -10,7 +10,7 @@ import msgspec
 
 from pytest_schedprof.agent import spans, task_stream
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind
 from pytest_schedprof.evidence.pictures import as_json, tasks_picture, with_pictures
 from pytest_schedprof.evidence.stream import Stream
 from pytest_schedprof.model.evidence import TaskRecord, TaskStream, WorkerTimes
@@ -25,7 +25,7 @@ EXECUTION = ("thread-cpu", "thread-noncpu")
 TRANSFER = ("network",)
 
 
-class TasksKind:
+class TasksKind(Kind):
     """Dask's task stream, and what workers measured of their own doings."""
 
     def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
@@ -49,8 +49,7 @@ class TasksKind:
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """As JSON, with dask's own picture."""
-        with self._stream.used_up():
-            tasks, wanted = tuple(self._tasks), self._wanted
+        tasks, wanted = tuple(self._tasks), self._wanted
         if not tasks:
             raise EvidenceUnavailableError("no worker finished a task of the test")
         stream = TaskStream(tasks, _seconds(tasks, self._spent))
@@ -60,6 +59,10 @@ class TasksKind:
             {"tasks.html": lambda: tasks_picture(tasks)},
             (lost,) if wanted > len(tasks) else (),
         )
+
+    def close(self) -> None:
+        """The stream is a plugin of the scheduler."""
+        self._stream.close()
 
     def _fetch(self, take: int, first: int, last: int) -> Iterator[TaskRecord]:
         for begin in range(first, last, AT_ONCE):

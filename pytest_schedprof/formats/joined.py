@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import pstats
 import tempfile
+import zlib
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,12 +44,12 @@ def join_traces(contents: Sequence[bytes]) -> bytes:
     Raises:
         FormatError: if the bytes are no Chrome traces.
     """
-    plain = [gzip.decompress(each) if each.startswith(GZIP) else each for each in contents]
-    if len(plain) == 1:
-        return plain[0]
     try:
+        plain = [gzip.decompress(each) if each.startswith(GZIP) else each for each in contents]
+        if len(plain) == 1:
+            return plain[0]
         events = [msgspec.json.decode(each, type=_Trace).traceEvents for each in plain]
-    except UNREADABLE as error:
+    except (*UNREADABLE, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"schedprof: not a Chrome trace: {error}") from error
     return msgspec.json.encode({"traceEvents": [event for each in events for event in each]})
 

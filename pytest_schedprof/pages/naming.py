@@ -65,7 +65,8 @@ class Names:
     def _in(self, module: str, name: str) -> Function | None:
         if f"{module}:{name}" in self._known:
             return f"{module}:{name}"
-        return next(iter(self._short.get((module, name), ())), None)
+        found = self._short.get((module, name), [])
+        return found[0] if len(found) == 1 else None  # of several it is not known which
 
     def _module(self, file: str) -> str:
         """Of a function that is in no record, as those that only wait."""

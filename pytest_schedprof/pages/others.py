@@ -37,8 +37,10 @@ def other_of(test: TestFiles, run: RunFiles | None = None) -> Other | None:
         return next(
             (
                 Other(run.path.name, each.directory, each.result)
-                for each in run.tests
-                if each.result and each.entry.test_id == test.entry.test_id
+                for each in reversed(run.tests)  # of several attempts the last that can be used
+                if each.result
+                and each.result.is_usable
+                and each.entry.test_id == test.entry.test_id
             ),
             None,
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.storage.runs import LATEST, KeptRun, runs_in
+from pytest_schedprof.storage.runs import LATEST, RUN, KeptRun, runs_in
 
 
 def superfluous(directory: Path, keep: int) -> list[KeptRun]:
@@ -27,7 +28,11 @@ def _is_ours(run: KeptRun) -> bool:
 
 def size(run: KeptRun) -> int:
     """Bytes of its files."""
-    return sum(file.lstat().st_size for file in _files(run.path))
+    total = 0
+    for file in _files(run.path):
+        with suppress(FileNotFoundError):  # somebody else removes it too
+            total += file.lstat().st_size
+    return total
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -41,8 +46,11 @@ def remove(run: KeptRun) -> None:
         ArtifactError: if it cannot be removed.
     """
     try:
-        if (run.path / "tests").exists():
-            shutil.rmtree(run.path / "tests")
+        for each in run.path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            elif each.name != RUN:
+                each.unlink()
         shutil.rmtree(run.path)
     except OSError as error:
         raise ArtifactError(

@@ -108,6 +108,7 @@ def find_run(place: Path) -> KeptRun:
     Raises:
         ArtifactError: if there is none, or its record cannot be read.
     """
+    place = place if place.name else place.absolute()  # `.` has neither a name nor a parent
     if (place / RUN).exists():
         return KeptRun(place, read_record(place / RUN, Run))
     directory = place.parent if place.name == LATEST and not place.exists() else place

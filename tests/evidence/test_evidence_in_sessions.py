@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
+from typing import Any
 
 import msgspec
 import pytest
 from support import Project
+from witness import opened
 
+from pytest_schedprof.evidence.kinds import gather
+from pytest_schedprof.evidence.tasks import TasksKind
 from pytest_schedprof.model.evidence import Spans
 from pytest_schedprof.model.result import Result
 
@@ -102,3 +106,38 @@ def test_of_a_scheduler_that_dies_nothing_is_had_and_the_next_has_it_all(project
     assert had(killed) == set()
     assert all("\n" not in each.missing for each in killed.evidence)
     assert had(after) == HAD_BY_HOLLOW
+
+
+ASYNC = """
+@pytest.mark.asyncio
+@pytest.mark.schedprof("cpu(@client-construction) <= 1us", backend="cputime")
+async def test_it(schedprof_scheduler):
+    async with schedprof_scheduler.measure():  # begins in a thread that constructs nothing
+        wait(schedprof_scheduler.client.map(inc, range(500), pure=False))
+"""
+
+
+def test_a_window_that_begins_in_another_thread_does_not_time_it(project: Project) -> None:
+    result = project.run_test(ASYNC)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: *the client's construction was not timed: *"])
+
+
+def test_of_a_kind_that_fails_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(kind: TasksKind) -> dict[str, float]:
+        raise OSError("as it should")
+
+    with opened("simulated") as scheduler:
+        gathering = gather(("tasks", "report"), scheduler, "test_it")
+        with gathering.take():
+            monkeypatch.setattr(TasksKind, "_activities", failing)
+        gathering.keep(None, ())
+        assert gathering.kept is not None
+        assert [bool(each.missing) for each in gathering.kept] == [True, False]
+        left = scheduler.control.call(left_of_the_stream)
+    assert left == []
+
+
+def left_of_the_stream(dask_scheduler: Any = None) -> list[str]:
+    names = [*dask_scheduler.plugins, *vars(dask_scheduler)]
+    return [name for name in names if "task-stream" in name or "task_stream" in name]

@@ -57,6 +57,8 @@ def told() -> Any:
                 take.__exit__(None, None, None)
         logs = scheduler.client.run(logs_of)
         brought = {name: kind.bring(()) for name, kind in kinds.items()}
+        for kind in kinds.values():
+            kind.close()
         plugins = scheduler.client.run_on_scheduler(plugins_of)
         yield brought, live, logs, scheduler.client.run_on_scheduler(samples_of), plugins
 

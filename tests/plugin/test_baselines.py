@@ -128,6 +128,10 @@ def test_times_alone_are_compared_by_confidence(project: Project) -> None:
     before, after = sorted((project.path / ".schedprof").glob("2*"))
     assert "change, absolute" in _page(after)  # by the samples of the run that was saved
     assert "change, absolute" not in _page(before)
+    again = project.run(*options, "--schedprof-compare=.schedprof")  # of which the newest counts
+    again.assert_outcomes(passed=1)
+    newest = max((project.path / ".schedprof").glob("2*"))
+    assert f"beside {after.name}" in _page(newest)
 
 
 def _page(run: Path) -> str:
