@@ -57,4 +57,4 @@ def test_our_pictures_have_boxes(pictures: dict[str, Path], reader: Reader) -> N
     for name in ("workers.svg", "phases.svg"):
         page = reader.open(pictures[name])
         boxes = [box.bounding_box() for box in page.locator("rect").all()]
-        assert len([box for box in boxes if box and box["width"] > 1 and box["height"] > 1]) > 2
+        assert len([box for box in boxes if box and box["width"] > 1 and box["height"] > 1]) > 1
