@@ -61,6 +61,10 @@ class Sampler:
         self.times.append(cpu)
 
 
+def late_tick(number: int, frame: FrameType | None) -> None:
+    """A tick can reach another thread after the timer's end: by default it kills the process."""
+
+
 class SignalSampler(Sampler):
     """A timer on the process's CPU time, handled in the main thread, which runs the loop."""
 
@@ -79,9 +83,9 @@ class SignalSampler(Sampler):
         self.take(frame, time.thread_time())
 
     def end(self) -> None:
-        """`signal` handles a last tick before it takes the handler away."""
+        """The handler that was there comes back; where none was, one that does nothing stays."""
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, self.previous or signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, self.previous if callable(self.previous) else late_tick)
 
 
 class ThreadSampler(Sampler):

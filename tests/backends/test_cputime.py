@@ -119,6 +119,40 @@ def test_timer_of_another_profiler_is_refused_and_left_alone(control: Control) -
     assert control.call(timer_runs)
 
 
+BEGIN_AND_END = """
+import os, signal, threading, time, zlib
+from pytest_schedprof.agent.cputime import SignalSampler
+
+letters = os.urandom(1 << 20)
+
+def compress():
+    while True:
+        zlib.compress(letters)
+
+for _ in range(4):
+    threading.Thread(target=compress, daemon=True).start()
+end = time.monotonic() + 8
+while time.monotonic() < end:
+    sampler = SignalSampler(0.001)
+    assert sampler.begin() == ""
+    time.sleep(0.002)
+    sampler.end()
+signal.raise_signal(signal.SIGPROF)
+signal.signal(signal.SIGPROF, lambda number, frame: print("heard"))
+assert sampler.begin() == ""
+sampler.end()
+signal.raise_signal(signal.SIGPROF)
+"""
+
+
+@pytest.mark.slow
+def test_tick_that_comes_after_the_end_does_not_kill() -> None:
+    """Any thread may be given a tick; one that is not handled yet must not meet the default."""
+    ran = subprocess.run([sys.executable, "-c", BEGIN_AND_END], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.endswith("heard\n")
+
+
 def test_options_of_others_are_none_of_its_own() -> None:
     with pytest.raises(SettingsError, match="has no option 'native'; known: formats"):
         CpuTimeBackend(rate_hz=100, options={"native": True})
