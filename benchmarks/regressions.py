@@ -39,12 +39,12 @@ from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.layers import read_call
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.plan import make_plan
 from pytest_schedprof.profiling import ProfiledTest
-from pytest_schedprof.settings import read_call
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from injection import plant, uproot

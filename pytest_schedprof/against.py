@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_schedprof.environments.cache import default_cache
+from pytest_schedprof.environments.interpreter import Interpreter, interpreter_for
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.fixtures import SETTINGS
 
 if TYPE_CHECKING:
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-    from pytest_schedprof.environments.interpreter import Interpreter
     from pytest_schedprof.session import ClusterSession
     from pytest_schedprof.settings import Settings
 
@@ -24,33 +25,38 @@ SESSIONS: pytest.StashKey[dict[str, ClusterSession]] = pytest.StashKey()
 """The clusters of each side, by its name."""
 
 
-def prepare_against(config: pytest.Config) -> None:
+def prepare_against(config: pytest.Config, wanted: str) -> None:
     """Find or make the interpreter: what cannot be must not wait for the first test.
 
     Raises:
         SchedprofError: if there is none that can run a scheduler.
     """
-    settings = config.stash[SETTINGS]
-    if settings.against is None or settings.is_off:
-        return
-    if settings.compare is not None:
+    compare = config.stash[SETTINGS].compare
+    if compare is not None:
         raise SettingsError(
-            f"schedprof: against {settings.against!r} and compare {settings.compare!r} are two "
+            f"schedprof: against {wanted!r} and compare {compare!r} are two "
             "things to compare with; give one"
         )
-    from pytest_schedprof.environments.cache import default_cache
-    from pytest_schedprof.environments.interpreter import interpreter_for
+    there = interpreter_for(wanted, default_cache(), MAKING_S)
+    config.stash[INTERPRETER] = there
+    config.pluginmanager.register(OtherSides(there), "schedprof-against")
 
-    config.stash[INTERPRETER] = interpreter_for(settings.against, default_cache(), MAKING_S)
 
+class OtherSides:
+    """Tells what is compared with, and ends it."""
 
-def header_of_against(config: pytest.Config) -> list[str]:
-    """What the other side is, if there is one."""
-    if INTERPRETER not in config.stash:
-        return []
-    there = config.stash[INTERPRETER]
-    versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
-    return [f"schedprof: against {versions} on Python {there.python}: {there.path}"]
+    def __init__(self, there: Interpreter) -> None:
+        self.there = there
+
+    def pytest_report_header(self) -> str:
+        there = self.there
+        versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
+        return f"schedprof: against {versions} on Python {there.python}: {there.path}"
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """End the clusters of all sides."""
+        for session in config.stash.get(SESSIONS, {}).values():
+            session.close()
 
 
 def rivals(
@@ -85,9 +91,3 @@ def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSes
     if settings.null and NULL not in sessions:
         sessions[NULL] = ClusterSession()
     return sessions if settings.null else {AGAINST: sessions[AGAINST]}
-
-
-def close_against(config: pytest.Config) -> None:
-    """End the clusters of all other sides."""
-    for session in config.stash.get(SESSIONS, {}).values():
-        session.close()

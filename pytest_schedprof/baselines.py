@@ -23,24 +23,21 @@ COMPARED: pytest.StashKey[Path | None] = pytest.StashKey()
 """The run that this was measured in, where its files are at hand."""
 
 
-def load_reference(config: pytest.Config) -> None:
+def load_reference(config: pytest.Config, source: str) -> None:
     """Before the first test, for a baseline that is missing must not wait for it.
 
     Raises:
         BaselineError: names what cannot be read.
     """
-    settings = config.stash[SETTINGS]
-    if settings.compare is None or settings.is_off:
-        return
     from pytest_schedprof.comparison.policy import Policy
     from pytest_schedprof.gates.reference import Reference
     from pytest_schedprof.storage.baselines import kept_run, load
     from pytest_schedprof.storage.calibration import load_calibrations
 
-    directory = str(settings.dir)
+    directory = str(config.stash[SETTINGS].dir)
     policy = Policy(calibrations=load_calibrations(directory))
-    config.stash[COMPARED] = kept_run(settings.compare, directory)
-    config.stash[REFERENCE] = Reference(*load(settings.compare, directory), policy)
+    config.stash[COMPARED] = kept_run(source, directory)
+    config.stash[REFERENCE] = Reference(*load(source, directory), policy)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Roll(), "schedprof-roll")
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_schedprof.baselines import COMPARED, roll_lines, save_baseline
 from pytest_schedprof.errors import as_own
 from pytest_schedprof.fixtures import SETTINGS
 
@@ -65,6 +64,7 @@ class Collector:
                     session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _keep(self, exitstatus: int) -> None:
+        from pytest_schedprof.baselines import COMPARED, save_baseline
         from pytest_schedprof.storage.records import write_run
 
         run, stored = run_of(self.config), self.results()
@@ -91,6 +91,7 @@ def _lines(
 ) -> Iterator[Line]:
     """The table of the session's tests, and which came or went."""
     from pytest_schedprof.analysis.recent import recent_series
+    from pytest_schedprof.baselines import roll_lines
     from pytest_schedprof.reports.sparkline import WIDEST, bars_for
     from pytest_schedprof.reports.terminal import summary_lines
     from pytest_schedprof.storage.runs import last_records
@@ -122,6 +123,7 @@ def _pages(run: RunDirectory, beside: Path | None) -> str:
 
 def _summary(config: pytest.Config, run: RunDirectory, results: list[Result]) -> str:
     """Write it; what hinders is told."""
+    from pytest_schedprof.baselines import roll_lines
     from pytest_schedprof.reports.run_summary import run_markdown
     from pytest_schedprof.storage.summary import write_summary
 

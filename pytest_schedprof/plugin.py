@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import hookspecs
-from pytest_schedprof.against import close_against, header_of_against, prepare_against
-from pytest_schedprof.baselines import REFERENCE, load_reference
 from pytest_schedprof.collecting import Collector, run_of
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.fixtures import (
@@ -22,8 +20,7 @@ from pytest_schedprof.fixtures import (
     schedprof_scheduler,
 )
 from pytest_schedprof.options import DEFAULT_BACKEND, MARKER_HELP, add_options
-from pytest_schedprof.scaling import giving, with_scale
-from pytest_schedprof.settings import Settings, overlay, read_session
+from pytest_schedprof.settings import Settings, read_session
 
 if TYPE_CHECKING:
     from dask.callbacks import Callback
@@ -54,8 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = config.stash[SETTINGS] = read_session(config)
         _check_names(config, settings)
         _check_cluster_options(settings)
-        prepare_against(config)
-        load_reference(config)
+        _prepare_comparisons(config, settings)
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
@@ -77,16 +73,28 @@ def _check_cluster_options(settings: Settings) -> None:
         check_cluster_options(None, dict(settings.cluster_option))
 
 
+def _prepare_comparisons(config: pytest.Config, settings: Settings) -> None:
+    """What is missing for one must not wait for the first test."""
+    if settings.is_off:
+        return
+    if settings.against is not None:
+        from pytest_schedprof.against import prepare_against
+
+        prepare_against(config, settings.against)
+    if settings.compare is not None:
+        from pytest_schedprof.baselines import load_reference
+
+        load_reference(config, settings.compare)
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     settings = config.stash[SETTINGS]
-    lines = header_of_against(config)
-    if settings.is_forced and not settings.is_off:
-        lines.insert(
-            0,
-            f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
-            f"cluster {settings.cluster}, artifacts in {settings.dir}",
-        )
-    return "\n".join(lines) or None
+    if settings.is_off or not settings.is_forced:
+        return None
+    return (
+        f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
+        f"cluster {settings.cluster}, artifacts in {settings.dir}"
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -99,22 +107,36 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     session = item.config.stash[SETTINGS]
     markers = list(item.iter_markers("schedprof"))
     try:
-        settings = overlay(session, markers[::-1]) if markers else session
+        settings = _with_markers(session, markers)
         is_profiled = _is_profiled(item, settings, bool(markers))
         if not is_profiled:  # then there is nothing to compare
             settings = settings._replace(against=None)
-        settings = item.stash[SETTINGS] = with_scale(item, settings)
-        if is_profiled:
-            from pytest_schedprof.plan import make_plan
+        if settings.scale or settings.against:
+            from pytest_schedprof.scaling import with_scale
 
-            item.stash[PLAN] = make_plan(
-                settings,
-                _registry(item.config),
-                run_of(item.config),
-                item.config.stash.get(REFERENCE, None),
-            )
+            settings = with_scale(item, settings)
+        item.stash[SETTINGS] = settings
+        if is_profiled:
+            item.stash[PLAN] = _plan(item.config, settings)
     except SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _with_markers(session: Settings, markers: list[pytest.Mark]) -> Settings:
+    """The closest marker wins."""
+    if not markers:
+        return session
+    from pytest_schedprof.layers import overlay
+
+    return overlay(session, markers[::-1])
+
+
+def _plan(config: pytest.Config, settings: Settings) -> Plan:
+    """Of one test."""
+    from pytest_schedprof.baselines import REFERENCE
+    from pytest_schedprof.plan import make_plan
+
+    return make_plan(settings, _registry(config), run_of(config), config.stash.get(REFERENCE, None))
 
 
 def _is_profiled(item: pytest.Item, settings: Settings, is_marked: bool) -> bool:
@@ -130,6 +152,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
     from pytest_schedprof.profiling import ProfiledTest
     from pytest_schedprof.progress import showing
+    from pytest_schedprof.scaling import giving
 
     scheduler = item.stash.get(SCHEDULER, None) or _own_process()
     rivals = item.stash.get(RIVALS, {})
@@ -233,7 +256,6 @@ def pytest_leave_pdb(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Also reached after a Ctrl-C and after errors at start-up."""
-    close_against(config)
     if CLUSTERS in config.stash:
         config.stash[CLUSTERS].close()
         del config.stash[CLUSTERS]

@@ -14,8 +14,8 @@ from pytest_schedprof.api.block import Block
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.errors import RecordingError, together
+from pytest_schedprof.layers import read_call
 from pytest_schedprof.recorder import Recorder
-from pytest_schedprof.settings import read_call
 from pytest_schedprof.storage.run_directory import check_room, write
 
 logger = logging.getLogger(__name__)

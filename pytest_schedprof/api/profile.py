@@ -25,11 +25,12 @@ from pytest_schedprof.errors import (
     together,
 )
 from pytest_schedprof.gates.limits import Limit
+from pytest_schedprof.layers import read_call
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.plan import make_plan
 from pytest_schedprof.profiling import ProfiledTest
 from pytest_schedprof.recorder import no_watch
-from pytest_schedprof.settings import Settings, read_call
+from pytest_schedprof.settings import Settings
 from pytest_schedprof.storage.run_directory import check_room, make_directory
 
 

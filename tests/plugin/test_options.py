@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from pytest_schedprof.layers import overlay
 from pytest_schedprof.options import OPTIONS, Option
-from pytest_schedprof.settings import Settings, overlay, read_session
+from pytest_schedprof.settings import Settings, read_session
 from pytest_schedprof.values import EVIDENCE_KINDS
 
 

@@ -36,6 +36,7 @@ KNOW_PYTEST = {
     "fixtures",
     "options",
     "settings",
+    "layers",
     "scaling",
     "baselines",
     "against",
