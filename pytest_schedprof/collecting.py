@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof.errors import as_own
-from pytest_schedprof.fixtures import SETTINGS
+from pytest_schedprof.fixtures import SETTINGS, STARTED_AT
 
 if TYPE_CHECKING:
     from pytest_schedprof.model.result import Result, StoredResult
@@ -31,21 +30,24 @@ def run_of(config: pytest.Config) -> RunDirectory:
     return config.stash[RUN]
 
 
+def collect(config: pytest.Config, packed: dict[str, Any]) -> None:
+    """Keep what was found of a test until the session ends."""
+    collector: Any = config.pluginmanager.get_plugin("schedprof-collector")
+    if collector is None:
+        collector = Collector(config)
+        config.pluginmanager.register(collector, "schedprof-collector")
+    collector.packed.append(packed)
+
+
 class Collector:
     """Brings together what the session's tests, or its pytest-xdist workers, found."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.started_at = time.time()
         self.packed: list[dict[str, Any]] = []
         self.trouble: str | None = None
         self.told: list[str] = []
         """What else there is to say, in a line each."""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        packed = getattr(report, "schedprof", None)
-        if packed is not None:
-            self.packed.append(packed)
 
     def results(self) -> list[StoredResult]:
         # No property: older releases of pluggy look at each attribute of what is registered.
@@ -54,32 +56,31 @@ class Collector:
         return [unpack(packed) for packed in self.packed]
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self.packed:
-            try:
-                self._keep(int(exitstatus))
-            except Exception as error:
-                self.trouble = str(as_own(error))
-                # Who asked for a baseline must not believe that there is one.
-                if not exitstatus and self.config.stash[SETTINGS].save:
-                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        try:
+            self._keep(int(exitstatus))
+        except Exception as error:
+            self.trouble = str(as_own(error))
+            # Who asked for a baseline must not believe that there is one.
+            if not exitstatus and self.config.stash[SETTINGS].save:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _keep(self, exitstatus: int) -> None:
         from pytest_schedprof.baselines import COMPARED, save_baseline
         from pytest_schedprof.storage.records import write_run
 
         run, stored = run_of(self.config), self.results()
-        write_run(run, self.started_at, exitstatus, stored, self.config.rootpath)
+        started_at = self.config.stash[STARTED_AT]
+        write_run(run, started_at, exitstatus, stored, self.config.rootpath)
         results = [each.result for each in stored]
         self.told.append(_summary(self.config, run, results))
         self.told.append(save_baseline(self.config, run))
         self.told.append(_pages(run, self.config.stash.get(COMPARED, None)))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.packed:
-            terminalreporter.section("schedprof")
-            results = [stored.result for stored in self.results()]
-            for line in _lines(self.config, terminalreporter, results):
-                terminalreporter.write_line(line.text, **line.markup)
+        terminalreporter.section("schedprof")
+        results = [stored.result for stored in self.results()]
+        for line in _lines(self.config, terminalreporter, results):
+            terminalreporter.write_line(line.text, **line.markup)
         for text in filter(None, self.told):
             terminalreporter.write_line(text)
         if self.trouble:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 """On the session's config and, with its markers merged in, on each item."""
 
+STARTED_AT: pytest.StashKey[float] = pytest.StashKey()
+"""When the session began, in seconds of the epoch."""
+
 DEFAULT_SCALE = 1000
 
 CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_schedprof import hookspecs
-from pytest_schedprof.collecting import Collector, run_of
-from pytest_schedprof.errors import SchedprofError, as_own
+from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.fixtures import (
     CLUSTERS,
-    RIVALS,
-    SCHEDULER,
     SETTINGS,
+    STARTED_AT,
     schedprof_cluster,
     schedprof_scale,
     schedprof_scheduler,
@@ -23,18 +22,13 @@ from pytest_schedprof.options import DEFAULT_BACKEND, MARKER_HELP, add_options
 from pytest_schedprof.settings import Settings, read_session
 
 if TYPE_CHECKING:
-    from dask.callbacks import Callback
-
     from pytest_schedprof.backends.registry import BackendRegistry
-    from pytest_schedprof.clusters.in_process import InProcess
     from pytest_schedprof.plan import Plan
-    from pytest_schedprof.profiling import ProfiledTest
 
 __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
 
 REGISTRY: pytest.StashKey[BackendRegistry] = pytest.StashKey()
 PLAN: pytest.StashKey[Plan] = pytest.StashKey()
-PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -55,7 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Collector(config), "schedprof-collector")
+        config.stash[STARTED_AT] = time.time()
+        config.pluginmanager.register(Listener(config), "schedprof-listener")
 
 
 def _check_names(config: pytest.Config, settings: Settings) -> None:
@@ -100,6 +95,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Every pytest-xdist worker writes into the controller's run."""
+    from pytest_schedprof.collecting import run_of
+
     node.workerinput["schedprof_run"] = run_of(node.config).run_id
 
 
@@ -134,6 +131,7 @@ def _with_markers(session: Settings, markers: list[pytest.Mark]) -> Settings:
 def _plan(config: pytest.Config, settings: Settings) -> Plan:
     """Of one test."""
     from pytest_schedprof.baselines import REFERENCE
+    from pytest_schedprof.collecting import run_of
     from pytest_schedprof.plan import make_plan
 
     return make_plan(settings, _registry(config), run_of(config), config.stash.get(REFERENCE, None))
@@ -150,58 +148,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     plan = item.stash.get(PLAN, None)
     if plan is None:
         return (yield)
-    from pytest_schedprof.profiling import ProfiledTest
-    from pytest_schedprof.progress import showing
-    from pytest_schedprof.scaling import giving
+    from pytest_schedprof.running import run_profiled
 
-    scheduler = item.stash.get(SCHEDULER, None) or _own_process()
-    rivals = item.stash.get(RIVALS, {})
-    callbacks = _callbacks(item.config) if "local" in plan.settings.evidence else []
-    profiled = ProfiledTest(item.nodeid, plan, run_of(item.config), scheduler, rivals, callbacks)
-    item.stash[PROFILED] = profiled
-    takes = showing(item.config, profiled)
-    try:
-        with giving(item, *next(takes)):
-            outcome = yield
-        for take, side in takes:
-            with giving(item, take, side):
-                item.runtest()
-    except (KeyboardInterrupt, pytest.exit.Exception):
-        profiled.break_off()
-        profiled.assess()
-        _keep_interrupted(item, profiled)
-        raise
-    finally:
-        takes.close()
-        profiled.assess()
-    if complaint := profiled.complaint():  # only of a test that passed: see the finally above
-        pytest.fail(complaint, pytrace=False)
-    return outcome
-
-
-def _callbacks(config: pytest.Config) -> Sequence[Callback]:
-    from pytest_schedprof.callbacks import callbacks_of
-
-    return callbacks_of(config)
-
-
-def _own_process() -> InProcess:
-    from pytest_schedprof.clusters.in_process import InProcess
-
-    return InProcess()
-
-
-def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:
-    """pytest makes no report of a test that is interrupted: its record is written here."""
-    from pytest_schedprof.reports.summary import pack
-
-    collector = item.config.pluginmanager.get_plugin("schedprof-collector")
-    try:
-        result = profiled.conclude("interrupted")
-    except SchedprofError:
-        return  # the interrupt is what matters
-    if collector is not None:
-        collector.packed.append(pack(result, profiled.directory))
+    return (yield from run_profiled(item, plan))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -209,37 +158,26 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.when == "call" and PROFILED in item.stash:
-        profiled = item.stash[PROFILED]
-        del item.stash[PROFILED]  # a rerun of the test starts afresh
-        _attach(item, report, profiled)
+    if report.when == "call" and PLAN in item.stash:
+        from pytest_schedprof.running import attach
+
+        attach(item, report)
     return report
 
 
-def _attach(item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest) -> None:
-    """Give the report its result; a record that cannot be kept fails a test that passed."""
-    from pytest_schedprof.reports.junit import properties_of
-    from pytest_schedprof.reports.summary import pack
+class Listener:
+    """Hears of profiled tests, from whichever pytest-xdist worker; with the first, there is
+    something to collect."""
 
-    complaint = profiled.complaint()
-    if profiled.assessment.troubles and hasattr(report, "wasxfail"):
-        # Who expects a failure does not expect a mistake of the profiling.
-        del report.wasxfail
-        report.outcome, report.longrepr = "failed", "\n".join(profiled.assessment.troubles)
-    wasxfail = {"skipped": "xfailed", "passed": "xpassed"} if hasattr(report, "wasxfail") else {}
-    try:
-        result = profiled.conclude(wasxfail.get(report.outcome, report.outcome))
-    except Exception as error:  # monkeypatches of the test are still in place
-        complaint = "\n".join(filter(None, [complaint, str(as_own(error))]))
-        if report.passed:
-            report.outcome, report.longrepr = "failed", complaint
-    else:
-        report.__dict__["schedprof"] = pack(result, profiled.directory)
-        # JUnit takes the properties of the teardown's report, which come from the item.
-        for properties in (item.user_properties, report.user_properties):
-            properties.extend(properties_of(result, profiled.directory))
-    if complaint and complaint not in str(report.longrepr):
-        report.sections.append(("schedprof", complaint))
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        packed = getattr(report, "schedprof", None)
+        if packed is not None:
+            from pytest_schedprof.collecting import collect
+
+            collect(self.config, packed)
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:

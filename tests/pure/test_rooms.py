@@ -43,6 +43,7 @@ KNOW_PYTEST = {
     "hookspecs",
     "callbacks",
     "collecting",
+    "running",
     "progress",
 }
 
