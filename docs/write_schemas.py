@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_schedprof.model.calibration import Calibrations
-from pytest_schedprof.model.result import BaselinePart, Result, Run
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import BaselinePart, Run
 from pytest_schedprof.storage.records import json_schema
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.errors import RecordingError, SettingsError, together
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.metric import METRICS, PERCENT
-from pytest_schedprof.model.result import ClusterFacts, Result
+from pytest_schedprof.model.place import ClusterFacts
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.recorder import Recorder, SegmentRecord
 from pytest_schedprof.sides import environment_of
 from pytest_schedprof.workloads import many_tiny_tasks

@@ -13,7 +13,8 @@ from pytest_schedprof.errors import as_own
 from pytest_schedprof.fixtures import SETTINGS, STARTED_AT
 
 if TYPE_CHECKING:
-    from pytest_schedprof.model.result import Result, StoredResult
+    from pytest_schedprof.model.result import Result
+    from pytest_schedprof.model.run import StoredResult
     from pytest_schedprof.reports.lines import Line
     from pytest_schedprof.storage.run_directory import RunDirectory
 

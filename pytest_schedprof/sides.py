@@ -14,7 +14,7 @@ from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.client import ClientWatch
 from pytest_schedprof.evidence.gathering import Gathering
-from pytest_schedprof.model.result import ClusterFacts, Environment
+from pytest_schedprof.model.place import ClusterFacts, Environment
 from pytest_schedprof.plan import Plan, Take
 from pytest_schedprof.recorder import Recorder, Watch, no_watch
 

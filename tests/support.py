@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_schedprof.model.result import Result, Run, SampledShares
+from pytest_schedprof.model.result import Result, SampledShares
+from pytest_schedprof.model.run import Run
 from pytest_schedprof.storage.records import read_record
 
 INI = """

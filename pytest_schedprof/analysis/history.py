@@ -16,9 +16,9 @@ from pytest_schedprof.model.result import (
     FunctionCost,
     MeasuredCosts,
     Result,
-    Run,
     SampledShares,
 )
+from pytest_schedprof.model.run import Run
 
 LEAST_PART = 0.05
 """Of all samples or costs: functions that never had as much have no series unless asked for."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from pytest_schedprof.analysis.history import amounts_of
-from pytest_schedprof.model.result import WHOLE, BackendResult, Result, Run, TestEntry
+from pytest_schedprof.model.result import WHOLE, BackendResult, Result
+from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.model.verdict import Verdict
 
 FEWEST = 3

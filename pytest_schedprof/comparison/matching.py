@@ -9,7 +9,8 @@ from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
-from pytest_schedprof.model.result import BackendResult, Environment, Result
+from pytest_schedprof.model.place import Environment
+from pytest_schedprof.model.result import BackendResult, Result
 
 SAME_WORK = 0.01
 """Costs are per task: of a workload of another size they are other costs."""

@@ -1,15 +1,14 @@
-"""The record of one profiled test and of one run, as kept in result.json and run.json."""
+"""The record of one profiled test, as kept in result.json."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_schedprof.model.commit import Commit
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.place import ClusterFacts, Environment
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
-from pytest_schedprof.model.versions import differences
 
 SCHEMA_VERSION = 1
 """Raised when a reader of the old records would misread a new one."""
@@ -168,47 +167,6 @@ class BackendResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
-    """Where a result was measured."""
-
-    python: str
-    platform: str
-    machine: str
-    cpu_count: int
-    scheduler_python: str
-    scheduler_platform: str
-    versions: dict[str, str]
-    """Versions of the packages that matter, on the scheduler."""
-    test_versions: dict[str, str] = field(default_factory=dict)
-    """The same where the test runs."""
-    scheduler_machine: str = ""
-    """Model and number of the processors on which the scheduler ran."""
-    configuration: dict[str, str] = field(default_factory=dict)
-    """Of the scheduler: what dask's configuration says of it."""
-
-    @property
-    def minor_python(self) -> str:
-        """The scheduler's, as 3.11: bytecodes of others are others."""
-        return ".".join(self.scheduler_python.split(".")[:2])
-
-    @property
-    def differences(self) -> tuple[str, ...]:
-        """What is not the same on both sides, in words."""
-        python = (self.python, self.scheduler_python)
-        return differences(self.test_versions, self.versions, python=python)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    """The cluster that ran the test."""
-
-    kind: str
-    address: str
-    workers: int
-    threads: int
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """One profiled test."""
 
@@ -251,55 +209,3 @@ class Result:
         unsure = [Verdict.INCONCLUSIVE] if self.troubles else []
         compared = [each.verdict for each in self.comparisons if each.is_binding]
         return Verdict.worst([*unsure, *compared, *(limit.verdict for limit in self.limits)])
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResult:
-    """A result and the directory of its artifacts, empty if there is none."""
-
-    directory: str
-    result: Result
-    figures: dict[str, dict[str, float]] = field(default_factory=dict)
-    """As the test's entry in the run has them."""
-
-
-@dataclass(frozen=True, slots=True)
-class TestEntry:
-    """One test in the record of a run."""
-
-    __test__ = False  # not a test class, whatever its name
-
-    test_id: str
-    outcome: str
-    verdict: Verdict
-    directory: str
-    """Relative to the run's directory."""
-    setting: str = ""
-    """What must be the same for figures of two runs to be compared, in words."""
-    figures: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What the test cost the scheduler as a whole, by backend and metric: per task, in the metric's
-    unit, as in result.json."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One pytest session's results."""
-
-    run_id: str
-    started_at: str
-    exit_status: int
-    tests: tuple[TestEntry, ...] = field(default=())
-    commit: Commit | None = None
-    """What was checked out where the tests are; None where git does not know."""
-    schema_version: int = SCHEMA_VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class BaselinePart:
-    """What one session saved of its tests; the parts of a baseline add up."""
-
-    run_id: str
-    saved_at: str
-    results: tuple[Result, ...]
-    """Without artifacts and limits, and without functions that hold next to nothing."""
-    schema_version: int = SCHEMA_VERSION

@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_schedprof.model.result import BackendResult, Environment, Result
+from pytest_schedprof.model.place import Environment
+from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.flame import Flame, flame
 from pytest_schedprof.pages.of_changes import comparison_views
 from pytest_schedprof.pages.of_costs import cost_table, whole_facts

@@ -11,7 +11,8 @@ from pytest_schedprof.errors import ArtifactError, SchedprofError
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.profile import SampleProfile, Stack
-from pytest_schedprof.model.result import BackendResult, Result, Run, SampledShares, TestEntry
+from pytest_schedprof.model.result import BackendResult, Result, SampledShares
+from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.pages.naming import Names
 from pytest_schedprof.pages.tree import busy_stacks

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from pytest_schedprof.analysis.recent import figures_of
-from pytest_schedprof.model.result import BackendResult, Result, StoredResult
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.run import StoredResult
 from pytest_schedprof.reports.terminal import HOT_FUNCTIONS_VERBOSE, dearest, hottest
 
 

@@ -18,7 +18,8 @@ from pytest_schedprof.analysis.owners import NOT_SCHEDULER
 from pytest_schedprof.comparison.matching import identities
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.formats.json import UNREADABLE
-from pytest_schedprof.model.result import BackendResult, BaselinePart, Result, Run
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.run import BaselinePart, Run
 from pytest_schedprof.storage.names import safe_name
 from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import COMPACT, Record, decode, encode

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.model.result import Result, Run
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import Run
 from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import Record, decode
 

@@ -16,14 +16,8 @@ from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats.json import UNREADABLE
 from pytest_schedprof.model.calibration import SCHEMA_VERSION as CALIBRATION_VERSION
 from pytest_schedprof.model.calibration import Calibrations
-from pytest_schedprof.model.result import (
-    SCHEMA_VERSION,
-    BaselinePart,
-    Result,
-    Run,
-    StoredResult,
-    TestEntry,
-)
+from pytest_schedprof.model.result import SCHEMA_VERSION, Result
+from pytest_schedprof.model.run import BaselinePart, Run, StoredResult, TestEntry
 from pytest_schedprof.storage.commit import commit_of
 from pytest_schedprof.storage.run_directory import RunDirectory, write
 

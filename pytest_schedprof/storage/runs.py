@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError, SettingsError
-from pytest_schedprof.model.result import Result, Run, TestEntry
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.storage.records import read_record
 
 LATEST = "latest"

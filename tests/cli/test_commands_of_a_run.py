@@ -23,7 +23,7 @@ from support import HEADER, INI
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.speedscope import read_speedscope
-from pytest_schedprof.model.result import Run
+from pytest_schedprof.model.run import Run
 from pytest_schedprof.storage.records import encode, read_record
 from pytest_schedprof.storage.summary import write_summary
 

@@ -19,21 +19,19 @@ from support import Project
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.commit import Commit
+from pytest_schedprof.model.place import ClusterFacts, Environment
 from pytest_schedprof.model.result import (
     BackendResult,
-    ClusterFacts,
-    Environment,
     FunctionCost,
     FunctionShare,
     MeasuredCosts,
     OwnerShare,
     Result,
-    Run,
     SampledShares,
     Segment,
-    TestEntry,
     Window,
 )
+from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 from pytest_schedprof.storage.records import encode
 

@@ -20,7 +20,8 @@ from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.metric import METRICS
-from pytest_schedprof.model.result import Result, Run
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import Run
 from pytest_schedprof.options import MARKER_KEYWORDS, OPTIONS, Option
 from pytest_schedprof.simulation.behaviour import TRAITS
 from pytest_schedprof.storage.records import json_schema

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_schedprof.model.result import Run
+from pytest_schedprof.model.run import Run
 from pytest_schedprof.storage import commit as module
 from pytest_schedprof.storage.commit import CI_BRANCHES, commit_of
 from pytest_schedprof.storage.records import read_record, write_run

@@ -17,7 +17,8 @@ from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.model.comparison import Comparison, Outcome
-from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result, Segment, Window
+from pytest_schedprof.model.place import ClusterFacts
+from pytest_schedprof.model.result import BackendResult, Result, Segment, Window
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.reports.changes import comparison_lines
 

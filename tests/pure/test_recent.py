@@ -9,7 +9,9 @@ import pytest
 from measured import SCHEDULER, TEST, counted, measured, sampled
 
 from pytest_schedprof.analysis.recent import Recent, figures_of, recent_series, setting_of
-from pytest_schedprof.model.result import ClusterFacts, Result, Run, TestEntry
+from pytest_schedprof.model.place import ClusterFacts
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.reports.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
 from pytest_schedprof.reports.summary import pack, unpack
 from pytest_schedprof.reports.terminal import summary_lines

@@ -16,23 +16,20 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.model.commit import Commit
+from pytest_schedprof.model.place import ClusterFacts, Environment
 from pytest_schedprof.model.result import (
     SCHEMA_VERSION,
     BackendResult,
-    ClusterFacts,
-    Environment,
     FunctionCost,
     FunctionShare,
     MeasuredCosts,
     OwnerShare,
     Result,
-    Run,
     SampledShares,
     Segment,
-    StoredResult,
-    TestEntry,
     Window,
 )
+from pytest_schedprof.model.run import Run, StoredResult, TestEntry
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.storage.records import encode, json_schema, read_record, write_run
 from pytest_schedprof.storage.run_directory import RunDirectory
