@@ -7,6 +7,7 @@ fetched. `WORKLOADS` has all of them by name, for `pytest.mark.parametrize`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from math import isqrt
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -153,16 +154,14 @@ def workers_restart(client: Client, size: int) -> None:
 
 
 def _frame(partitions: int) -> Any:
+    """Of an hour each."""
     import dask
 
-    seconds = 3600 * max(1, partitions)
+    start = datetime(2000, 1, 1)
+    end = start + timedelta(hours=max(1, partitions))
     return dask.datasets.timeseries(
-        start="2000-01-01",
-        end=f"{2000 + seconds // 31_000_000}-12-31",
-        freq="10min",
-        partition_freq="1h",
-        seed=1,
-    ).partitions[: max(1, partitions)]
+        start=str(start), end=str(end), freq="10min", partition_freq="1h", seed=1
+    )
 
 
 def set_index(client: Client, size: int) -> None:

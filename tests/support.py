@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pytest
@@ -54,6 +55,26 @@ BURNED = "*:*burn_scheduler_cpu"
 """Names what `burn` makes the scheduler do; before Python 3.11 without the `burn.<locals>.`."""
 
 
+class LibraryKeeper:
+    """Keeps libraries that a session in this process imported. pytester takes them out, for the
+    project's own modules; imported again, their classes would be others, and time is lost."""
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self.kept: dict[str, ModuleType] = {}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        for name, module in sys.modules.items():
+            file = getattr(module, "__file__", None)
+            if file and not Path(file).is_relative_to(self.project):
+                self.kept[name] = module
+
+    def put_back(self) -> None:
+        for name, module in self.kept.items():
+            sys.modules.setdefault(name, module)
+
+
 class Project:
     """A user's project with the plugin installed, as pytester makes it."""
 
@@ -75,7 +96,9 @@ class Project:
         if self.is_apart:
             result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
         else:
-            result = self.pytester.runpytest_inprocess(*arguments)
+            keeper = LibraryKeeper(self.path)
+            result = self.pytester.runpytest_inprocess(*arguments, plugins=[keeper])
+            keeper.put_back()
             assert result.duration < timeout_s
         assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
         wait_for(lambda: not self.processes(), "processes of the run to end")

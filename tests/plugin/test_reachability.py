@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import socketserver
 import subprocess
@@ -207,8 +208,7 @@ def test_scheduler_that_is_just_being_started_is_waited_for(
 ) -> None:
     """As after `dask scheduler &`."""
     monkeypatch.setattr(reachability, "PATIENCE_S", 30)  # on a loaded machine it takes its time
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = 20_000 + os.getpid() % 10_000  # none that the kernel gives to others meanwhile
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
     with subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)],

@@ -21,6 +21,7 @@ from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.simulation.shuffles import IS_KNOWN
 
 STATE_MACHINE = (
     "SchedulerState._transition*",
@@ -111,6 +112,8 @@ GRAPHS: dict[str, Callable[[Client], Any]] = {
     "p2p": rechunk("p2p", 4),
     "random": random_graph,
 }
+if not IS_KNOWN:
+    del GRAPHS["p2p"]
 
 
 def calls_per_task(cluster: OwnCluster) -> Counts:
