@@ -21,7 +21,7 @@ from pytest_schedprof.clusters.targets import find_targets
 from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError, as_own
 from pytest_schedprof.model.result import Segment
 
-DEATH_PATIENCE_S = 2.0
+DEATH_PATIENCE_S = 5.0
 
 STEADY_S = 0.15
 SETTLING_S = 2.0

@@ -42,7 +42,9 @@ FORCED = 3
 ENDED, LEAVE = b"e", b"q"
 """What the watchdog is told when py-spy is gone, and when its file is."""
 
-GUARD_PATIENCE_S = 2.0
+GUARD_PATIENCE_S = 5.0
+
+BEACON_S = 0.002
 
 
 def find_pyspy() -> str | None:
@@ -143,11 +145,11 @@ class PySpyRecording(FileRecording):
             if self.profiler.poll() is not None or time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.002)
-        held, since = 0, time.monotonic()
+        held, kept_s = 0, 0.0  # not by the clock: time in which the thread stood still is no proof
         while self.profiler.poll() is None and time.monotonic() < deadline:
-            held += beacon(0.002)
-            passed = (time.monotonic() - since) / interval
-            if (held if holds and COUNTS_HOLDS else passed) >= ticks:
+            held += beacon(BEACON_S)
+            kept_s += BEACON_S
+            if (held if holds and COUNTS_HOLDS else kept_s / interval) >= ticks:
                 self.proven_at = time.monotonic()
                 return True
             await asyncio.sleep(0)

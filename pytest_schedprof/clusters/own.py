@@ -38,8 +38,8 @@ class OwnCluster(ABC):
     ) -> None:
         self.interpreter = interpreter
         self.security = _temporary_security() if is_encrypted(options) else None
-        self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
         self._children: list[Child] = []
+        self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
         try:
             with dask.config.set(config_of(options)):  # which children inherit
                 self._start(self._orders(workers, threads, options), time.monotonic() + timeout_s)

@@ -35,13 +35,16 @@ def main() -> None:
         # Only now: a file beside the tests may have the name of a module that distributed needs.
         sys.path[:] = _path(spec)
 
-        async def serve() -> bool:
-            parent_gone = _watch_parent(directory)
-            await nodes.serve(spec, answer, parent_gone)
-            return parent_gone.done()
+        is_left = threading.Event()
 
-        if asyncio.run(serve()):
-            _remove(directory)
+        async def serve() -> None:
+            await nodes.serve(spec, answer, _watch_parent(directory, is_left))
+
+        try:
+            asyncio.run(serve())  # breaks where the parent is gone before it has its answer
+        finally:
+            if is_left.wait(0.1):
+                _remove(directory)
 
 
 def _path(spec: dict[str, Any]) -> list[str]:
@@ -69,7 +72,7 @@ def _remove(directory: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _watch_parent(directory: str) -> asyncio.Future[None]:
+def _watch_parent(directory: str, is_left: threading.Event) -> asyncio.Future[None]:
     """A future that is cancelled when the parent closed its end, also by dying.
 
     A thread, because a loop that hangs would never see it: after a grace period the
@@ -81,6 +84,7 @@ def _watch_parent(directory: str) -> asyncio.Future[None]:
     def wait() -> None:
         while os.read(0, 4096):
             pass
+        is_left.set()
         loop.call_soon_threadsafe(gone.cancel)
         threading.Event().wait(GRACE_S)
         _remove(directory)

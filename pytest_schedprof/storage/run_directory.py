@@ -35,7 +35,15 @@ class RunDirectory:
         is_new = not self.root.exists()  # a directory that was there is the user's own
         make_directory(self.path)
         if is_new:
-            write(self.root / ".gitignore", b"# made by pytest-schedprof\n*\n")
+            self._make_git_ignore_it()
+
+    def _make_git_ignore_it(self) -> None:
+        path = self.root / ".gitignore"
+        try:
+            write(path, b"# made by pytest-schedprof\n*\n")
+        except ArtifactError:
+            if not path.exists():  # else another of pytest-xdist's workers was quicker
+                raise
 
     def new_test(self, test_id: str) -> Path:
         """A fresh directory for a test; a second attempt at the same test gets its own."""

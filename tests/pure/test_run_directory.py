@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import resource
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -59,6 +61,20 @@ def test_the_directory_is_made_with_all_above_it(tmp_path: Path) -> None:
 def test_git_ignores_everything_under_the_root(run: RunDirectory) -> None:
     lines = (run.root / ".gitignore").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["*"]
+
+
+def test_those_who_begin_together_make_it_together(tmp_path: Path) -> None:
+    """As workers of pytest-xdist do: all of them find no directory, and one is the first."""
+    together = Barrier(4)
+
+    def prepare(number: int) -> None:
+        for root in range(50):
+            together.wait(10)
+            RunDirectory(tmp_path / f"{root}", "run-1").prepare()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(prepare, range(4)))
+    assert all(".gitignore" in names_in(tmp_path / f"{root}") for root in range(50))
 
 
 def test_a_gitignore_of_the_user_s_own_is_left_alone(tmp_path: Path) -> None:
