@@ -22,7 +22,9 @@ from pytest_schedprof.storage.records import read_record
 INI = """
 [pytest]
 addopts = -p no:cacheprovider -p no:hypothesispytest
-filterwarnings = error
+filterwarnings =
+    error
+    ignore:Creating scratch directories:UserWarning
 asyncio_default_fixture_loop_scope = function
 """
 

@@ -163,7 +163,7 @@ def kill(cluster: LocalCluster, client: Client) -> None:
 
 
 def test_scheduler_killed_in_the_body(own_cluster: LocalCluster, tmp_path: Path) -> None:
-    tracing = viztrace_scheduler(tmp_path / "profile.json", timeout=1)
+    tracing = viztrace_scheduler(tmp_path / "profile.json", timeout=10)
     lost = pytest.raises(SchedulerLostError, match=r"the line to the scheduler .* broke")
     with Client(own_cluster.address) as client, lost, tracing:
         kill(own_cluster, client)
@@ -177,7 +177,7 @@ def test_scheduler_killed_in_a_body_that_raises(
         kill(own_cluster, client)
         raise KeyError("the body's own")
 
-    profiling = pyspy_on_scheduler(tmp_path / "profile.json", timeout=1)
+    profiling = pyspy_on_scheduler(tmp_path / "profile.json", timeout=10)
     with Client(own_cluster.address) as client, pytest.raises(KeyError) as caught, profiling:
         body(client)
     told = getattr(caught.value, "__notes__", caplog.messages)

@@ -23,7 +23,7 @@ from pytest_schedprof.errors import (
     SchedprofError,
     SettingsError,
 )
-from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.storage.records import read_record
 
@@ -132,19 +132,24 @@ def test_limit_that_names_nothing(client: Client) -> None:
     assert profile.result.troubles
 
 
+def told_of(found: BackendResult) -> list[str]:
+    """Its warnings, but for what a slow machine adds."""
+    return [text for text in found.warnings if "behind" not in text]
+
+
 def test_backends_together(client: Client, tmp_path: Path) -> None:
     with profile_scheduler(["pyspy", "cputime"], tmp_path) as profile:
         burn(client, 0.5)
     assert [each.backend for each in profile.result.backends] == ["pyspy", "cputime"]
-    assert [each.warnings for each in profile.result.backends] == [(), ()]
+    assert [told_of(each) for each in profile.result.backends] == [[], []]
 
 
 def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client) -> None:
     with profile_scheduler("cprofile, pyspy", limits="calls(asyncio.*:*) <= 1000000") as profile:
         burn(client, 0.5)
     cprofile, pyspy = profile.result.backends
-    assert pyspy.warnings == ("recorded while cprofile slowed the scheduler down",)
-    assert cprofile.warnings == ()
+    assert told_of(pyspy) == ["recorded while cprofile slowed the scheduler down"]
+    assert told_of(cprofile) == []
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_sees_the_function_that_burns_and_not_its_idle_twin(
     burned = busy_part(recorder, backend, "greater_twin")
     lesser = busy_part(recorder, backend, "lesser_twin")
     assert burned + lesser > 0.9
-    assert 0.8 < burned / (burned + lesser) < 0.97
+    assert 0.6 < burned / (burned + lesser) < 0.99  # some go by the clock, also while others run
     assert busy_part(recorder, backend, "idle_twin") < 0.1  # a third of the time, were it counted
 
 
@@ -274,7 +274,7 @@ def test_ends_when_the_client_that_started_it_is_gone(
 def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
     cluster = LocalCluster(0, timeout_s=30)
     try:
-        with Control(cluster.address, timeout_s=1) as control:
+        with Control(cluster.address, timeout_s=10) as control:
             recorder = Recorder(control, [backend], 10.0, death=cluster.death)
             with recorder.round():
                 children = psutil.Process(cluster.pid).children(recursive=True)

@@ -66,9 +66,9 @@ def test_scheduler_that_is_held_for_good_is_freed_and_one_held_again_and_again_i
     file = tmp_path / "schedprof-x" / "profile"
     file.parent.mkdir()
     in_haste = SOURCE.replace("POLL_S = 0.5", "POLL_S = 0.02")
-    in_haste = in_haste.replace("FROZEN_S = 5.0", "FROZEN_S = 0.3")
+    in_haste = in_haste.replace("FROZEN_S = 5.0", "FROZEN_S = 2.0")
     with held() as scheduler, watch(scheduler, profiler.pid, file, in_haste) as watchdog:
-        for _ in range(100):
+        for _ in range(150):
             let_go(scheduler)
             hold(scheduler)
             time.sleep(0.02)  # a profiler takes its time for a sample

@@ -147,11 +147,14 @@ def test_extra_arguments_reach_pyspy(control: Control) -> None:
         backend.start(control, timeout_s=5)
 
 
-def test_pyspy_that_stops_by_itself_is_no_profile_of_the_window(control: Control) -> None:
+def test_pyspy_that_stops_by_itself_is_no_profile_of_the_window(
+    cluster: LocalCluster, control: Control
+) -> None:
     backend = PySpyBackend(rate_hz=100, options={"extra": "--duration 1"})
     recording = backend.start(control, timeout_s=10)
-    for _ in range(4):
-        control.call(burn)
+    profiler = profiler_of(cluster)
+    control.call(burn)
+    wait_for(lambda: profiler.status() == psutil.STATUS_ZOMBIE, "py-spy to end")
     with pytest.raises(RecordingError, match=r"ended before the window did.*Samples: \d+ Errors"):
         recording.stop(timeout_s=5)
 
@@ -169,8 +172,9 @@ def test_pyspy_that_is_ended_halfway_is_no_profile_of_the_window(
 ) -> None:
     recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     control.call(burn)
-    profiler_of(cluster).send_signal(number)
-    control.call(burn)
+    profiler = profiler_of(cluster)
+    profiler.send_signal(number)
+    wait_for(lambda: profiler.status() == psutil.STATUS_ZOMBIE, "py-spy to end")
     with pytest.raises(RecordingError, match="ended before the window did"):
         recording.stop(timeout_s=5)
 
@@ -367,7 +371,8 @@ def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
     watchdog = watchdog_of(cluster)
     watchdog.suspend()
     raw = recording.stop(timeout_s=5)
-    assert raw.warnings == ("py-spy's watchdog did not answer and was killed",)
+    warnings = [text for text in raw.warnings if "behind" not in text]  # a slow machine adds that
+    assert warnings == ["py-spy's watchdog did not answer and was killed"]
     assert not watchdog.is_running()
     control.call(burn)
 

@@ -37,7 +37,7 @@ def tasks_of_the_span(directory: Path) -> int:
 def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     with profile_scheduler("counts", tmp_path, evidence="all") as profile:
         wait(scheduler.client.map(neg, range(20), pure=False))
-    assert missing(profile.result) == ["workers", "local"]  # tasks as short leave no sample
+    assert {*missing(profile.result)} - {"workers"} == {"local"}  # tasks as short leave no sample
     assert {"construction", "sending"} <= set(profile.result.backends[0].window.segments[0].client)
     assert "evidence was gathered meanwhile" in profile.result.backends[0].warnings[-1]
     assert tasks_of_the_span(tmp_path) == profile.result.backends[0].window.tasks == 20
@@ -53,7 +53,7 @@ def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path
             return profile.result
 
     result = asyncio.run(body())
-    assert missing(result) == ["span", "workers", "local"]
+    assert {*missing(result)} - {"workers"} == {"span", "local"}
     assert result.evidence[0].missing == ELSEWHERE
     assert result.backends[0].window.segments[0].client == {}
 

@@ -52,7 +52,7 @@ def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
     for ours, task in zip(told.tasks, theirs.results, strict=True):
         assert (ours.key, ours.worker) == (str(task.key), str(task.worker_id))
         lasted = task.end_time - task.start_time
-        assert ours.stop - ours.start == pytest.approx(lasted, abs=0.01)
+        assert ours.stop - ours.start == pytest.approx(lasted, abs=0.05)
     assert [(each.key, each.amount) for each in told.cache] == [
         (str(each.key), each.metric) for each in cache.results
     ]

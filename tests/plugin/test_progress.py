@@ -59,7 +59,8 @@ def read(terminal: int) -> bytes:
 def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) -> None:
     project.write(BODY.replace("    assert False\n", ""))
     text = on_terminal(project)
-    told = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
+    said = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
+    told = [line for line in said if "so far" not in line]  # nor what a slow machine adds
     assert told[0] == "schedprof: run 1 of 2, 0 tasks done"
     assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", told[1])
     assert told[2:] == [""]
@@ -133,5 +134,7 @@ def test_a_long_recording_says_how_long_it_lasts(project: Project) -> None:
     project.write(LONG)
     text = on_terminal(project)
     told = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
-    assert told == ["schedprof: recording for 2 s", ""]
+    assert told[-1] == ""
+    assert len(told) > 1
+    assert all(re.fullmatch(r"schedprof: recording for [2-9] s", line) for line in told[:-1])
     assert "test_it.py ." in re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))

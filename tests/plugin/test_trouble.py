@@ -145,10 +145,12 @@ def test_it(schedprof_scheduler):
 def test_artifacts_are_kept_when_the_test_times_out(project: Project) -> None:
     result = project.run_test(
         """
-@pytest.mark.timeout(3, method="signal", func_only=True)
+@pytest.mark.timeout(60, method="signal", func_only=True)
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
+    import signal
     burn(schedprof_scheduler, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time that was given is over
     time.sleep(60)
 """
     )
@@ -393,7 +395,7 @@ def test_next(schedprof_scheduler):
     pass
 """,
         f"--schedprof-cluster={somebodys.address}",
-        "--schedprof-timeout=1",
+        "--schedprof-timeout=10",
     )
     result.assert_outcomes(failed=1, errors=1)
     result.stdout.fnmatch_lines(["schedprof: the scheduler at * hung up *"])

@@ -139,8 +139,10 @@ def test_released_results_are_forgotten(client: Client) -> None:
         lambda: not on_scheduler(client, lambda dask_scheduler: len(dask_scheduler.tasks)),
         "the scheduler to forget them",
     )
-    held = client.run(lambda dask_worker: len(dask_worker.state.tasks))
-    wait_for(lambda: not any(held.values()), "workers to forget them")
+    wait_for(
+        lambda: not any(client.run(lambda dask_worker: len(dask_worker.state.tasks)).values()),
+        "workers to forget them",
+    )
 
 
 def test_work_is_stolen_and_both_answers_are_given() -> None:
@@ -279,10 +281,10 @@ def test_restarts_leave_no_socket_open() -> None:
         process = psutil.Process(cluster._children[0].process.pid)
         with Client(cluster.address) as client:
             counts = []
-            for _ in range(3):
+            for _ in range(5):
                 client.restart(timeout=20)
                 counts.append(process.num_fds())
-        assert max(counts) - min(counts) < 10
+        assert counts[-1] - counts[1] < 20  # one of each worker, each time, would be 60
     finally:
         cluster.close()
 
