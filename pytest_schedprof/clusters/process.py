@@ -43,7 +43,7 @@ def main() -> None:
         try:
             asyncio.run(serve())  # breaks where the parent is gone before it has its answer
         finally:
-            if is_left.wait(0.1):
+            if is_left.wait(0.1):  # the thread that reads its end may be a moment behind
                 _remove(directory)
 
 

@@ -54,6 +54,10 @@ STEPS = {"counts": 20_000, "memray": 50_000, "cputime": 1_500_000, "pyspy": 1_50
 PATTERN = "schedprof_work:*"
 
 
+BY_THE_CLOCK = ("pyspy", "cprofile", "viztracer")
+"""They charge a function with the time in which others had its processor, too."""
+
+
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Backend:
     return BackendRegistry().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
@@ -207,7 +211,8 @@ def test_sees_the_function_that_burns_and_not_its_idle_twin(
     burned = busy_part(recorder, backend, "greater_twin")
     lesser = busy_part(recorder, backend, "lesser_twin")
     assert burned + lesser > 0.9
-    assert 0.6 < burned / (burned + lesser) < 0.99  # some go by the clock, also while others run
+    low, high = (0.6, 0.99) if backend.name in BY_THE_CLOCK else (0.8, 0.97)
+    assert low < burned / (burned + lesser) < high
     assert busy_part(recorder, backend, "idle_twin") < 0.1  # a third of the time, were it counted
 
 

@@ -203,8 +203,8 @@ def test_fifty_thousand_nodes_are_drawn_within_three_seconds(runs: Runs, reader:
     for _ in range(3):  # of which the machine may hold one up
         page = reader.open(path)
         assert int(page.locator(".flame").get_attribute("data-drawn") or 0) > 50_000
-        loads.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-    assert 0 < min(loads) < 3000
+        loads.append(page.evaluate("performance.now()"))
+    assert min(loads) < 3000
 
 
 def with_tree_of(nodes: int, page: str) -> str:

@@ -127,6 +127,7 @@ def test_times_alone_are_compared_by_confidence(project: Project) -> None:
     assert not comparison.reasons
     assert any(each.metric == "cpu" and each.after for each in comparison.changes)
     before, after = sorted((project.path / ".schedprof").glob("2*"))
+    assert main(["compare", str(before), str(before)]) == 0
     assert "change, absolute" in _page(after)  # by the samples of the run that was saved
     assert "change, absolute" not in _page(before)
     again = project.run(*options, "--schedprof-compare=.schedprof")  # of which the newest counts
