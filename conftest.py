@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support import Project, wait_for
 
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.remote.control import Control
 
 if TYPE_CHECKING:
     from browsing import Reader
@@ -25,8 +25,8 @@ pytest_plugins = ["pytester"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Property tests try the same cases on every machine, and as long as these take."""
-    if config.pluginmanager.hasplugin("hypothesispytest"):  # those of docker need none
+    """Make property tests try the same cases on every machine, without a deadline."""
+    if config.pluginmanager.hasplugin("hypothesispytest"):  # the docker tests run without it
         from hypothesis import settings
 
         settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -36,35 +36,35 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A user's project with the plugin installed."""
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)  # the page of our own job
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)  # the summary of our own CI job
     return Project(pytester)
 
 
 @pytest.fixture
 def apart(project: Project) -> None:
-    """Sessions of the project have processes of their own."""
+    """Run the project's sessions in processes of their own."""
     project.is_apart = True
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    """A scheduler without workers: what a backend observes is the scheduler."""
-    cluster = LocalCluster(0, timeout_s=30)
+def cluster() -> Iterator[LocalProcesses]:
+    """A cluster without workers, as backends observe only its scheduler."""
+    cluster = LocalProcesses(0, timeout_s=30)
     yield cluster
     cluster.close()
 
 
 @pytest.fixture
-def control(cluster: LocalCluster) -> Iterator[Control]:
-    """A line to that scheduler."""
+def control(cluster: LocalProcesses) -> Iterator[Control]:
+    """A control line to the scheduler of `cluster`."""
     with Control(cluster.address) as control:
         yield control
 
 
 @pytest.fixture
 def hardened() -> Iterator[Control]:
-    """A line to a scheduler that a test is about to harden."""
-    cluster = LocalCluster(0, timeout_s=30)
+    """A control line to a scheduler that the test is about to harden."""
+    cluster = LocalProcesses(0, timeout_s=30)
     with Control(cluster.address) as control:
         yield control
     cluster.close()
@@ -72,7 +72,7 @@ def hardened() -> Iterator[Control]:
 
 @pytest.fixture
 def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
-    """A scheduler of an environment that has distributed but no py-spy."""
+    """A scheduler in an environment that has distributed but no py-spy."""
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)
     python = tmp_path / "env" / "bin" / "python"
     (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
@@ -93,8 +93,8 @@ def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for the tests of one module: no cluster can be started while it is there."""
-    from browsing import launched  # not where the tests of pages are not run
+    """A browser for the tests of one module; no cluster can be started while it runs."""
+    from browsing import launched  # needs Playwright, which only these tests use
 
     with launched() as browser:
         yield browser
@@ -102,7 +102,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def reader(browser: Browser) -> Iterator[Reader]:
-    """Opens pages, which must ask for nothing but files and must not complain."""
+    """A reader whose pages must request nothing but files and must not complain."""
     from browsing import Reader
 
     reader = Reader(browser)

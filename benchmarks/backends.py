@@ -1,12 +1,12 @@
-"""What each backend costs, how far shares scatter, and which counts are exact.
+"""Measure the cost of each backend, the scatter of shares, and which counts are exact.
 
     python benchmarks/backends.py cost [--repeats N] [--tasks N]
     python benchmarks/backends.py scatter [--windows N] [--tasks N] [--rate HZ]
     python benchmarks/backends.py exact [--runs N] [--tasks N]
 
-`cost`: all backends take turns on one scheduler with hollow workers. `scatter`: pyspy and cputime
-over identical windows, in turns. `exact`: calls and bytecodes per task of the state machine over
-runs with a new cluster of real workers each.
+`cost` runs all backends in turns on one scheduler with hollow workers. `scatter` runs pyspy and
+cputime in turns over identical windows. `exact` counts calls and bytecodes per task of the state
+machine in several runs, each on a new cluster of real workers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from overhead import collect_between_rounds, inc, load
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.analysis.shares import shares_of
+from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, SampleProfile
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "pyspy": ("pyspy", {}),
     "cputime": ("cputime", {}),
     "counts": ("counts", {}),
+    "counts, all modules": ("counts", {"modules": "all"}),
+    "counts, two modules": ("counts", {"modules": "distributed.scheduler distributed.stealing"}),
     "counts, calls alone": ("counts", {"bytecodes": False}),
     "cprofile": ("cprofile", {"callgraph": False}),
     "viztracer": ("viztracer", {}),
@@ -52,9 +54,9 @@ class Round(NamedTuple):
     """One window of a backend."""
 
     cpu_us: float
-    """Of the scheduler, for each task."""
+    """CPU time of the scheduler per task."""
     around_s: float
-    """Entering and leaving the window, beside what was done in it."""
+    """Seconds to enter and to leave the window, without the work in it."""
     content: bytes
 
 
@@ -66,7 +68,7 @@ def backend_of(arm: str, rate_hz: float) -> list[Backend]:
 
 
 def measure(control: Control, client: Client, backends: list[Backend], tasks: int) -> Round:
-    """A window of so many tasks; full collections are kept out of it."""
+    """Run a window of so many tasks, without full garbage collections in it."""
     control.call(collect_between_rounds)
     recorder = Recorder(control, backends, 60.0)
     begun = time.perf_counter()
@@ -88,7 +90,7 @@ def cost(repeats: int, tasks: int) -> None:
     with load() as (control, client):
         for arm in interleaved([NOTHING, *ARMS], repeats + 1):
             rounds[arm].append(measure(control, client, backend_of(arm, 100), tasks))
-    base = median(each.cpu_us for each in rounds[NOTHING][1:])  # the first warms up
+    base = median(each.cpu_us for each in rounds[NOTHING][1:])  # the first round warms up
     print(f"{repeats} rounds of {tasks} tasks each, without a backend {base:.0f} us per task")
     print(f"{'backend':20s} {'CPU per task':>13s} {'enter + leave':>14s} {'artifact':>10s}")
     ratios = {}
@@ -151,9 +153,9 @@ def exact(runs: int, tasks: int) -> None:
 
 
 def counts_of_a_new_cluster(tasks: int) -> CostProfile:
-    """The second round of a cluster: the first makes the task prefix known."""
+    """Counts of a cluster's second round; in the first one the task prefix is new."""
     backend = CountsBackend(rate_hz=100, options={})
-    cluster = LocalCluster(4, timeout_s=30)
+    cluster = LocalProcesses(4, timeout_s=30)
     try:
         with Control(cluster.address) as control, Client(cluster.address) as client:
             rounds = [measure(control, client, [backend], tasks) for _ in range(2)]

@@ -1,11 +1,11 @@
-"""What changed in the scheduler between two releases of distributed: shapes of work on both.
+"""Workloads that show what changed in the scheduler between two releases of distributed.
 
-What came out is in docs/case-study.md. Both in turns, where distributed 2026.8.0 is installed:
+The results are in docs/case-study.md. Where distributed 2026.8.0 is installed, run both in turns:
 
     pytest benchmarks/case_study.py --schedprof=counts --schedprof-cluster=simulated \
         --schedprof-workers=20 --schedprof-against=distributed==2025.5.0
 
-Or each in an environment of its own (`old` and `new`), and then compared:
+Or run each release in an environment of its own (`old` and `new`), and then compare:
 
     old/bin/pytest --noconftest benchmarks/case_study.py --schedprof=counts --schedprof-rounds=3 \
         --schedprof-cluster=simulated --schedprof-workers=20 --schedprof-save=old
@@ -41,7 +41,7 @@ GRAPHS = (
     "dask.blockwise",
     "dask.highlevelgraph",
 )
-"""Beside the modules that are counted anyhow: what schedulers since 2025.4 do with graphs."""
+"""Modules to count: those that schedulers since 2025.4 use on graphs, and no others."""
 
 pytestmark = pytest.mark.schedprof(options={"counts": {"modules": GRAPHS}})
 

@@ -1,18 +1,19 @@
-"""Who finds the steps of a history, and who raises false alarms: five rules on the same series.
+"""Compare five rules that find the steps of a history, and their false alarms, on the same series.
 
     pip install -e '.[benchmarks]' && pip install --no-deps apache-otava
     python benchmarks/change_points.py [--parts]
 
-Series with known steps, and noise of the kinds that were measured (`series.py`). Each rule gets
-the same least change, and what it finds that is smaller is taken away:
+The series have known steps, and noise of the kinds that were measured (`series.py`). Each rule
+gets the same least change, and smaller steps that it finds are dropped:
 
 - ours: `pytest_schedprof.analysis.change_points`;
-- three sigma: coiled's, all of the last 3 more than 3 standard deviations from the mean of the 10
-  before (theirs looks upwards only);
+- three sigma: coiled's rule, all of the last 3 points are more than 3 standard deviations from the
+  mean of the 10 before (theirs looks upwards only);
 - asv: the module of asv itself, with the filter of its regressions in both directions;
-- PELT: of ruptures, for means, with the noise's variance from the neighbours' differences;
-- Otava: E-divisive means with a t test, of Apache Otava itself, which cannot stand in the
-  `benchmarks` extra (it pins numpy, and brings clients of databases and of Slack).
+- PELT: that of ruptures, for means, with the variance of the noise estimated from differences of
+  neighbours;
+- Otava: E-divisive means with a t test, by Apache Otava itself, which cannot be in the
+  `benchmarks` extra (it pins numpy, and depends on clients of databases and of Slack).
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ from pytest_schedprof.model.history import Course
 Rule: TypeAlias = Callable[[Series], list[int]]
 
 TOLERANCE = 3
-"""Points by which a step may be missed."""
+"""Largest distance in points between a step and the place where a rule finds it."""
 
 GROWING = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30)
-"""Points after a step at which is asked whether it is seen."""
+"""Numbers of points after a step at which each rule is asked whether it sees the step."""
 
 DELAYED = 10
-"""Series of each kind for which that is asked."""
+"""Number of series of each kind for which the delay is measured."""
 
 SEED = 20261121
 TRENDS = tuple(kind for kind in KINDS if "trend" in kind)
 
 
 def large(series: Series, found: Iterable[int]) -> list[int]:
-    """Without what is smaller than asked for, the smallest first."""
+    """Drop steps that are smaller than asked for, the smallest first."""
     places = sorted(found)
     while places:
         borders = [0, *places, len(series.values)]
@@ -78,7 +79,7 @@ def ours(series: Series) -> list[int]:
 
 
 def three_sigma(series: Series) -> list[int]:
-    """An alarm that goes on is the same one."""
+    """Start of each alarm; an alarm that continues is the same one."""
     found, before = [], 0
     for end in range(13, len(series.values) + 1):
         base, last = series.values[end - 13 : end - 3], series.values[end - 3 : end]
@@ -115,10 +116,10 @@ def otava(series: Series) -> list[int]:
 
     values = numpy.array(series.values)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # divisions by no variance
+        warnings.simplefilter("ignore")  # divisions by zero variance
         try:
             points, _ = compute_change_points(values, window_len=50)
-        except ValueError:  # of exact series it finds the same point in two windows, and fails
+        except ValueError:  # it finds one point of an exact series in two windows, and fails
             points, _ = compute_change_points(values, window_len=2 * len(values))
     return large(series, [point.index for point in points])
 
@@ -139,7 +140,7 @@ def is_there(rule: str) -> bool:
 
 @dataclass
 class Score:
-    """What a rule made of many series."""
+    """Results of a rule on many series."""
 
     points: int = 0
     steps: int = 0
@@ -179,7 +180,7 @@ def score(rule: Rule, series: Sequence[Series], delayed: int = DELAYED) -> Score
 
 
 def take(places: list[int], step: int) -> bool:
-    """Whether one of them is the step; it can be no other one's."""
+    """Remove the place that is the step, so that it matches no other; return whether it exists."""
     near = [place for place in places if abs(place - step) <= TOLERANCE]
     if near:
         places.remove(min(near, key=lambda place: abs(place - step)))
@@ -187,7 +188,7 @@ def take(places: list[int], step: int) -> bool:
 
 
 def delay(rule: Rule, series: Series, step: int) -> float:
-    """How many points there must be after a step for it to be seen."""
+    """Number of points after a step that a rule needs to see it."""
     for more in GROWING:
         known = Series(series.values[: step + more], [], series.relative, series.absolute)
         if take(rule(known), step):
@@ -196,7 +197,7 @@ def delay(rule: Rule, series: Series, step: int) -> float:
 
 
 def told_as_trend(series: Sequence[Series]) -> int:
-    """Steps that we do not tell as such, but within a trend."""
+    """Number of steps that our rule reports only as part of a trend."""
     count = 0
     for each in series:
         found = whole(each)
@@ -212,11 +213,11 @@ PARTS: dict[str, list[tuple[object, str, object]]] = {
     "outliers": [(method, "OUTLYING", float("inf"))],
     "t test": [(method, "CHANCE", float("inf"))],
 }
-"""What our rule is made of, and what takes each part of it away."""
+"""Parts of our rule, and the changes that disable each of them."""
 
 
 def report_parts(sets: dict[str, list[Series]]) -> None:
-    """Our rule without each of its parts."""
+    """Print the scores of our rule without each of its parts."""
     print(f"  {'':<12}{'precision':>10}{'recall':>10}{'false/1000':>11}{'delay':>7}")
     for name, changes in {"none": [], **PARTS}.items():
         with ExitStack() as stack:
@@ -249,7 +250,7 @@ def main() -> None:
 
 
 def together(scores: dict[str, dict[str, Score]], kinds: Iterable[str]) -> dict[str, Score]:
-    """The sums of each rule over kinds of series."""
+    """Sum the scores of each rule over kinds of series."""
     first, *others = [scores[kind] for kind in kinds]
     return {name: sum((each[name] for each in others), first[name]) for name in first}
 

@@ -1,14 +1,14 @@
-"""Are the bounds of a share honest? Identical windows, one after the other, on one cluster.
+"""Measure whether the bounds of shares hold, by identical windows one after the other.
 
     python benchmarks/coverage.py [--backend NAME] [--windows N] [--tasks N] [--rate HZ] [--noise]
 
-With --noise two processes take a core each in bursts of seconds, as neighbours on a shared
-machine do.
+All windows are on one cluster. With --noise two processes take a core each in bursts of seconds,
+as neighbours on a shared machine do.
 
 Each window gives every function a share with a lower and an upper bound. The best guess at
 the true share is the mean over the *other* windows. The program prints, for several
-values of the drift, how often the guess lay outside a bound (5 % is what is promised), and
-how far shares scatter from window to window, as a multiple of the binomial deviation.
+values of the drift, how often the guess is outside of a bound (the promise is 5 %), and how
+far shares scatter from window to window, as a multiple of the binomial deviation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from distributed import Client, wait
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, PLUMBING, owner_of
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import SampleProfile
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 DRIFTS = (0.0, 0.03, 0.05, 0.07, 0.1, 0.15)
 
@@ -39,9 +39,9 @@ def inc(x: int) -> int:
 
 
 def record(name: str, windows: int, tasks: int, rate_hz: float) -> list[SampleProfile]:
-    """The same work so many times, each in a window of its own."""
+    """Profiles of the same work, repeated in windows of their own."""
     backend = BackendRegistry().make(name, rate_hz=rate_hz, options={})
-    cluster = LocalCluster(4, timeout_s=30)
+    cluster = LocalProcesses(4, timeout_s=30)
     profiles = []
     try:
         with Control(cluster.address) as control:
@@ -63,7 +63,7 @@ def record(name: str, windows: int, tasks: int, rate_hz: float) -> list[SamplePr
 
 
 def common_functions(profiles: list[SampleProfile]) -> list[str]:
-    """Functions of the scheduler that hold between 2 and 95 % in the mean."""
+    """Functions of the scheduler with a mean share between 2 and 95 %."""
     shares = [shares_of([[profile]], drift=0.0) for profile in profiles]
     names = {name for each in shares for name in each.total.inclusive}
     return [
@@ -75,7 +75,7 @@ def common_functions(profiles: list[SampleProfile]) -> list[str]:
 
 
 def misses(shares: list[Shares], functions: list[str]) -> tuple[float, float]:
-    """How often the guess lay below the lower and above the upper bound."""
+    """Return how often the guess is below the lower bound, and above the upper bound."""
     below = above = cases = 0
     for name in functions:
         estimates = [each.of_function(name) for each in shares]
@@ -88,7 +88,7 @@ def misses(shares: list[Shares], functions: list[str]) -> tuple[float, float]:
 
 
 def scatter(shares: list[Shares], functions: list[str]) -> list[float]:
-    """Standard deviation of each function's share over windows, as a multiple of binomial."""
+    """Standard deviation of each function's share over windows, divided by the binomial one."""
     ratios = []
     for name in functions:
         values = [each.of_function(name).value for each in shares]
@@ -100,7 +100,7 @@ def scatter(shares: list[Shares], functions: list[str]) -> list[float]:
 
 @contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """Processes that are busy and idle by turns; they end with this one."""
+    """Run processes that are busy and idle in turns; they end with this process."""
     program = (
         "import random, time, sys, select\n"
         "random.seed(int(sys.argv[1]))\n"

@@ -1,10 +1,10 @@
-"""What all kinds of evidence cost the scheduler: its CPU per task, with them and without.
+"""Measure what all kinds of evidence cost the scheduler: its CPU per task with and without them.
 
     python benchmarks/evidence.py [--pairs N] [--tasks N]
 
-Hollow workers give a load that is the scheduler's alone. Rounds with and without take turns on one
-scheduler; its CPU is counted while the body runs, for that is what a profile is of. What the kinds
-bring afterwards is thrown away.
+With hollow workers, the whole load is the scheduler's. Rounds with and without evidence take
+turns on one scheduler. Its CPU is counted only while the body runs, because a profile covers only
+that. What the kinds gather afterwards is discarded.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from overhead import collect_between_rounds, inc
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.kinds import gather
-from pytest_schedprof.recorder import Recorder
-from pytest_schedprof.values import EVIDENCE_KINDS
+from pytest_schedprof.evidence import KINDS
+from pytest_schedprof.evidence.contract import Kind
+from pytest_schedprof.evidence.gathering import gather
+from pytest_schedprof.evidence.registry import built_in
+from pytest_schedprof.measuring.recorder import Recorder
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from witness import opened
 
 ASKED = 1.05
 WORKERS = 16
-KINDS = {"without": (), "with": EVIDENCE_KINDS}
+ARMS = {"without": (), "with": tuple(map(built_in, KINDS))}
 
 
-def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[str], tasks: int) -> float:
+def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[type[Kind]], tasks: int) -> float:
     """Microseconds of the scheduler's CPU for each task of one round."""
     control = scheduler.control
     control.call(collect_between_rounds)
     gathering, recorder = gather(kinds, scheduler, "benchmark"), Recorder(control, [], 30.0)
-    with gathering.take(), recorder.round():
+    with gathering.around(), recorder.round():
         wait(scheduler.client.map(inc, range(tasks), pure=False), timeout=60)
     gathering.keep(None, ())
     left = control.call(facts.wait_until_idle, 30.0)
@@ -56,8 +58,8 @@ def main() -> None:
     given = parser.parse_args()
     found: dict[str, list[float]] = defaultdict(list)
     with opened("simulated", WORKERS) as scheduler:
-        for arm in interleaved(list(KINDS), given.pairs + 1):
-            found[arm].append(cpu_per_task(scheduler, KINDS[arm], given.tasks))
+        for arm in interleaved(list(ARMS), given.pairs + 1):
+            found[arm].append(cpu_per_task(scheduler, ARMS[arm], given.tasks))
     with_, without = found["with"][1:], found["without"][1:]  # the first pair warms up
     ratios = [a / b for a, b in zip(with_, without, strict=True)]
     low, high = interval(ratios)

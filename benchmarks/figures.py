@@ -1,4 +1,4 @@
-"""What the benchmarks share: the order of the runs, fresh processes, intervals, closing lines."""
+"""Helpers of the benchmarks: order of runs, fresh processes, intervals, closing lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESAMPLES = 4000
 
 
 def interleaved(arms: Sequence[str], repeats: int) -> Iterator[str]:
-    """A B B A A B ...: a machine that slows down or speeds up does so for all arms alike."""
+    """Yield A B B A A B ..., so that a machine whose speed changes affects all arms alike."""
     for number in range(repeats):
         yield from arms if number % 2 == 0 else reversed(arms)
 
@@ -28,7 +28,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def closing_line(what: str, value: float, asked: float, unit: str = "") -> str:
-    """The asked figure, and whether it was reached."""
+    """Text of a figure, the asked one, and whether it was reached."""
     verdict = "reached" if value <= asked else "NOT reached"
     return f"{what}: {value:.4g}{unit}, asked: at most {asked:g}{unit}: {verdict}"
 
@@ -40,7 +40,7 @@ def peak_megabytes() -> float:
 
 
 def read_afresh(program: str, path: Path) -> tuple[list[float], float, str]:
-    """The steps' seconds, megabytes and findings of a fresh process that reads a file."""
+    """Read a file in a fresh process; return its seconds by step, megabytes and findings."""
     output = subprocess.check_output([sys.executable, program, "--read", str(path)])
     steps, megabytes, found = json.loads(output)
     return steps, megabytes, found
@@ -52,7 +52,7 @@ def report_reading(
     asked_s: float,
     asked_mb: float,
 ) -> None:
-    """Each step's median, the whole, and the two asked figures."""
+    """Print the median of each step, the total, and the two asked figures."""
     print(runs[0][2])
     for number, step in enumerate(steps):
         print(f"{step:7s} {median(run[0][number] for run in runs):6.3f} s (median)")

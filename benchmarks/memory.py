@@ -1,8 +1,9 @@
-"""memray over identical windows: how its figures scatter, and what it costs the scheduler.
+"""Measure how memray's figures scatter over identical windows, and what it costs the scheduler.
 
     python benchmarks/memory.py [--windows N] [--tasks N]
 
-Each window is the same number of tasks, whose futures are held to its end, on one cluster.
+All windows are on one cluster and have the same number of tasks, whose futures are held to the
+end of the window.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from figures import closing_line
 
 from pytest_schedprof.analysis.costs import unit_of
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 ASKED = 1.2
 
@@ -35,7 +36,7 @@ MODES: dict[str, Mapping[str, object] | None] = {
 def window(
     control: Control, client: Client, tasks: int, options: Mapping[str, object] | None
 ) -> dict[str, float]:
-    """CPU microseconds per task, and the bytes at the peak and at the end."""
+    """CPU microseconds per task, and bytes at the peak and at the end."""
     registry = BackendRegistry()
     backends = [] if options is None else [registry.make("memray", rate_hz=100, options=options)]
     recorder = Recorder(control, backends, 30.0)
@@ -56,11 +57,11 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=4)
     parser.add_argument("--tasks", type=int, default=2000)
     arguments = parser.parse_args()
-    cluster = LocalCluster(2, timeout_s=30)
+    cluster = LocalProcesses(2, timeout_s=30)
     base = ratio = 0.0
     try:
         with Control(cluster.address) as control, Client(cluster.address) as client:
-            window(control, client, arguments.tasks, None)  # what is slow but once
+            window(control, client, arguments.tasks, None)  # do first what is slow only once
             for name, options in MODES.items():
                 found = [
                     window(control, client, arguments.tasks, options)

@@ -1,12 +1,12 @@
-"""What being profiled by py-spy costs the scheduler: its CPU per task, profiled and not.
+"""Measure what profiling with py-spy costs the scheduler: its CPU per task, profiled and not.
 
     python benchmarks/overhead.py [--pairs N] [--tasks N] [--rate HZ]
 
-Hollow workers give a load that is the scheduler's alone. Rounds with and without py-spy take
-turns on one scheduler. CPU and tasks are counted by the scheduler itself, from after the first
-proven sample until before the profiler is stopped, so neither start nor stop is in the figure.
-Full garbage collections, of which a round has one or none, cost up to a fifth of its CPU: they
-are kept out of the rounds and done between them.
+With hollow workers, the whole load is the scheduler's. Rounds with and without py-spy take turns
+on one scheduler. The scheduler itself counts CPU and tasks, from after the first proven sample
+until before the profiler is stopped, so the figure contains neither start nor stop. A round has
+one full garbage collection or none, which costs up to a fifth of its CPU. Therefore collections
+run between rounds only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from distributed import Client, wait
 from figures import closing_line, interleaved, interval
 
 from pytest_schedprof.agent import facts
+from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.backends.pyspy import PySpyBackend
-from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 ASKED = 1.03
 WORKERS = 16
@@ -50,7 +50,7 @@ def load() -> Iterator[tuple[Control, Client]]:
 
 
 def collect_between_rounds(dask_scheduler: Any = None) -> None:
-    """Runs in the scheduler."""
+    """Collect garbage, and stop automatic collections; runs in the scheduler."""
     gc.disable()
     gc.collect()
 
@@ -58,7 +58,7 @@ def collect_between_rounds(dask_scheduler: Any = None) -> None:
 def cpu_per_task(
     control: Control, client: Client, backends: Sequence[Backend], tasks: int
 ) -> float:
-    """Microseconds of the scheduler's CPU for each task of one round."""
+    """Microseconds of the scheduler's CPU per task of one round."""
     control.call(collect_between_rounds)
     recorder = Recorder(control, backends, 30.0)
     with recorder.round():

@@ -1,9 +1,9 @@
-"""Reading a long test's profile: a 100 MB speedscope file, from bytes to shares with bounds.
+"""Measure reading a long test's profile: a 100 MB speedscope file, from bytes to shares.
 
     python benchmarks/reading.py [--megabytes N] [--repeats N]
 
-The file is as py-spy writes it. Each time a fresh process reads it, so that nothing is cached.
-Memory is the peak of that whole process, the file's own bytes included.
+The file is as py-spy writes it, and the shares have bounds. A fresh process reads it each time,
+so that nothing is cached. Memory is the peak of that process, with the bytes of the file.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STEPS = ("load", "parse", "name", "tally", "bounds")
 
 
 def name_places(places: list[tuple[str, str, int]]) -> list[str]:
-    """What the scheduler would answer, from the file's path alone."""
+    """Name functions as the scheduler would, from the path of the file alone."""
     start, end = len(SITE) + 1, -len(".py")
     return [f"{file[start:end].replace('/', '.')}:{name}" for file, name, _ in places]
 
 
 def read(path: Path) -> None:
-    """In the fresh process: seconds of each step, peak megabytes, and what was found."""
+    """Print seconds of each step, peak megabytes and findings; runs in the fresh process."""
     times = [time.perf_counter()]
     content = path.read_bytes()
     times.append(time.perf_counter())

@@ -1,4 +1,4 @@
-"""Are regressions found, and nothing else? Injected truth, through the product's own path.
+"""Measure whether injected regressions are found, and nothing else, by the product's own code.
 
     python benchmarks/regressions.py counts  [--trials 100] [--noise]
     python benchmarks/regressions.py shares  [--backend cputime] [--trials 200] [--noise]
@@ -7,13 +7,13 @@
     python benchmarks/regressions.py turns --planted [--backend counts] [--trials 50] [--budget 60]
 
 Every measurement is a profiled test: a simulated cluster of 16 hollow workers, the same independent
-tasks, assessed and compared as the plugin does. What is injected is planted in the running
-scheduler (tests/injection.py) and taken out again.
+tasks, assessed and compared as the plugin does. Changes are planted in the running scheduler
+(tests/injection.py) and removed again.
 
-- `counts`: at least 1 % more bytecodes in one function of the state machine, another one in each
-  trial, and comparisons of unchanged code between them.
-- `shares`: comparisons of unchanged code; each is of several rounds on either side.
-- `power`: a function that held a share p holds p + 6 points.
+- `counts`: at least 1 % more bytecodes in one function of the state machine, a different one in
+  each trial, and comparisons of unchanged code between the trials.
+- `shares`: comparisons of unchanged code, with several rounds on either side.
+- `power`: a function with a share of p gets a share of p + 6 points.
 - `turns`: A/B in one session, of identical code or with one function 10 % slower.
 
 With --noise two processes take a core each in bursts, as neighbours on a shared machine do.
@@ -34,17 +34,17 @@ from coverage import neighbours
 from distributed import Client, wait
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.errors import SchedprofError
-from pytest_schedprof.layers import read_call
+from pytest_schedprof.measuring.plan import make_plan
+from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.plan import make_plan
-from pytest_schedprof.profiling import ProfiledTest
+from pytest_schedprof.remote.control import Control
+from pytest_schedprof.settings.markers import read_call
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from injection import plant, uproot
@@ -55,26 +55,26 @@ HOT = "SchedulerState._transition"
 WORKERS = 16
 COUNTED_TASKS, SAMPLED_TASKS = 300, 1000
 POWER_TASKS = 4800
-"""In few long rounds: each has a start and a stop, which tell nothing."""
+"""Tasks per round; rounds are few and long, because starts and stops take time and tell nothing."""
 
 RATE_HZ, SLOW_RATE_HZ = 250, 100
-"""As often as the kernel's clock allows; and of py-spy, which else does not keep up here."""
+"""Samples per second: the most that the kernel's clock allows, and what py-spy can keep up with."""
 
 LEAST_BYTECODES = 100
-"""Per call: of fewer, one statement more is far above 1 %."""
+"""Bytecodes per call; in a smaller function, one more statement is far above 1 %."""
 
 LEAST_OF_A_TASK = 50
-"""Bytecodes per task: of fewer, 1 % is less than the floor of what is looked at."""
+"""Bytecodes per task; 1 % of fewer is below the floor of comparisons."""
 
 
 class Nowhere:
-    """Nothing is kept."""
+    """A store that keeps nothing."""
 
     def prepare(self) -> None:
-        """There is nothing to make."""
+        """Do nothing."""
 
     def new_test(self, test_id: str) -> None:
-        """No directory."""
+        """Create no directory."""
 
 
 def inc(x: int) -> int:
@@ -82,7 +82,7 @@ def inc(x: int) -> int:
 
 
 class Bench:
-    """A scheduler that is measured again and again."""
+    """A scheduler for repeated measurements."""
 
     def __init__(self, opened: ExitStack) -> None:
         cluster = SimulatedCluster(WORKERS, timeout_s=60)
@@ -92,7 +92,7 @@ class Bench:
         self.scheduler = SchedulerUnderTest(client, cluster, control)
 
     def body(self, tasks: int) -> None:
-        """What a test does."""
+        """Run the body of a test."""
         with self.scheduler.client.as_current():
             wait(self.scheduler.client.map(inc, range(tasks), pure=False), timeout=120)
 
@@ -103,11 +103,11 @@ class Bench:
         )
 
     def restore(self) -> None:
-        """Take it out."""
+        """Remove the change."""
         self.scheduler.client.run_on_scheduler(uproot, module=MODULE)
 
     def measure(self, backends: str, tasks: int, rounds: int = 1) -> Result:
-        """One profiled test."""
+        """Run one profiled test."""
         return measure(self, backends, tasks, rounds=rounds)
 
 
@@ -120,17 +120,17 @@ def measure(
     against: Bench | None = None,
     budget: float = 60.0,
 ) -> Result:
-    """One profiled test, in turns with another scheduler if there is one."""
+    """Run one profiled test, in turns with another scheduler if there is one."""
     rate = SLOW_RATE_HZ if "pyspy" in backends else RATE_HZ
     settings = read_call("a benchmark", (), {}, backend=backends, rounds=rounds, rate=rate)
     settings = settings._replace(against="the other side" if against else None, budget=budget)
     plan = make_plan(settings, BackendRegistry(), Nowhere())
-    rivals = {"against": against.scheduler} if against else {}
-    profiled = ProfiledTest("benchmark", plan, Nowhere(), bench.scheduler, rivals)
-    for take, side in profiled.takes():
+    other_schedulers = {"against": against.scheduler} if against else {}
+    profiled = ProfiledTest("benchmark", plan, Nowhere(), bench.scheduler, other_schedulers)
+    for take, side in profiled.schedule.body_runs():
         with side.recorder.round(take.backends, take.scale):
             (bench if side.scheduler is bench.scheduler else against or bench).body(tasks)
-        with suppress(SchedprofError):  # of a busy machine a worker may not answer at once
+        with suppress(SchedprofError):  # on a busy machine a worker may answer late
             clean(side.scheduler.control)
     profiled.assess()
     result = profiled.record("passed")
@@ -141,7 +141,7 @@ def measure(
 
 def compared(before: Result, after: Result) -> Comparison:
     (comparison,) = compare([before], [after]).comparisons
-    for reason in comparison.reasons:  # a busy machine: it is no false alarm, and no trial either
+    for reason in comparison.reasons:  # on a busy machine: neither a false alarm nor a valid trial
         print("not compared:", reason)
     return comparison
 
@@ -177,7 +177,7 @@ def counts(trials: int) -> None:
 
 
 def state_machine(result: Result) -> Iterator[tuple[str, int]]:
-    """Methods with the number of statements that are 1 % of them or more."""
+    """Yield methods, with the number of statements that make up at least 1 % of each."""
     (backend,) = result.backends
     assert backend.costs
     for each in backend.costs.functions:
@@ -235,7 +235,7 @@ def power(backend: str, trials: int, rounds: int) -> None:
 
 
 def calibrated(bench: Bench, backend: str, gain: float = 0.06) -> str:
-    """A loop that makes the hot function hold so many points more, found by measuring."""
+    """Find by measuring a loop that raises the share of the hot function by `gain`."""
     base = share(bench.measure(backend, POWER_TASKS, 10))
     turns, tried, gained = 500, 0, 0.0
     for _ in range(4):
@@ -256,7 +256,7 @@ def share(result: Result) -> float:
 
 
 def turns(backends: str, trials: int, budget: float, *, is_planted: bool) -> None:
-    """The hot function is made 10 % slower by a loop whose bytecodes are 10 % of its own."""
+    """Run A/B trials; if planted, the hot function is 10 % slower and has 10 % more bytecodes."""
     with ExitStack() as opened:
         here, there = Bench(opened), Bench(opened)
         tasks = SAMPLED_TASKS if "counts" not in backends else COUNTED_TASKS

@@ -1,4 +1,4 @@
-"""Histories with known steps, seeded, with noise of the measured kinds, for change_points.py."""
+"""Seeded histories with known steps and noise of the measured kinds, for change_points.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import exp, log, sqrt
 
 APART, FROM_ENDS = 15, 8
-"""Points between two steps, and before the first and after the last."""
+"""Least number of points between two steps, and before the first and after the last."""
 
 BYTECODES, MICROSECONDS = 23456.0, 400.0
 
@@ -29,7 +29,7 @@ def _length(generator: random.Random) -> int:
 
 
 def _places(generator: random.Random, length: int, counts: Sequence[int]) -> list[int]:
-    """As many steps as drawn, none close to another; drawn again until it fits."""
+    """Draw places of steps that are not close to each other, again until they fit."""
     count = generator.choice(counts)
     while True:
         found = sorted(generator.randrange(FROM_ENDS, length - FROM_ENDS) for _ in range(count))
@@ -40,7 +40,7 @@ def _places(generator: random.Random, length: int, counts: Sequence[int]) -> lis
 def _levels(
     generator: random.Random, length: int, steps: Sequence[int], least: float, most: float
 ) -> Iterator[float]:
-    """Of 1, and more or less after each step; three of five make it slower."""
+    """Yield levels: 1 at first, then changed at each step; on average, three of five steps rise."""
     level = 1.0
     for number in range(length):
         if number in steps:
@@ -50,7 +50,7 @@ def _levels(
 
 
 def _counted(scatter: float) -> Callable[[random.Random], Series]:
-    """Bytecodes per task: of the state machine they are exact, of the whole to 0.1 %."""
+    """Bytecodes per task: exact for the state machine, to 0.1 % for the whole."""
 
     def make(generator: random.Random) -> Series:
         length = _length(generator)
@@ -63,7 +63,7 @@ def _counted(scatter: float) -> Callable[[random.Random], Series]:
 
 
 def share(generator: random.Random) -> Series:
-    """1.2 times binomial over 400 to 1200 samples, and cputime's drift between windows."""
+    """Share with 1.2 times binomial noise over 400 to 1200 samples, and cputime's drift."""
     length = _length(generator)
     steps = _places(generator, length, (0, 0, 1, 1, 2, 3))
     value, values = generator.uniform(0.15, 0.4), []
@@ -83,7 +83,7 @@ def _cpu(
     steps: Sequence[int] = (0, 0, 1, 1, 2, 3),
     least: float = 0.1,
 ) -> Callable[[random.Random], Series]:
-    """CPU per task: CV of 7 to 12 %, and one of 33 windows far out."""
+    """CPU per task, with a CV of 7 to 12 %, and one of 33 windows far out."""
 
     def make(generator: random.Random) -> Series:
         length, cv, error = _length(generator), generator.uniform(0.07, 0.12), 0.0
@@ -100,13 +100,13 @@ def _cpu(
 
 
 def _throughout(generator: random.Random, length: int) -> list[float]:
-    """A change of 25 to 60 % in all, up or down."""
+    """A change of 25 to 60 % over the whole history, up or down."""
     total, sign = generator.uniform(0.25, 0.6), generator.choice([1, -1])
     return [(1 + total * number / length) ** sign for number in range(length)]
 
 
 def _in_between(generator: random.Random, length: int) -> list[float]:
-    """The same, but within the middle of a history that is level before and after."""
+    """The same change, but within the middle of a history that is level before and after."""
     total, sign = generator.uniform(0.25, 0.6), generator.choice([1, -1])
     first = generator.randint(5, length // 2 - 20)
     last = generator.randint(length // 2 + 20, length - 5)
@@ -115,7 +115,7 @@ def _in_between(generator: random.Random, length: int) -> list[float]:
 
 
 def bimodal(generator: random.Random) -> Series:
-    """Of two machines, one of which is a quarter slower, any may run a test."""
+    """CPU per task, when either of two machines may run a test and one is a quarter slower."""
     length, slower = _length(generator), generator.uniform(0.2, 0.5)
     steps = _places(generator, length, (0, 0, 1, 1, 2, 3))
     values = [
@@ -142,5 +142,5 @@ KINDS: dict[str, Callable[[random.Random], Series]] = {
 
 
 def histories(kind: str, count: int, seed: int) -> list[Series]:
-    """The same ones for the same seed, on any machine."""
+    """Histories of a kind; the same seed gives the same ones on any machine."""
     return [KINDS[kind](random.Random(f"{kind} {seed} {number}")) for number in range(count)]

@@ -1,11 +1,11 @@
-"""How fast a simulated cluster is ready, and how hard it works its scheduler.
+"""Measure how fast a simulated cluster is ready, and how much it loads its scheduler.
 
     python benchmarks/simulated.py [--workers 1000] [--tasks N] [--repeats N]
     python benchmarks/simulated.py --many 10000
 
-The scheduler's part of a core is its CPU time by the clock's, from the submission of independent
-tasks until all are done. `--many` starts one cluster of so many workers and adds up the memory of
-its processes.
+The scheduler's part of a core is its CPU time divided by wall time, from the submission of
+independent tasks until all are done. `--many` starts one cluster of so many workers and adds up
+the memory of its processes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from distributed import Client, wait
 from figures import closing_line
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.result import Segment
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 READY_S, TASKS_PER_S, CORE = 3.0, 3000.0, 0.9
 MANY_READY_S, MANY_GB = 60.0, 6.0
@@ -37,7 +37,7 @@ def inc(x: int) -> int:
 
 @contextmanager
 def cluster_of(workers: int) -> Iterator[tuple[SimulatedCluster, float]]:
-    """A cluster, and the seconds until all its workers were known to the scheduler."""
+    """A cluster, and the seconds until the scheduler knew all its workers."""
     begun = time.perf_counter()
     cluster = SimulatedCluster(workers, timeout_s=300)
     try:
@@ -51,7 +51,7 @@ def cluster_of(workers: int) -> Iterator[tuple[SimulatedCluster, float]]:
 
 
 def throughput(cluster: SimulatedCluster, tasks: int, repeats: int) -> list[Segment]:
-    """What the scheduler spent on the same work, again and again; the first time warms up."""
+    """Segments of the same work, repeated; the first one, a warm-up, is left out."""
     with Control(cluster.address) as control, Client(cluster.address) as client:
         recorder = Recorder(control, [], 30.0)
         for _ in range(1 + repeats):

@@ -1,7 +1,7 @@
 """A large speedscope file, formatted as py-spy formats it, from a seeded generator.
 
 It has what real files have: one frame for each line of a function, stacks that share their
-outer frames, hot and rare ones, samples without any frame, and a thread without a name.
+outer frames, hot and rare stacks, samples without any frame, and a thread without a name.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MODULES = (
     "selectors",
 )
 THREADS = {"MainThread": 0.7, "Profile": 0.1, "IO loop": 0.1, "Dask-Offload": 0.05, "": 0.05}
-"""By the part of the file that each takes."""
+"""Threads, with the part of the file that each one takes."""
 
 
 def frames() -> list[dict[str, object]]:
-    """Every line of code that is ever seen."""
+    """Every line of code that occurs in a sample."""
     places = []
     for number in range(FRAMES):
         function, line = divmod(number, LINES_PER_FUNCTION)
@@ -50,7 +50,7 @@ def frames() -> list[dict[str, object]]:
 
 
 def stacks(generator: random.Random) -> list[str]:
-    """Distinct stacks as text; they share their outer frames, as those of an event loop do."""
+    """Distinct stacks as text; they share their outer frames, as stacks of an event loop do."""
     outer = [generator.choices(range(FRAMES), k=generator.randint(8, 12)) for _ in THREADS]
     return [
         json.dumps(
@@ -62,7 +62,7 @@ def stacks(generator: random.Random) -> list[str]:
 
 
 def samples(generator: random.Random, known: list[str], size: int) -> Iterator[list[str]]:
-    """So many characters of samples, in chunks; few stacks are hot and many are rare."""
+    """Yield about `size` characters of samples in chunks; few stacks are hot and many are rare."""
     weights = list(accumulate(1 / (rank + 10) for rank in range(STACKS)))
     while size > 0:
         chunk = generator.choices(known, cum_weights=weights, k=CHUNK)
@@ -72,7 +72,7 @@ def samples(generator: random.Random, known: list[str], size: int) -> Iterator[l
 
 
 def write_thread(file: TextIO, name: str, chunks: Iterator[list[str]]) -> None:
-    """One thread, byte for byte as py-spy formats it."""
+    """Write one thread, byte for byte as py-spy does."""
     head = {"type": "sampled", "name": f'Thread 4711 "{name}"', "unit": "seconds"}
     head_text = json.dumps({**head, "startValue": 0.0}, separators=(",", ":"))
     file.write(head_text[:-1] + ',"endValue":6000.0,"samples":[')
@@ -84,7 +84,7 @@ def write_thread(file: TextIO, name: str, chunks: Iterator[list[str]]) -> None:
 
 
 def write_file(path: Path, size: int) -> None:
-    """A file of about so many bytes; the same one each time."""
+    """Write a file of about `size` bytes; it is the same each time."""
     generator = random.Random(20)
     known = stacks(generator)
     with path.open("w") as file:

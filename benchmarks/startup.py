@@ -1,12 +1,12 @@
-"""What the plugin adds to a whole pytest run that has no use for it.
+"""Measure what the plugin adds to a whole pytest run that does not use it.
 
     python benchmarks/startup.py [--repeats N]
 
-Runs pytest over one trivial test, in turns: with no plugin, with pytest-schedprof and, where
-it is installed, with pytest-benchmark. Each is found as any installed plugin is, and `-p no:`
-keeps out all others. (With autoloading off and `-p schedprof` instead, the search for entry
-points would be counted too, which every run makes that has autoloading.) One more run makes
-sure that the plugin imported neither distributed nor msgspec.
+Runs pytest on one trivial test, in turns: without a plugin, with pytest-schedprof and, where it
+is installed, with pytest-benchmark. Each is found as any installed plugin is, and `-p no:` keeps
+out all others. (With autoloading off and `-p schedprof` instead, the figure would contain the
+search for entry points, which every run with autoloading does anyway.) One more run checks that
+the plugin imported neither distributed nor msgspec.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PYTEST = ("-q", "-p", "no:cacheprovider", "test_one.py")
 HEAVY = ("distributed", "dask", "msgspec", "viztracer")
 
 Run = tuple[float, float]
-"""Milliseconds by the clock, and of CPU."""
+"""Milliseconds of wall time, and of CPU time."""
 
 
 def arms() -> dict[str, list[str]]:
-    """Arguments for each kind of run: all plugins are kept out, or all but one."""
+    """Arguments for each kind of run: all plugins are disabled, or all but one."""
     installed = sorted({entry.name for entry in entry_points(group="pytest11")})
     kept = ["none", *(name for name in PLUGINS if name in installed)]
     return {
@@ -43,14 +43,14 @@ def arms() -> dict[str, list[str]]:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """Compiled code is kept, as after any first run, but not in anybody's source tree."""
+    """Environment that keeps compiled code, as after any first run, but outside of source trees."""
     unwanted = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")
     given = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     return {**given, "PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
 
 
 def run(arguments: list[str], directory: Path) -> Run:
-    """One whole pytest run."""
+    """Run pytest once."""
     command = [sys.executable, "-m", "pytest", *arguments, *PYTEST]
     begun = time.perf_counter()
     process = subprocess.Popen(
@@ -65,7 +65,7 @@ def run(arguments: list[str], directory: Path) -> Run:
 
 
 def measure(repeats: int, directory: Path) -> dict[str, list[Run]]:
-    """Interleaved runs of each arm, after one of each that is thrown away."""
+    """Interleaved runs of each arm; the first run of each is discarded."""
     arguments = arms()
     runs: dict[str, list[Run]] = {name: [] for name in arguments}
     for name in arguments:
@@ -76,7 +76,7 @@ def measure(repeats: int, directory: Path) -> dict[str, list[Run]]:
 
 
 def report(runs: dict[str, list[Run]]) -> float:
-    """Print what each plugin adds; returns schedprof's part in ms of clock time."""
+    """Print what each plugin adds; return schedprof's part in ms of wall time."""
     print(f"{len(runs['none'])} runs each; what a plugin adds is the median of paired differences")
     print("[its 95 % interval], and (against noise) the difference of the quickest tenths")
     added = {}
@@ -97,7 +97,7 @@ def report(runs: dict[str, list[Run]]) -> float:
 
 
 def quickest(values: list[float]) -> float:
-    """Mean of the quickest tenth, which other load on the machine has touched least."""
+    """Mean of the quickest tenth, which other load on the machine affects least."""
     return mean(sorted(values)[: max(1, len(values) // 10)])
 
 

@@ -1,10 +1,10 @@
-"""Reading a full buffer of viztracer: a trace of a million entries, from bytes to costs.
+"""Measure reading a full buffer of viztracer: a trace of a million entries, from bytes to costs.
 
     python benchmarks/trace_file.py [--entries N] [--repeats N]
 
-The file is as viztracer dumps it, with the paths of an installed dask. Each time a fresh process
-reads it, so that nothing is cached. Memory is the peak of that whole process, the file's own
-bytes included.
+The file is as viztracer dumps it, with the paths of an installed dask. A fresh process reads it
+each time, so that nothing is cached. Memory is the peak of that process, with the bytes of the
+file.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def names() -> list[str]:
 
 
 def calls(generator: random.Random) -> Iterator[tuple[int, int, int]]:
-    """Function, begin and end of each call in nanoseconds, in the order in which they end.
+    """Yield function, begin and end of each call in nanoseconds, in the order in which they end.
 
-    The stack grows and shrinks at random, so calls nest, recur and have siblings.
+    The stack grows and shrinks at random, so that calls nest, recur and have siblings.
     """
     hot = generator.choices(range(FUNCTIONS + len(OF_C)), k=100_000)
     stack: list[tuple[int, int]] = []
@@ -61,7 +61,7 @@ def calls(generator: random.Random) -> Iterator[tuple[int, int, int]]:
 
 
 def event(name: str, since: int, until: int) -> str:
-    """Byte for byte as viztracer dumps it."""
+    """One event, byte for byte as viztracer dumps it."""
     lasted = until - since
     return (
         f'{{"pid":{THREAD},"tid":{THREAD},"ts":{since // 1000}.{since % 1000:03d},"ph":"X",'
@@ -70,7 +70,7 @@ def event(name: str, since: int, until: int) -> str:
 
 
 def write_file(path: Path, entries: int) -> None:
-    """A trace of so many calls; the same one each time."""
+    """Write a trace of so many calls; it is the same each time."""
     known = names()
     head = f'{{"ph":"M","pid":{THREAD},"tid":{THREAD},"name":"thread_name","args":{{"name":"M"}}}}'
     mark = f'{{"pid":{THREAD},"tid":{THREAD},"ts":1.0,"ph":"i","cat":"instant","name":"e","s":"g"}}'
@@ -82,13 +82,13 @@ def write_file(path: Path, entries: int) -> None:
 
 
 def name_places(places: list[tuple[str, str, int]]) -> list[str]:
-    """What the scheduler would answer, from the file's path alone."""
+    """Name functions as the scheduler would, from the path of the file alone."""
     start, end = len(SITE) + 1, -len(".py")
     return [f"{file[start:end].replace('/', '.')}:{name}" for file, name, _ in places]
 
 
 def read(path: Path) -> None:
-    """In the fresh process: seconds of each step, peak megabytes, and what was found."""
+    """Print seconds of each step, peak megabytes and findings; runs in the fresh process."""
     times = [time.perf_counter()]
     content = path.read_bytes()
     times.append(time.perf_counter())

@@ -1,10 +1,10 @@
-"""What a profiled window costs: entering until sampling is proven, and leaving with the file.
+"""Measure what a profiled window costs: entering until sampling is proven, leaving with the file.
 
     python benchmarks/window.py [--repeats N] [--other PYTHON]
 
-The scheduler is idle and lives in a process of its own. PYTHON is an interpreter that has
-dask-pyspy 0.4.0, which is then measured in turns with this package. It cannot be this one,
-because dask-pyspy holds py-spy below 0.4:
+The scheduler is idle and has a process of its own. PYTHON is an interpreter with dask-pyspy
+0.4.0, which is then measured in turns with this package. It cannot be this interpreter, because
+dask-pyspy needs py-spy below 0.4:
 
     python -m venv other && other/bin/pip install dask-pyspy==0.4.0
     python benchmarks/window.py --other other/bin/python
@@ -25,10 +25,10 @@ from statistics import median
 
 from figures import closing_line, interleaved, interval
 
-from pytest_schedprof.backends.pyspy import PySpyBackend
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 ASKED_S = 0.2
 PAUSE_S = 0.2
@@ -42,9 +42,9 @@ OTHER_PROGRAM = Path(__file__).resolve().with_name("window_of_dask_pyspy.py")
 
 @contextmanager
 def ours() -> Iterator[Callable[[], Window]]:
-    """A way to measure one window of this package."""
+    """Yield a function that measures one window of this package."""
     backend = PySpyBackend(rate_hz=RATE_HZ, options={})
-    cluster = LocalCluster(0, timeout_s=30)
+    cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address) as control:
             yield lambda: one_window(Recorder(control, [backend], 30.0))
@@ -66,7 +66,7 @@ def one_window(recorder: Recorder) -> Window:
 
 @contextmanager
 def other(python: str) -> Iterator[Callable[[], Window]]:
-    """A way to measure one window of dask-pyspy, in a process of its own."""
+    """Yield a function that measures one window of dask-pyspy, in a process of its own."""
     process = subprocess.Popen(
         [os.path.abspath(python), OTHER_PROGRAM],
         stdin=subprocess.PIPE,
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def report(windows: dict[str, list[Window]]) -> None:
-    """Medians of each arm; the first window of each is left out."""
+    """Print medians of each arm; the first window of each is left out."""
     print("medians of seconds [95 % interval of the total]")
     for name, values in windows.items():
         entering, leaving = (median(value[index] for value in values) for index in (0, 1))

@@ -1,7 +1,7 @@
-"""The part of window.py that runs in another environment, with dask-pyspy and without this package.
+"""The part of window.py that runs in another environment, with dask-pyspy, not this package.
 
-For each line on standard input, a number of seconds, it profiles an idle scheduler for so
-long, and prints how many seconds entering and leaving took.
+For each number of seconds on standard input, it profiles an idle scheduler for so long, and
+prints how many seconds entering and leaving took.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLAGS = ("--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1
 
 @contextmanager
 def scheduler(directory: str) -> Iterator[Client]:
-    """A client of a scheduler in a process of its own, with its environment's py-spy."""
+    """A client of a scheduler in a process of its own, with the py-spy of its environment."""
     place = os.path.join(directory, "scheduler.json")
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     process = subprocess.Popen(

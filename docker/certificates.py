@@ -1,6 +1,7 @@
 """Make the certificate of docker-compose.tls.yml, in docker/tls/ or a given directory.
 
-It is its own authority and that of all parts, as in dask's `Security.temporary()`.
+It is self-signed, and the scheduler, the workers and the client share it, as with dask's
+`Security.temporary()`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from distributed.security import Security
 
 USER = 1000
-"""The user of the image: as root, the key is made that user's; else it is one's own."""
+"""User ID of `dask` in the image. When root runs this script, the files are given to that user."""
 
 
 def main(directory: Path) -> None:

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# A container engine and base images on a Debian machine that has neither a registry nor an engine.
+# Sets up a container engine and base images on a Debian machine without a registry or an engine.
 #
-#   engine.sh start            make `docker info` work: with the engine that answers, or one started here
+#   engine.sh start            make `docker info` work: use the engine that answers, or start one
 #   engine.sh image [SUITE]    make schedprof-base:SUITE, and wheels for its Python in wheelhouse/
 #                              (bookworm, the default, has Python 3.11; trixie has 3.13)
-#   engine.sh host             what DOCKER_HOST must be to reach that engine
-#   engine.sh stop             end the engine that was started here, and no other
-#   engine.sh run COMMAND...   run it with an engine and both images, and end what had to be started
+#   engine.sh host             print the DOCKER_HOST of that engine
+#   engine.sh stop             stop the engine if this script started it
+#   engine.sh run COMMAND...   run a command with an engine and both images, then stop what was started
 #
-# What is missing is installed with apt-get. Images are kept in /var/lib/schedprof-docker.
+# Missing programs are installed with apt-get. Images are kept in /var/lib/schedprof-docker.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -76,14 +76,14 @@ bootstrap() { # SUITE NAME
         --dpkgopt='path-exclude=/usr/share/locale/*' "$1" - "$(mirror)" | docker import - "$2" >/dev/null
 }
 
-pull() { # SUITE NAME: where packages are not Debian's, there is hopefully a registry
+pull() { # SUITE NAME: used where apt has no Debian packages; needs a registry
     local -A python=([bookworm]=3.11 [trixie]=3.13)
     docker pull --quiet "python:${python[$1]}-slim-$1" >&2
     docker tag "python:${python[$1]}-slim-$1" "$2"
 }
 
 # shellcheck disable=SC2016
-mirror() { # that of this machine's own Debian packages
+mirror() { # print the mirror that this machine's Debian packages come from
     apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' |
         sed -n 1p | grep .
 }

@@ -1,7 +1,7 @@
-"""Exit status 0 once the scheduler answers and, in a worker's container, knows that worker.
+"""Exit with status 0 once the scheduler answers and, in a worker's container, knows that worker.
 
-Asked until it says yes, and then no more: questions put by the clock would be in every profile.
-A scheduler or worker that dies ends its container.
+After the first success the scheduler is not asked again: periodic requests would be in every
+profile. A scheduler or worker that dies ends its container anyway.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import socket
 from pathlib import Path
 
 READY = Path("/dev/shm/healthy")
-"""Gone when the container is started anew."""
+"""Created after the first success; a restart of the container deletes it."""
 
 
 async def check(scheduler: str) -> None:
-    """Ask in dask's own protocol, with its own configuration of TLS; Docker ends the wait."""
+    """Wait until the scheduler knows this container; Docker limits the time.
+
+    Uses dask's own protocol, with the TLS settings of dask's configuration.
+    """
     from distributed import rpc
     from distributed.security import Security
 
@@ -27,7 +30,7 @@ async def check(scheduler: str) -> None:
 
 
 def is_known(host: str, identity: dict[str, dict[str, dict[str, str]]]) -> bool:
-    """Whether that host is a worker's; the scheduler itself need only answer."""
+    """Whether the host is that of a known worker, or of the scheduler itself."""
     workers = {worker["host"] for worker in identity["workers"].values()}
     return host in workers or f"//{host}:" in identity["address"]
 

@@ -1,7 +1,7 @@
-"""Take the pictures of a page beside this file: `python docs/write_picture.py RUN TEST`.
+"""Take the screenshots that the README shows: `python docs/write_picture.py RUN TEST`.
 
-RUN is the directory of a run, and TEST a part of a test's ID: the README shows one of the examples.
-It needs chromium, as the tests of pages do.
+RUN is the directory of a run, TEST a part of a test's ID; the README shows a test of the examples.
+The pictures are written beside this file. Chromium is needed, as for the tests of pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from browsing import Reader, launched
 
 SIZE = {"width": 1100, "height": 1160}
 ROW = 18
-"""Pixels of a box of the flame graph; what is below the pointer is told above it."""
+"""Height of a box in the flame graph, in pixels; used to point at a box in the picture."""
 
 
 def main(run: str, test: str) -> None:

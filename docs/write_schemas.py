@@ -1,4 +1,4 @@
-"""Write the JSON Schemas of the records beside this file: `python docs/write_schemas.py`."""
+"""Write the JSON Schemas of the records, beside this file: `python docs/write_schemas.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dask's collections cost the scheduler."""
+"""Profile the scheduler while it runs dask's collections: an array and a dataframe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_set_index_of_a_time_series(schedprof_scheduler: SchedulerUnderTest) -> 
     frame = dask.datasets.timeseries(
         start="2000-01-01", end="2000-01-08", partition_freq="6h", freq="10min", seed=1
     )
-    # Given, for else dask would have the workers find them, and simulated ones find nothing.
+    # Without divisions dask computes them on the workers, and simulated workers cannot.
     divisions = [0, *range(900, 1101, 10), 2000]
     means = frame.set_index("id", divisions=divisions)[["x", "y"]].mean()
     wait(schedprof_scheduler.client.compute(means))

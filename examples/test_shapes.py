@@ -1,6 +1,6 @@
-"""Shapes of graphs that have hurt schedulers, each at a size of your choice.
+"""Shapes of graphs that have slowed schedulers down, each at a size of your choice.
 
-Few workers and a thousand tasks by default. For load like a large cluster's:
+By default they run a thousand tasks on a few workers. For the load of a large cluster:
 
     pytest --schedprof=counts --schedprof-cluster=simulated --schedprof-workers=1000 examples/
 """
@@ -12,7 +12,16 @@ import pytest
 from pytest_schedprof import SchedulerUnderTest
 from pytest_schedprof.workloads import WORKLOADS
 
-SHAPES = ("fan_out", "fan_in", "deep_chains", "all_to_all", "many_prefixes", "submission_only")
+SHAPES = (
+    "fan_out",
+    "fan_in",
+    "deep_chains",
+    "all_to_all",
+    "many_prefixes",
+    "aliases",
+    "annotated_tasks",
+    "submission_only",
+)
 
 
 @pytest.mark.schedprof("share(@worker-choice) <= 90%", "share(@stealing) <= 90%", rate=400)
@@ -25,5 +34,5 @@ def test_shape(schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, sh
 def test_cost_of_a_task_does_not_grow(
     schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int
 ) -> None:
-    """What is linear in the number of tasks, for each task, breaks this."""
+    """Work per task that is linear in the number of tasks breaks this limit."""
     WORKLOADS["many_tiny_tasks"](schedprof_scheduler.client, schedprof_scale)

@@ -1,7 +1,7 @@
-"""What many small tasks cost the scheduler.
+"""Profile the scheduler while it runs many small tasks.
 
-Run with `pytest --schedprof=pyspy examples/`. A limit says how much of the scheduler's busy
-time a part of it may hold; one that the data breaks fails its test.
+Run with `pytest --schedprof=pyspy examples/`. A limit bounds the share of the scheduler's busy time
+that a function or an owner may take; a broken limit fails its test.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def test_tree_reduction(schedprof_scheduler: SchedulerUnderTest) -> None:
 
 @pytest.mark.schedprof("share(@comm) <= 60%", rate=250)
 def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
-    """`measure` narrows the profile to the part of the test that matters."""
+    """Profile only the part of the test that matters, with `measure`."""
     client = schedprof_scheduler.client
     with schedprof_scheduler.measure():
         futures = client.map(inc, range(15_000), pure=False)
-        wait(futures[:1])  # so the graph has been taken in
+        wait(futures[:1])  # by then the scheduler has taken in the graph
     client.cancel(futures)
 
 
 @pytest.mark.schedprof("self(distributed.scheduler:*) <= 60%", rounds=5)
 def test_same_work_in_rounds(schedprof_scheduler: SchedulerUnderTest) -> None:
-    """With three rounds or more the scatter between them gives the bounds."""
+    """With three or more rounds, the bounds come from the scatter between rounds."""
     wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))
 
 
@@ -55,5 +55,5 @@ def test_same_work_in_rounds(schedprof_scheduler: SchedulerUnderTest) -> None:
     "calls(distributed.scheduler:SchedulerState._transition) <= 6.1", backend="counts"
 )
 def test_transitions_of_a_task(schedprof_scheduler: SchedulerUnderTest) -> None:
-    """Counts are the same every run: one transition more per task fails this."""
+    """Counts are the same in every run: one more transition per task breaks the limit."""
     wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))

@@ -26,7 +26,7 @@ _HOMES = {
     "pyspy_on_scheduler": "pytest_schedprof.api.files",
     "viztrace_scheduler": "pytest_schedprof.api.files",
 }
-"""Public names come when they are asked for: pytest imports this package at every start."""
+"""Modules of the public names, imported at first use: pytest imports this file at every start."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m pytest_schedprof`, for where scripts are not on the path."""
+"""`python -m pytest_schedprof`: the command `schedprof`, where scripts are not on the path."""
 
 import sys
 

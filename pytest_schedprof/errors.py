@@ -1,12 +1,61 @@
-"""Every error a user can meet. Each names the value at fault and the remedy."""
+"""Errors that users can see. Each names the value at fault and the remedy.
+
+Their text, like every text for a terminal, is passed through `printable`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 
+def printable(text: str, encoding: str = "utf-8", keep: str = "\n\t") -> str:
+    """Escape what a terminal would obey or cannot show: names in records may hold anything.
+
+    Args:
+        text: for a terminal, or JSON, which stays valid because its escapes are the same.
+        encoding: of the terminal.
+        keep: characters to leave as they are although they are not printable.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        each if each in keep or _is_shown(each, encoding) else _escaped(each) for each in text
+    )
+
+
+MOST_QUOTED = 200
+"""Characters of a wrong value that a message repeats."""
+
+
+def quoted(value: object) -> str:
+    """Return the `repr` of a wrong value, cut if it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}..."
+
+
+def _is_shown(character: str, encoding: str) -> bool:
+    if character.isascii() or not character.isprintable():
+        return character.isprintable()
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
 class SchedprofError(Exception):
-    """Root of all errors raised by this package; its text is written for the user."""
+    """Base of all errors raised by this package; its text is written for users."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class SettingsError(SchedprofError):
@@ -14,7 +63,7 @@ class SettingsError(SchedprofError):
 
 
 class LimitError(SettingsError):
-    """A limit cannot be read, or speaks of something that cannot be measured."""
+    """A limit cannot be parsed, or is about something that cannot be measured."""
 
 
 class BackendUnavailableError(SchedprofError):
@@ -24,11 +73,15 @@ class BackendUnavailableError(SchedprofError):
         super().__init__("; ".join([reason, *remedies]))
         self.reason = reason
         self.remedies = remedies
-        """What can be done, each by itself."""
+        """Ways to solve it, of which one is enough."""
 
 
 class BackendUnknownError(SettingsError):
     """No backend of that name is registered."""
+
+
+class BackendInvalidError(SettingsError):
+    """A backend that a hook or an installed distribution adds cannot be used."""
 
 
 class BackendNotInstalledError(BackendUnavailableError):
@@ -36,11 +89,15 @@ class BackendNotInstalledError(BackendUnavailableError):
 
 
 class BackendNotPermittedError(BackendUnavailableError):
-    """The operating system forbids the backend to look into the scheduler."""
+    """The operating system does not allow the backend to observe the scheduler."""
 
 
 class RecordingError(SchedprofError):
-    """A recording could not start, broke off, or brought back nothing usable."""
+    """A recording could not start, ended early, or brought back nothing usable."""
+
+
+class StuckError(SchedprofError):
+    """Nothing can happen any more in a cluster in virtual time."""
 
 
 class SchedulerLostError(SchedprofError):
@@ -48,11 +105,19 @@ class SchedulerLostError(SchedprofError):
 
 
 class ClusterError(SchedprofError):
-    """A cluster could not be started, reached or cleaned."""
+    """A cluster could not be started, reached or cleaned up."""
+
+
+class NoSchedulerError(ClusterError):
+    """A marked test without the fixture ran no scheduler in its own process."""
+
+
+class IncompatibleError(ClusterError):
+    """dask's client here cannot use a scheduler of another release."""
 
 
 class FormatError(SchedprofError):
-    """A profile's or record's bytes are not what they should be."""
+    """The content of a profile or record is not in the expected format."""
 
 
 class ArtifactError(SchedprofError):
@@ -60,15 +125,15 @@ class ArtifactError(SchedprofError):
 
 
 class BaselineError(SettingsError):
-    """What was named to compare with is missing, corrupt, or of another kind."""
+    """A baseline is missing, corrupt, or of another kind."""
 
 
 class LimitBrokenError(SchedprofError):
-    """A limit of a profile does not hold, or under `strict` cannot be shown to hold."""
+    """A limit does not hold, or under `strict` is inconclusive."""
 
 
 def as_own(error: Exception) -> SchedprofError:
-    """Any error, also one nobody expected, as one whose text is written for the user."""
+    """Return an error as a SchedprofError; wrap any other as an unexpected one."""
     if isinstance(error, SchedprofError):
         return error
     own = RecordingError(f"schedprof: unexpected {type(error).__name__}: {error}; please report it")
@@ -77,7 +142,7 @@ def as_own(error: Exception) -> SchedprofError:
 
 
 def together(errors: Sequence[SchedprofError]) -> SchedprofError:
-    """One error that tells of all: the only one itself, or one of their common class."""
+    """Join errors into one: of their common class if they have one, else of the base class."""
     first, *others = errors
     if not others:
         return first

@@ -1,12 +1,13 @@
-"""Shapes of work that have hurt schedulers, each of a given size, run to its end.
+"""Workloads that are hard for schedulers, each of a given size; a call returns when it is done.
 
-They work on real and simulated clusters alike: tasks compute next to nothing, and no result is
-fetched. `WORKLOADS` has all of them by name, for `pytest.mark.parametrize`.
+They work on real and simulated clusters: tasks compute next to nothing, and no result is fetched.
+`WORKLOADS` has all of them by name, for `pytest.mark.parametrize`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from math import isqrt
 from typing import Any, TypeAlias
@@ -15,12 +16,15 @@ from uuid import uuid4
 from distributed import Client, Future, futures_of, wait
 
 Workload: TypeAlias = Callable[[Client, int], None]
-"""Takes a client and a size: about how many tasks there are, or connections between them."""
+"""Takes a client and a size, which is about the number of tasks or of dependencies."""
 
 PATIENCE_S = 600
 CHAIN = 50
 CLIENTS = 10
+QUESTIONS = 4
+"""Number of questions in a round of `many_questions`."""
 DAYS = 20
+DROPS = 5
 NOWHERE = {"schedprof-nowhere": 1.0}
 """A resource that no worker has."""
 
@@ -34,28 +38,28 @@ def _join(*parts: Any) -> int:
 
 
 def _finish(client: Client, futures: Sequence[Future[Any]]) -> None:
-    with client.as_current():  # whose event loop it is that hears of them
+    with client.as_current():  # its event loop receives the updates
         wait(futures, timeout=PATIENCE_S)
 
 
 def many_tiny_tasks(client: Client, size: int) -> None:
-    """Tasks that have nothing to do with each other."""
+    """Run independent tasks."""
     _finish(client, client.map(_inc, range(size), pure=False))
 
 
 def fan_out(client: Client, size: int) -> None:
-    """One result that all others need."""
+    """Run many tasks that depend on one result."""
     root = client.submit(_inc, 0, pure=False)
     _finish(client, client.map(_join, [root] * size, range(size), pure=False))
 
 
 def fan_in(client: Client, size: int) -> None:
-    """One task that needs all others' results."""
+    """Run one task that depends on the results of all others."""
     _finish(client, [client.submit(_join, *client.map(_inc, range(size), pure=False), pure=False)])
 
 
 def deep_chains(client: Client, size: int) -> None:
-    """Chains of fifty tasks, each of which needs the one before."""
+    """Run chains of fifty tasks, each of which depends on the one before."""
     level = client.map(_inc, range(max(1, size // CHAIN)), pure=False)
     for _ in range(CHAIN - 1):
         level = client.map(_inc, level, pure=False)
@@ -63,7 +67,7 @@ def deep_chains(client: Client, size: int) -> None:
 
 
 def tree_reduction(client: Client, size: int) -> None:
-    """Pairs are joined until one is left."""
+    """Join results in pairs until one is left."""
     level = client.map(_inc, range(max(2, size // 2)), pure=False)
     while len(level) > 1:
         odd = level[-1:] if len(level) % 2 else []
@@ -72,7 +76,7 @@ def tree_reduction(client: Client, size: int) -> None:
 
 
 def all_to_all(client: Client, size: int) -> None:
-    """Every input is split for every output, as a shuffle by tasks does."""
+    """Split every input for every output, as a task-based shuffle does."""
     width = max(2, isqrt(size))
     inputs = client.map(_inc, range(width), pure=False)
     parts = [client.map(_join, [each] * width, range(width), pure=False) for each in inputs]
@@ -81,7 +85,7 @@ def all_to_all(client: Client, size: int) -> None:
 
 
 def rechunk(client: Client, size: int) -> None:
-    """An array's rows become its columns."""
+    """Rechunk an array from rows to columns."""
     import dask
     import dask.array
 
@@ -91,8 +95,19 @@ def rechunk(client: Client, size: int) -> None:
         _finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
 
 
+def p2p_rechunk(client: Client, size: int) -> None:
+    """Rechunk an array from rows to columns by P2P: workers send each other the parts."""
+    import dask
+    import dask.array
+
+    width = max(2, isqrt(size))
+    with dask.config.set({"array.rechunk.method": "p2p"}):
+        rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
+        _finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
+
+
 def stealing_imbalance(client: Client, size: int) -> None:
-    """All tasks would run best on one worker, where their input is."""
+    """Run tasks that would all run best on the one worker that holds their input."""
     worker = next(iter(client.scheduler_info(n_workers=1)["workers"]))
     root = client.submit(_inc, 0, workers=worker, pure=False)
     _finish(
@@ -109,37 +124,91 @@ def stealing_imbalance(client: Client, size: int) -> None:
 
 
 def many_prefixes(client: Client, size: int) -> None:
-    """No two tasks have the same name."""
+    """Run tasks that each have a prefix of their own."""
     run = uuid4().hex
     graph = {f"prefix{number}-{run}": (_inc, number) for number in range(size)}
     _finish(client, client.get(graph, list(graph), sync=False))
 
 
+def aliases(client: Client, size: int) -> None:
+    """Run a graph in which every second key is only another name of a task."""
+    run = uuid4().hex
+    tasks: dict[str, Any] = {f"task-{run}-{number}": (_inc, number) for number in range(size)}
+    others = {key.replace("task", "alias"): key for key in list(tasks)[::2]}
+    _finish(client, client.get({**tasks, **others}, list(others), sync=False))
+
+
+def annotated_tasks(client: Client, size: int) -> None:
+    """Run tasks in batches of ten, each with another priority and other annotations."""
+    from dask.base import annotate
+
+    futures: list[Future[Any]] = []
+    for number in range(max(1, size // 10)):
+        with annotate(priority=number % 3, retries=number % 2, batch=number):
+            futures += client.map(_inc, range(10), pure=False)
+    _finish(client, futures)
+
+
+def deep_collections(client: Client, size: int) -> None:
+    """Persist delayed values, each of which ends a chain of fifty layers."""
+    from dask.delayed import delayed
+
+    step = delayed(_inc, pure=False)
+    level = [step(number) for number in range(max(1, size // CHAIN))]
+    for _ in range(CHAIN - 1):
+        level = [step(each) for each in level]
+    _finish(client, futures_of(client.persist(level)))
+
+
 def submission_only(client: Client, size: int) -> None:
-    """Tasks that no worker can run: the graph is taken in, and that is all."""
+    """Submit tasks that no worker can run, so that only the graph's intake is measured."""
     stuck = client.map(_inc, range(size), resources=NOWHERE, pure=False)
-    _finish(client, [client.submit(_inc, 0, pure=False)])  # comes after them
+    _finish(client, [client.submit(_inc, 0, pure=False)])  # the scheduler takes it in after them
     client.cancel(stuck)
 
 
-def many_clients(client: Client, size: int) -> None:
-    """Ten clients, each with its part of the tasks."""
+@contextmanager
+def _ten_clients(client: Client) -> Iterator[list[Client]]:
+    """Connect ten more clients to the same scheduler."""
     scheduler: Any = client.scheduler
-    clients = [
-        Client(scheduler.address, security=client.security, set_as_default=False)
-        for _ in range(CLIENTS)
-    ]
-    try:
-        each = range(max(1, size // CLIENTS))
+    with ExitStack() as opened:
+        yield [
+            opened.enter_context(
+                Client(scheduler.address, security=client.security, set_as_default=False)
+            )
+            for _ in range(CLIENTS)
+        ]
+
+
+def many_clients(client: Client, size: int) -> None:
+    """Run the tasks from ten clients."""
+    each = range(max(1, size // CLIENTS))
+    with _ten_clients(client) as clients:
         for one, futures in [(one, one.map(_inc, each, pure=False)) for one in clients]:
             _finish(one, futures)
-    finally:
-        for one in clients:
-            one.close()
+
+
+def many_questions(client: Client, size: int) -> None:
+    """Ask the scheduler from ten clients about its workers and tasks; run only one task."""
+    with _ten_clients(client) as clients:
+        _finish(client, [client.submit(_inc, 0, pure=False)])
+        for _ in range(max(1, size // CLIENTS // QUESTIONS)):
+            for one in clients:
+                one.scheduler_info()
+                one.nthreads()
+                one.has_what()
+                one.processing()
+
+
+def broadcasts(client: Client, size: int) -> None:
+    """Run a function on all workers, once for each fifty of the size; run only one task."""
+    _finish(client, [client.submit(_inc, 0, pure=False)])
+    for _ in range(max(1, size // 50)):
+        client.run(_inc, 0)
 
 
 def workers_leave(client: Client, size: int) -> None:
-    """Half of the workers retire while there is work, and hand over what they have."""
+    """Retire half of the workers while there is work; their results move to others."""
     futures = client.map(_inc, range(size), pure=False)
     workers = list(client.scheduler_info(n_workers=-1)["workers"])
     client.retire_workers(workers[: len(workers) // 2])
@@ -147,14 +216,36 @@ def workers_leave(client: Client, size: int) -> None:
 
 
 def workers_restart(client: Client, size: int) -> None:
-    """All workers go and come back between two halves of the work."""
+    """Restart all workers between two halves of the work."""
     _finish(client, client.map(_inc, range(size // 2), pure=False))
     client.restart(timeout=PATIENCE_S)
     _finish(client, client.map(_inc, range(size // 2), pure=False))
 
 
+async def _drop_one(dask_scheduler: Any = None) -> None:
+    """Remove the first worker that holds results or has work; runs on the scheduler."""
+    workers = list(dask_scheduler.workers.values())
+    busy = [each for each in workers if each.processing or each.has_what]
+    address = (busy or workers)[0].address
+    await dask_scheduler.remove_worker(address, stimulus_id="schedprof-churn", expected=True)
+
+
+def worker_churn(client: Client, size: int) -> None:
+    """Remove a worker five times while there is work; each time another takes its place.
+
+    Its results and its tasks are lost, and others compute them again.
+    """
+    workers = len(client.nthreads())
+    futures = []
+    for _ in range(DROPS):
+        futures += client.map(_inc, range(max(1, size // DROPS)), pure=False)
+        client.run_on_scheduler(_drop_one)
+        client.wait_for_workers(workers, timeout=PATIENCE_S)
+    _finish(client, futures)
+
+
 def _frame(partitions: int) -> Any:
-    """Of an hour each."""
+    """Make a time series whose partitions are an hour each."""
     import dask
 
     start = datetime(2000, 1, 1)
@@ -165,7 +256,7 @@ def _frame(partitions: int) -> Any:
 
 
 def set_index(client: Client, size: int) -> None:
-    """A time series of so many partitions is sorted by another column, by tasks."""
+    """Sort a time series by another column, with a task-based shuffle."""
     import dask
 
     frame = _frame(max(2, isqrt(size)))
@@ -175,13 +266,13 @@ def set_index(client: Client, size: int) -> None:
 
 
 def column_arithmetic(client: Client, size: int) -> None:
-    """Sums and differences of columns, then the sum of all."""
+    """Add and subtract columns, then sum up the result."""
     frame = _frame(size // 8)
     _finish(client, [client.compute((frame.x + 1 + 2 - frame.y).sum())])
 
 
 def first_rows(client: Client, size: int) -> None:
-    """The head of a frame that is held by the workers, ten times."""
+    """Compute the head of a persisted frame ten times."""
     frame = client.persist(_frame(size // 2))
     _finish(client, futures_of(frame))
     for _ in range(10):
@@ -189,7 +280,7 @@ def first_rows(client: Client, size: int) -> None:
 
 
 def anomaly_mean(client: Client, size: int) -> None:
-    """Each day less what is usual on such days, and the mean of that."""
+    """Subtract from each day the mean of such days, and average the differences."""
     days = client.map(_inc, range(max(DAYS, size // 2)), pure=False)
     usual = [client.submit(_join, *days[day::DAYS], pure=False) for day in range(DAYS)]
     matching = [usual[day % DAYS] for day in range(len(days))]
@@ -208,12 +299,19 @@ WORKLOADS: dict[str, Workload] = {
         tree_reduction,
         all_to_all,
         rechunk,
+        p2p_rechunk,
         stealing_imbalance,
         many_prefixes,
+        aliases,
+        annotated_tasks,
+        deep_collections,
         submission_only,
         many_clients,
+        many_questions,
+        broadcasts,
         workers_leave,
         workers_restart,
+        worker_churn,
         set_index,
         column_arithmetic,
         first_rows,

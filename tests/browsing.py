@@ -1,4 +1,4 @@
-"""Debian's chromium without a screen and without a network, for tests of pages."""
+"""Headless Chromium without network access, for tests of pages."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 LOCAL = ("file:", "data:", "blob:")
 
 ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-gpu")
-"""Chromium's own sandbox does not work for root, and CI is."""
+"""Chromium's own sandbox does not work for root, and CI runs as root."""
 
 WIDTH, HEIGHT = 1280, 900
 
 
 def chromium() -> str:
-    """The program; without one a test is skipped, but fails where CI should have brought it."""
+    """Return the program; without one skip the test, or fail it in CI, which should install one."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         absent = f"none of {', '.join(NAMES)} is installed: apt-get install chromium"
@@ -47,7 +47,7 @@ def chromium() -> str:
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """The browser. While it runs its event loop is this thread's: start no other beside it."""
+    """Yield the browser. Its event loop occupies this thread: start no other one meanwhile."""
     path = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
@@ -58,7 +58,7 @@ def launched() -> Iterator[Browser]:
 
 
 def ran(project: Path, body: str, *arguments: str, **environment: str) -> Path:
-    """The directory of a run, by a session in a process of its own."""
+    """Run a session in a subprocess and return its run directory."""
     project.mkdir(exist_ok=True)
     (project / "pytest.ini").write_text(INI)
     (project / "test_it.py").write_text(HEADER + body)
@@ -76,7 +76,7 @@ def ran(project: Path, body: str, *arguments: str, **environment: str) -> Path:
 
 
 class Reader:
-    """Opens pages from disk, and remembers what they should not have done."""
+    """Opens pages from disk and records faults: errors, dialogs, and requests to the network."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -84,7 +84,7 @@ class Reader:
         self.faults: list[str] = []
 
     def open(self, path: Path, **settings: Any) -> Page:
-        """A page in a window of its own; settings are Playwright's of a context."""
+        """Open a page in a window of its own; settings are those of a Playwright context."""
         settings.setdefault("viewport", {"width": WIDTH, "height": HEIGHT})
         context = self._browser.new_context(**settings)
         self._contexts.append(context)
@@ -99,7 +99,7 @@ class Reader:
         return page
 
     def close(self) -> None:
-        """All windows."""
+        """Close all windows."""
         for context in self._contexts:
             context.close()
 

@@ -1,4 +1,4 @@
-"""What hardened machines do to a scheduler, done for real; each runs inside the scheduler."""
+"""Restrictions of hardened machines, applied for real; each function runs inside the scheduler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KILL = 0x80000000
 
 
 def filter_tracing(action: int = EPERM, dask_scheduler: Any = None) -> None:
-    """As a hardened container: the kernel refuses ptrace and process_vm_readv from here on."""
+    """Make the kernel refuse ptrace and process_vm_readv from now on, as hardened containers do."""
     import ctypes
     import platform
     import struct
@@ -36,7 +36,7 @@ def filter_tracing(action: int = EPERM, dask_scheduler: Any = None) -> None:
 
 
 def drop_sys_ptrace(dask_scheduler: Any = None) -> None:
-    """As a container is by default: neither the scheduler nor a child of it has the capability."""
+    """Drop CAP_SYS_PTRACE for the scheduler and its children, as in a default container."""
     import ctypes
     import struct
 
@@ -47,12 +47,12 @@ def drop_sys_ptrace(dask_scheduler: Any = None) -> None:
     masks = [mask & ~(1 << 19) for mask in struct.unpack("3I", words.raw[:12])]
     lesser = struct.pack("3I", *masks) + words.raw[12:]
     is_bound = libc.prctl(24, 19, 0, 0, 0) == 0  # PR_CAPBSET_DROP
-    assert is_bound or ctypes.get_errno() == 1  # who is not root had none to drop
+    assert is_bound or ctypes.get_errno() == 1  # without root there is nothing to drop
     assert libc.capset(header, lesser) == 0
 
 
 def protect(dask_scheduler: Any = None) -> None:
-    """As the kernel protects a program with capabilities of its own."""
+    """Make the process non-dumpable, as the kernel does for a program with capabilities."""
     import ctypes
 
     assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE

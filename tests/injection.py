@@ -1,6 +1,7 @@
-"""Changes of the scheduler's code, made in a running scheduler: the truth that is to be found.
+"""Changes to the code of a running scheduler: known changes for tests and benchmarks to find.
 
-These functions travel by value (`client.run_on_scheduler(plant, ...)`), so each brings its imports.
+These functions run inside the scheduler (`client.run_on_scheduler(plant, ...)`), so each one
+has its own imports.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any
 
 
 def plant(module: str, qualname: str, statement: str, dask_scheduler: Any = None) -> None:
-    """Let a method begin with a statement more. Its name, file and module stay what they were."""
+    """Insert a statement at the start of a method; its name, file and module stay the same."""
     import ast
     import importlib
     import inspect
@@ -33,7 +34,7 @@ def plant(module: str, qualname: str, statement: str, dask_scheduler: Any = None
 
 
 def uproot(module: str, dask_scheduler: Any = None) -> None:
-    """Put back all methods of a module that were changed."""
+    """Restore all changed methods of a module."""
     import importlib
 
     space = vars(importlib.import_module(module))
@@ -43,7 +44,7 @@ def uproot(module: str, dask_scheduler: Any = None) -> None:
 
 
 def rename(module: str, qualname: str, name: str, dask_scheduler: Any = None) -> None:
-    """Give a method another name under which it is known, as a refactoring does."""
+    """Give a method another name, as a refactoring does."""
     import importlib
 
     space = vars(importlib.import_module(module))
@@ -58,4 +59,4 @@ def rename(module: str, qualname: str, name: str, dask_scheduler: Any = None) ->
     renamed.__kwdefaults__ = method.__kwdefaults__
     renamed.__qualname__ = f"{class_name}.{name}"
     setattr(owner, name, renamed)
-    setattr(owner, old, renamed)  # for those who call it
+    setattr(owner, old, renamed)  # for its callers

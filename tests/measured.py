@@ -1,4 +1,4 @@
-"""Records for tests of comparisons: what analysis makes of profiles that are written down."""
+"""Result records for tests of comparisons, made by analysis of handwritten profiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.analysis.tally import ordered_samples
-from pytest_schedprof.model.place import ClusterFacts, Environment
+from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import BackendResult, Result, Segment, Window
 
@@ -23,14 +23,14 @@ TEST = "tests/test_x.py::test_tasks"
 def counted(
     *rounds: Mapping[str, float], metric: str = "bytecodes", tasks: int = TASKS
 ) -> BackendResult:
-    """What `counts` records of rounds, each with costs per task; one stands for three alike."""
+    """The result of `counts` for rounds of costs per task; a single round counts three times."""
     return counted_in(rounds * 3 if len(rounds) == 1 else rounds, metric=metric, tasks=tasks)
 
 
 def counted_in(
     rounds: Sequence[Mapping[str, float]], *, metric: str = "bytecodes", tasks: int = TASKS
 ) -> BackendResult:
-    """The same of exactly these rounds."""
+    """The result of `counts` for exactly these rounds."""
     units = [
         unit_of(
             tasks,
@@ -49,7 +49,7 @@ def sampled(
     samples: int = 1000,
     seed: int = 0,
 ) -> BackendResult:
-    """What `cputime` records in rounds of so many samples each, whose stacks chance chooses."""
+    """The result of `cputime` for rounds of so many samples each, with randomly chosen stacks."""
     chance = random.Random(seed)
     stacks = tuple(shares)
     profiles = [
@@ -95,7 +95,7 @@ ENVIRONMENT = Environment(
 
 
 def measured(*backends: BackendResult, test_id: str = TEST, **facts: Any) -> Result:
-    """The record of a test on hollow workers."""
+    """The record of a test on a simulated cluster."""
     result = Result(
         test_id=test_id,
         outcome="passed",

@@ -1,4 +1,4 @@
-"""Shared by the tests that run pytest inside pytest, or real clusters."""
+"""Helpers of the tests that run pytest inside pytest, or real clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from pytest_schedprof.storage.records import read_record
 
 INI = """
 [pytest]
-addopts = -p no:cacheprovider -p no:hypothesispytest
+addopts = -p no:cacheprovider -p no:hypothesispytest -p no:pytest_cov -p no:pytest_forked
+    -p no:randomly -p no:repeat -p no:rerunfailures
 filterwarnings =
     error
     ignore:Creating scratch directories:UserWarning
@@ -51,15 +52,18 @@ INTERRUPTIBLE = (
     "signal.signal(signal.SIGINT, signal.default_int_handler); "
     "sys.exit(pytest.main(['-s']))"
 )
-"""A session that heeds a Ctrl-C also where this one was started in the background."""
+"""Program of a session that handles Ctrl-C even if this one was started in the background."""
 
 BURNED = "*:*burn_scheduler_cpu"
-"""Names what `burn` makes the scheduler do; before Python 3.11 without the `burn.<locals>.`."""
+"""Pattern for the function that `burn` runs; Python 3.10 does not show its `burn.<locals>.`."""
 
 
 class LibraryKeeper:
-    """Keeps libraries that a session in this process imported. pytester takes them out, for the
-    project's own modules; imported again, their classes would be others, and time is lost."""
+    """Keep the libraries that a session in this process imported.
+
+    pytester removes imported modules, so that each project imports its own. Libraries that are
+    imported again would have other classes, and importing them takes time.
+    """
 
     def __init__(self, project: Path) -> None:
         self.project = project
@@ -78,11 +82,13 @@ class LibraryKeeper:
 
 
 class Project:
-    """A user's project with the plugin installed, as pytester makes it."""
+    """A user's project with the plugin installed, based on pytester."""
 
     is_apart = False
-    """Whether its sessions have processes of their own. One that starts takes longer than most
-    tests, so that is for what cannot do without."""
+    """Whether its sessions run in processes of their own.
+
+    Starting a process takes longer than most tests, so only tests that need it set this.
+    """
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
@@ -90,11 +96,11 @@ class Project:
         pytester.makeini(INI)
 
     def write(self, body: str, name: str = "test_it.py") -> None:
-        """A test file; imports and `burn` are there already."""
+        """Write a test file; its imports and `burn` are provided."""
         (self.path / name).write_text(HEADER + body)
 
     def run(self, *arguments: str, timeout_s: float = 100) -> pytest.RunResult:
-        """A session of pytest, which must end in time and leave no process behind."""
+        """Run a session of pytest, which must end in time and leave no process behind."""
         if self.is_apart:
             result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
         else:
@@ -108,7 +114,7 @@ class Project:
 
     @contextmanager
     def running(self, ready: str) -> Iterator[subprocess.Popen[str]]:
-        """pytest in a process of its own, from its word of readiness on."""
+        """Run pytest in a process of its own; yield it when it has printed `ready`."""
         with subprocess.Popen(
             [sys.executable, "-c", INTERRUPTIBLE],
             stdout=subprocess.PIPE,
@@ -120,14 +126,14 @@ class Project:
             yield process
 
     def processes(self) -> list[psutil.Process]:
-        """Clusters, profilers and watchdogs of this project's runs: they share its directory."""
+        """Clusters, profilers and watchdogs of this project's runs, found by their directory."""
         return [process for process in psutil.process_iter() if self._is_mine(process)]
 
     def _is_mine(self, process: psutil.Process) -> bool:
         try:
             return bool(process.cwd() == str(self.path)) and process.pid != os.getpid()
         except (psutil.Error, OSError):
-            return False  # it is a zombie, or somebody else's
+            return False  # it is a zombie, or belongs to another user
 
     def run_test(self, body: str, *arguments: str, timeout_s: float = 100) -> pytest.RunResult:
         """Write a test file and run it."""
@@ -136,29 +142,29 @@ class Project:
 
     @property
     def run_directory(self) -> Path:
-        """The one run that there is."""
+        """The directory of the only run."""
         (directory,) = [path for path in (self.path / ".schedprof").iterdir() if path.is_dir()]
         return directory
 
     def run_record(self) -> Run:
-        """run.json."""
+        """Read run.json."""
         return read_record(self.run_directory / "run.json", Run)
 
     def results(self) -> dict[str, Result]:
-        """Every result.json by the test's name, without its file."""
+        """Read every result.json, by the name of its test without the file."""
         paths = (self.run_directory / "tests").glob("*/result.json")
         results = [read_record(path, Result) for path in paths]
         return {result.test_id.partition("::")[2]: result for result in results}
 
     def result(self) -> Result:
-        """The one result that there is."""
+        """Read the only result."""
         (result,) = self.results().values()
         return result
 
 
 @contextmanager
 def somebodys_scheduler(path: Path, *arguments: str) -> Iterator[str]:
-    """Address of a scheduler that somebody else started, as `dask scheduler` does."""
+    """Start a scheduler as a user does with `dask scheduler`, and yield its address."""
     file = path / "scheduler.json"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
     with subprocess.Popen(
@@ -175,19 +181,19 @@ def somebodys_scheduler(path: Path, *arguments: str) -> Iterator[str]:
 
 
 def shares_in(result: Result) -> SampledShares:
-    """What the only backend of a result sampled."""
+    """The shares sampled by the only backend of a result."""
     (backend,) = result.backends
     assert backend.shares is not None
     return backend.shares
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15) -> None:
-    """Poll until something holds; for what gives no sign of its own."""
+    """Poll until the condition holds; for conditions that cannot notify."""
     assert settle(condition, timeout_s), f"waited {timeout_s:g} s for {what}"
 
 
 def settle(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Whether something came to hold in time."""
+    """Poll until the condition holds; return whether it did so in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

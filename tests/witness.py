@@ -1,21 +1,21 @@
-"""Schedulers under test, for evidence that is held against what they themselves say."""
+"""Schedulers under test, for checking evidence against what the scheduler itself reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, open_scheduler
+from pytest_schedprof.remote.control import Control
 
-KINDS = {"local": LocalCluster, "simulated": SimulatedCluster}
+KINDS = {"local": LocalProcesses, "simulated": SimulatedCluster}
 
 
 @contextmanager
 def opened(kind: str, workers: int = 2) -> Iterator[SchedulerUnderTest]:
-    """A scheduler with workers, as the fixture gives it to a test."""
+    """Open a scheduler with workers, as the fixture does for a test."""
     cluster = KINDS[kind](workers, timeout_s=30)
     try:
         with (

@@ -1,7 +1,7 @@
-"""Code that runs inside the scheduler's process; it travels there as source.
+"""Code that runs inside the scheduler's process, where it is sent as source.
 
-Modules import each other relatively, for there the package has another name.
+Modules import each other relatively, because the package has another name there.
 
-Imports only the standard library and what a scheduler surely has. Nothing here may block
-the event loop for long, or stay behind after the last call but as an imported module.
+They import only the standard library and packages that every scheduler has. They must not block
+the event loop for long, and after the last call nothing of them may remain but imported modules.
 """

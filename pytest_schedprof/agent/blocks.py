@@ -1,9 +1,9 @@
-"""Bytecodes executed, from the jumps alone: code runs straight on between two of them.
+"""Computes how often each bytecode ran from jumps: between two jumps code runs in order.
 
-An instruction was executed as often as control came in at it or before it, less as often as
-control left before it. So it is enough to count where control comes in (starts, resumptions,
-targets of jumps, handlers of exceptions) and where it leaves (jumps, returns, yields, raises),
-which is an eighth of the instructions, and to add up once at the end.
+An instruction was executed as often as control entered at or before it, minus the times that
+control left before it. So it is enough to count where control enters (starts, resumptions, targets
+of jumps, exception handlers) and where it leaves (jumps, returns, yields, raises), which is an
+eighth of the instructions, and to add up once at the end.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections import Counter
 from types import CodeType
 
 UNSEEN = "JUMP_BACKWARD_NO_INTERRUPT"
-"""Leaps back to the SEND of an await, or out of a handler, without any event."""
+"""Jumps back to the SEND of an await, or out of a handler, without any event."""
 
-NO_WAY_ON = frozenset(
+NEVER_FALL_THROUGH = frozenset(
     {
         "JUMP_BACKWARD",
         "JUMP_BACKWARD_NO_INTERRUPT",
@@ -28,31 +28,31 @@ NO_WAY_ON = frozenset(
         "YIELD_VALUE",
     }
 )
-"""Control never runs on to what follows these."""
+"""Instructions after which control never continues with the next instruction."""
 
-MOST_PASSES = 100
-"""More than any code has unseen jumps in a row."""
+MAX_PASSES = 100
+"""More than the unseen jumps in a row of any code."""
 
 
 class Flow:
-    """Where control came in and left, by offset, in one code object."""
+    """Counts of control entering and leaving one code object, by offset."""
 
     def __init__(self) -> None:
         self.came: Counter[int] = Counter()
         self.left: Counter[int] = Counter()
         self.yielded: Counter[int] = Counter()
-        """Those that left by a yield, which is an end of its own."""
+        """Counts of control leaving by a yield, apart from other exits."""
 
     def executed(self, code: CodeType) -> dict[int, int]:
-        """How often each instruction ran, by its offset.
+        """Return how often each instruction ran, by its offset.
 
-        What goes over a jump that has no event is known only when the flow up to it is, so the
-        sums are made again until nothing more is found.
+        How often a jump without an event was taken depends on the flow before it, so the sums are
+        repeated until they no longer change.
         """
         instructions = list(dis.get_instructions(code))
         left = _by_instruction(self.left + self.yielded, instructions)
         unseen: dict[int, tuple[int, int]] = {}
-        for _ in range(MOST_PASSES):
+        for _ in range(MAX_PASSES):
             executed, found = self._sum(instructions, left, unseen)
             if found == unseen:
                 break
@@ -62,10 +62,10 @@ class Flow:
     def _sum(
         self, instructions: list[dis.Instruction], left: Counter[int], unseen: Unseen
     ) -> tuple[dict[int, int], Unseen]:
-        """One pass from the first instruction to the last.
+        """Do one pass from the first instruction to the last.
 
-        A flow that is not yet known in full must not be taken for a negative one, which would
-        feed itself around a loop.
+        A flow that is only partly known must not become negative, because a negative flow would
+        grow around a loop.
         """
         came = Counter(self.came)
         for target, times in unseen.values():
@@ -76,12 +76,12 @@ class Flow:
             executed[each.offset] = running
             if each.opname == UNSEEN:
                 found[each.offset] = (each.argval, running)
-            if each.opname in NO_WAY_ON:
+            if each.opname in NEVER_FALL_THROUGH:
                 running = 0
                 continue
             running -= left[each.offset]
             if each.opname == "SEND" and following is not None:
-                # What was awaited has ended, or else it goes on to the yield.
+                # If what is awaited has ended it jumps; else control goes on to the yield.
                 ended = max(0, running - self.yielded[following.offset])
                 found[each.offset] = (each.argval, ended)
                 running -= ended
@@ -93,7 +93,7 @@ Unseen = dict[int, tuple[int, int]]
 
 
 def _by_instruction(counts: Counter[int], instructions: list[dis.Instruction]) -> Counter[int]:
-    """Some events name the cache behind an instruction, which has an offset too."""
+    """Move counts to instructions: some events give the offset of the cache behind one."""
     offsets = [each.offset for each in instructions]
     result: Counter[int] = Counter()
     for offset, times in counts.items():

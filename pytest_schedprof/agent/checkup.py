@@ -1,4 +1,4 @@
-"""What the doctor asks a process about itself and its machine."""
+"""Facts about a process and its machine, for `schedprof doctor`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 from .facts import versions
 
 CLOCK_MONOTONIC_COARSE = 6
-"""Linux's clock that goes on with the kernel's tick; Python has no name for it."""
+"""Linux's clock that advances with the kernel's tick; Python has no name for it."""
 
 
 def examine() -> dict[str, Any]:
-    """Identity and surroundings of this process."""
+    """Return identity and environment of this process."""
     directory = temporary_directory()
     return {
         "pid": os.getpid(),
@@ -36,7 +36,7 @@ def examine() -> dict[str, Any]:
 
 
 def temporary_directory() -> str:
-    """Empty where there is none that can be written to, as on a read-only file system."""
+    """Return the directory, or "" if none is writable, as on a read-only file system."""
     try:
         return tempfile.gettempdir()
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def temporary_directory() -> str:
 
 
 def user() -> str:
-    """Its name, empty where the process runs as a number that nobody has."""
+    """Return the user's name, or "" if the user ID has none."""
     try:
         import pwd
 
@@ -54,22 +54,22 @@ def user() -> str:
 
 
 def tick_hz() -> float:
-    """How often the kernel's clock ticks (CONFIG_HZ), 0 where it does not say."""
+    """Return the frequency of the kernel's tick (CONFIG_HZ), or 0 if it is unknown."""
     if sys.platform != "linux":
         return 0.0
     return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE), 3)
 
 
 def free_bytes(directory: str) -> int:
-    """Room for files of this user there."""
+    """Return the free space in a directory."""
     return shutil.disk_usage(directory).free if directory else 0
 
 
 def is_in_main_thread() -> bool:
-    """Of a scheduler, which calls this in its event loop."""
+    """Whether the event loop, which calls this, is in the main thread."""
     return threading.current_thread() is threading.main_thread()
 
 
 def now() -> float:
-    """By this machine's clock."""
+    """Return the time by this machine's clock."""
     return time.time()

@@ -1,8 +1,7 @@
-"""Exact counts: calls and bytecodes of chosen modules' functions, messages and bytes."""
+"""Counts calls and bytecodes of chosen modules' functions, and messages and bytes, exactly."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from types import CodeType
@@ -11,7 +10,8 @@ from typing import Any
 from .monitoring import Monitor
 from .names import functions_of
 from .opcodes import Opcodes
-from .recordings import Recording, begin, under_way
+from .orders import Orders
+from .recordings import Recording, as_json, begin, under_way
 from .traffic import Traffic
 
 CLOCKWORK = (
@@ -22,45 +22,59 @@ CLOCKWORK = (
     "distributed.scheduler:Scheduler.client_heartbeat",
     "distributed.scheduler:Scheduler.heartbeat_worker",
     "distributed.scheduler:Scheduler.identity",
+    "distributed.semaphore:SemaphoreExtension._check_lease_timeout",
     "distributed.stealing:WorkStealing.balance",
 )
-"""What the clock calls, and not a task. Neither it nor what it calls is counted, or counts would
-depend on how long the tasks took."""
+"""Functions that are called by the clock and not by a task. Neither they nor what they call is
+counted, because the counts would depend on how long the tasks took."""
 
 HAS_MONITORING = hasattr(sys, "monitoring")
 
 
 def proof() -> None:
-    """Called once when recording begins, to see it counted."""
+    """Do nothing; called once when recording begins, to check that it is counted."""
 
 
 class CountsRecording(Recording):
-    """One counter at work."""
+    """A counter at work."""
 
     kind = "counts"
 
-    def __init__(self, client: str, functions: dict[str, list[CodeType]], bytecodes: bool) -> None:
+    def __init__(
+        self,
+        client: str,
+        functions: dict[str, list[CodeType]],
+        bytecodes: bool,
+        modules: list[str],
+        holder: Any,
+    ) -> None:
         super().__init__(client)
         self.functions = functions
         self.bytecodes = bytecodes
         known = chosen([name.partition(":")[0] for name in CLOCKWORK])
         clockwork = [code for name in CLOCKWORK for code in known.get(name, ())]
         codes = [*(code for each in functions.values() for code in each), proof.__code__]
-        kind = Monitor if HAS_MONITORING else Opcodes
-        self.counter = kind(codes, clockwork, bytecodes=bytecodes)
+        if HAS_MONITORING:
+            self.counter: Monitor | Opcodes = Monitor(codes, clockwork, bytecodes=bytecodes)
+        else:
+            others = getattr(holder, "run_on_loops", None)
+            self.counter = Opcodes(codes, clockwork, bytecodes=bytecodes, others=others)
         self.traffic = Traffic()
+        self.orders = Orders(modules)
 
     def begin(self) -> bool:
-        """Whether there is room for a counter."""
+        """Start to count; False if another tool has the hook."""
         if not self.counter.begin():
             return False
+        self.orders.begin()
         self.traffic.begin()
         return True
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Put everything back, then count."""
+        """Remove all hooks, then add up the counts."""
         self.traffic.end()
         self.counter.end()
+        self.orders.end()
         counts = {name: self._counts(codes) for name, codes in self.functions.items()}
         record = {
             "schedprof_counts": 1,
@@ -68,7 +82,7 @@ class CountsRecording(Recording):
             "functions": {name: each for name, each in counts.items() if any(each.values())},
             "whole": dict(self.traffic.counts),
         }
-        self.content = json.dumps(record, indent=1).encode()
+        self.content = as_json(record)
         return {}
 
     def _counts(self, codes: list[CodeType]) -> dict[str, int]:
@@ -79,10 +93,10 @@ class CountsRecording(Recording):
 
 
 def chosen(modules: list[str]) -> dict[str, list[CodeType]]:
-    """The functions of the modules that the expressions name.
+    """Return the code of all functions of modules whose names match, by the function's name.
 
-    Several may have one name: what gets and what sets a property, or a function and one that
-    somebody put in its place.
+    Several functions can have one name: getter and setter of a property, or a function and its
+    replacement.
     """
     wanted = re.compile("|".join(modules))
     found: dict[str, list[CodeType]] = {}
@@ -90,7 +104,7 @@ def chosen(modules: list[str]) -> dict[str, list[CodeType]]:
         if module is not None and wanted.fullmatch(name):
             for qualname, code in functions_of(module):
                 codes = found.setdefault(f"{name}:{qualname}", [])
-                if not any(code is each for each in codes):  # as of closures, which share theirs
+                if not any(code is each for each in codes):  # closures share their code
                     codes.append(code)
     return found
 
@@ -98,12 +112,13 @@ def chosen(modules: list[str]) -> dict[str, list[CodeType]]:
 async def start(
     modules: list[str], bytecodes: bool, client: str, dask_scheduler: Any = None
 ) -> dict[str, Any]:
-    """Start to count; the answer holds a `token`, or a `problem`."""
+    """Start to count; return a `token` or a `problem`."""
     if "counts" in under_way(dask_scheduler):
         return {"problem": "busy"}
-    recording = CountsRecording(client, chosen(modules), bytecodes)
+    recording = CountsRecording(client, chosen(modules), bytecodes, modules, dask_scheduler)
     if not recording.begin():
-        return {"problem": "busy"}
+        holder = recording.counter.holder()
+        return {"problem": "taken", "holder": holder, "is_newer": HAS_MONITORING}
     proof()
     if recording.counter.calls_of(proof.__code__) != 1:
         await recording.end(0)

@@ -1,4 +1,4 @@
-"""cProfile on the thread of the scheduler's event loop."""
+"""Runs cProfile on the thread of the scheduler's event loop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 from .recordings import Recording, begin, under_way
 
-Place = tuple[str, int, str]
+StatsKey = tuple[str, int, str]
 """File, first line and name: how pstats names a function."""
 
 
 def proof() -> None:
-    """Called once when recording begins; a profile without it saw nothing."""
+    """Do nothing; called once when recording begins, so that every valid profile has it."""
 
 
 class CProfileRecording(Recording):
-    """One profiler of the standard library at work."""
+    """A profiler of the standard library at work."""
 
     kind = "cprofile"
 
@@ -29,7 +29,7 @@ class CProfileRecording(Recording):
         self.profiler = cProfile.Profile()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Take the hook away and give a file as `cProfile` writes it, with qualified names."""
+        """Remove the hook and make a file as `cProfile` does, but with qualified names."""
         self.profiler.disable()
         self.profiler.create_stats()
         codes = [entry.code for entry in self.profiler.getstats()]
@@ -37,15 +37,15 @@ class CProfileRecording(Recording):
         return {}
 
 
-def qualified(stats: dict[Place, Any], codes: list[CodeType | str]) -> dict[Place, Any]:
-    """The same statistics under qualified names, which code knows since Python 3.11."""
+def qualified(stats: dict[StatsKey, Any], codes: list[CodeType | str]) -> dict[StatsKey, Any]:
+    """Rename functions to their qualified names, which code objects have since Python 3.11."""
     names = {
         (code.co_filename, code.co_firstlineno, code.co_name): code.co_qualname
         for code in codes
         if isinstance(code, CodeType) and hasattr(code, "co_qualname")
     }
 
-    def place(key: Place) -> Place:
+    def place(key: StatsKey) -> StatsKey:
         return (key[0], key[1], names.get(key, key[2]))
 
     return {
@@ -55,9 +55,9 @@ def qualified(stats: dict[Place, Any], codes: list[CodeType | str]) -> dict[Plac
 
 
 def keep_to_this_thread(profiler: Any) -> None:
-    """Since Python 3.12 a profiler is told of every thread's calls, and takes them for one's.
+    """Filter the profiler's callbacks so that they ignore calls of other threads.
 
-    Its own callbacks go on as before, but for those of other threads.
+    Since Python 3.12 a profiler gets the calls of all threads and counts them as one thread's.
     """
     monitoring = getattr(sys, "monitoring", None)
     if monitoring is None:
@@ -80,13 +80,13 @@ def keep_to_this_thread(profiler: Any) -> None:
 
 
 async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
-    """Start a recording; the answer holds a `token`, or a `problem`."""
+    """Start a recording; return a `token` or a `problem`."""
     if "cprofile" in under_way(dask_scheduler) or sys.getprofile() is not None:
         return {"problem": "busy"}
     recording = CProfileRecording(client)
     try:
         recording.profiler.enable()
-    except ValueError:  # since Python 3.12 there can be but one
+    except ValueError:  # since Python 3.12 only one is possible
         recording.remove()
         return {"problem": "busy"}
     keep_to_this_thread(recording.profiler)

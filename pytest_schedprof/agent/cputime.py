@@ -1,8 +1,9 @@
-"""Samples of the event loop's thread, taken and weighed by the CPU time that it used."""
+"""Samples the event loop's thread by the CPU time that it uses."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -10,16 +11,24 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
-from types import CodeType, FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
-from .recordings import OwnProcess, Recording, begin, under_way
+from .recordings import (
+    OwnProcess,
+    Recording,
+    as_json,
+    begin,
+    under_way,
+    unnamed_memory,
+    whereabouts,
+)
 
 FRAMES_ARE_UNSAFE = sys.version_info[:2] == (3, 11)
 """Reading another thread's frames can crash Python 3.11."""
 
 Line = tuple[int, int]
-"""A code object's identity and a line of it: hashing the code itself would take longer."""
+"""A code object's `id` and one of its lines; hashing the code object itself is slower."""
 
 
 def beacon(sampler: Sampler, deadline: float) -> None:
@@ -28,85 +37,117 @@ def beacon(sampler: Sampler, deadline: float) -> None:
         pass
 
 
-class Sampler:
-    """What both ways of sampling share: stacks, each with the CPU time since the one before."""
+BEGIN, STACK, SAMPLE = "begin", "stack", "sample"
+"""Kinds of lines in a journal."""
 
-    mode = ""
 
-    def __init__(self, interval: float) -> None:
+class Samples:
+    """Stacks, each with the thread's CPU time when it was seen."""
+
+    def __init__(self, mode: str, interval: float, started_at: float) -> None:
+        self.mode = mode
         self.interval = interval
-        self.started_at = 0.0
-        self.codes: dict[int, CodeType] = {}
+        self.started_at = started_at
+        self.codes: dict[int, Any] = {}
+        """Code objects by their `id`."""
         self.indexes: dict[tuple[Line, ...], int] = {}
         self.order: list[int] = []
         self.times: list[float] = []
 
+
+class Sampler(Samples):
+    """Base of both samplers: takes samples and writes them to a journal, too."""
+
+    mode = ""
+
+    def __init__(self, interval: float) -> None:
+        super().__init__(self.mode, interval, 0.0)
+        self.journal = unnamed_memory()
+        """What was sampled so far as lines of JSON, in a file that can survive this process."""
+
     def begin(self) -> str:
-        """Start to sample; the reason if that cannot be."""
+        """Start to sample; return the reason if that is not possible, else ""."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Sample no longer, and leave everything as it was."""
+        """Stop sampling and restore what was there before."""
         raise NotImplementedError
 
+    def begin_at(self, cpu: float) -> None:
+        """Note the CPU time that the thread had used when sampling began."""
+        self.started_at = cpu
+        self.note(BEGIN, self.mode, self.interval, cpu)
+
     def take(self, frame: FrameType | None, cpu: float) -> None:
-        """Note the stack that was running when the thread had used so much CPU time."""
+        """Keep the stack that was running when the thread had used `cpu` seconds."""
         lines = []
         while frame is not None:
             code = frame.f_code
-            self.codes[id(code)] = code  # keeps it, so that the identity stays its own
+            self.codes[id(code)] = code  # kept alive, so that its id is not reused
             lines.append((id(code), frame.f_lineno or code.co_firstlineno))
             frame = frame.f_back
-        self.order.append(self.indexes.setdefault(tuple(lines), len(self.indexes)))
+        stack, known = tuple(lines), len(self.indexes)
+        index = self.indexes.setdefault(stack, known)
+        self.order.append(index)
         self.times.append(cpu)
+        if index == known:
+            self.note(STACK, [(*place_of(self.codes[code]), line) for code, line in stack])
+        self.note(SAMPLE, index, cpu)
+
+    def note(self, kind: str, *values: Any) -> None:
+        """Add a line to the journal."""
+        try:
+            os.write(self.journal, json.dumps([kind, *values]).encode() + b"\n")
+        except OSError:
+            pass  # no memory is left for it; the profile does not need it
 
 
 def late_tick(number: int, frame: FrameType | None) -> None:
-    """A tick can reach another thread after the timer's end: by default it kills the process."""
+    """Do nothing: a tick that is delivered after the timer's end would kill the process."""
 
 
 class SignalSampler(Sampler):
-    """A timer on the process's CPU time, handled in the main thread, which runs the loop."""
+    """Uses a timer on the process's CPU time, handled in the main thread, which runs the loop."""
 
     def begin(self) -> str:
-        """Refuses to take a timer away from somebody else."""
+        """Start the timer, unless another profiler uses it."""
         if signal.getitimer(signal.ITIMER_PROF) != (0.0, 0.0):
             return "busy"
-        self.started_at = time.thread_time()
+        self.begin_at(time.thread_time())
         self.previous = signal.signal(signal.SIGPROF, self.tick)
-        signal.siginterrupt(signal.SIGPROF, False)  # others' system calls go on by themselves
+        signal.siginterrupt(signal.SIGPROF, False)  # system calls are restarted
         signal.setitimer(signal.ITIMER_PROF, 0.001, self.interval)
         return ""
 
     def tick(self, number: int, frame: FrameType | None) -> None:
-        """A call of C code holds ticks back until it returns: they come as one, and weigh more."""
+        """Take a sample. Ticks during a call of C code are merged into one when it returns."""
         self.take(frame, time.thread_time())
 
     def end(self) -> None:
-        """The handler that was there comes back; where none was, one that does nothing stays."""
+        """Stop the timer; restore the former handler, or leave one that does nothing."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, self.previous if callable(self.previous) else late_tick)
 
 
 class ThreadSampler(Sampler):
-    """A thread beside the loop's, for a loop that is not in the main thread."""
+    """Uses a thread beside the loop's, for a loop that is not in the main thread."""
 
     mode = "thread"
 
     def begin(self) -> str:
-        """Not on Python 3.11."""
+        """Start the thread, except on Python 3.11."""
         if FRAMES_ARE_UNSAFE:
             return "unsafe"
         self.watched = threading.get_ident()
         self.clock = time.pthread_getcpuclockid(self.watched)
-        self.started_at = time.clock_gettime(self.clock)
+        self.begin_at(time.clock_gettime(self.clock))
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, name="schedprof-cputime", daemon=True)
         self.thread.start()
         return ""
 
     def run(self) -> None:
-        """A thread that used no CPU time since the last look is idle."""
+        """Sample the thread if it used CPU time since the last look; else it is idle."""
         last = self.started_at
         while not self.over.wait(self.interval):
             cpu = time.clock_gettime(self.clock)
@@ -115,13 +156,13 @@ class ThreadSampler(Sampler):
                 last = cpu
 
     def end(self) -> None:
-        """Wait for the thread's end."""
+        """Stop the thread and wait for its end."""
         self.over.set()
         self.thread.join()
 
 
 class CpuTimeRecording(Recording):
-    """One sampler at work."""
+    """A sampler at work."""
 
     kind = "cputime"
 
@@ -129,12 +170,22 @@ class CpuTimeRecording(Recording):
         super().__init__(client)
         self.sampler = sampler
 
+    def begin(self, deadline: float) -> str:
+        """Start to sample and wait for a sample; return what went wrong, else ""."""
+        if problem := self.sampler.begin():
+            return problem
+        beacon(self.sampler, deadline)
+        if not self.sampler.times:
+            self.sampler.end()
+            return "failed"
+        return ""
+
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Write what was seen as a speedscope file."""
+        """Write the samples as a speedscope file."""
         self.sampler.end()
         unit = unit_of(self.sampler)
         ticks = list(ticks_of(self.sampler, unit))
-        self.content = json.dumps(speedscope(self.sampler, ticks, unit)).encode()
+        self.content = file_of(self.sampler)
         return {
             "mode": self.sampler.mode,
             "samples": len(ticks),
@@ -142,15 +193,51 @@ class CpuTimeRecording(Recording):
             "achieved_hz": 1 / unit,
         }
 
+    def survivor(self) -> dict[str, int]:
+        """Return where the session finds the journal."""
+        return whereabouts(self.sampler.journal)
 
-def unit_of(sampler: Sampler) -> float:
-    """CPU time between two samples: what was asked for, or what the kernel's clock allows."""
+    def remove(self) -> None:
+        """Close the journal, which deletes it."""
+        super().remove()
+        os.close(self.sampler.journal)
+
+
+def read_journal(journal: bytes) -> Samples:
+    """Return what a journal holds; its last line may have been cut off."""
+    (_, *begin), *lines = (json.loads(line) for line in journal.split(b"\n")[:-1])
+    samples = Samples(*begin)
+    numbers: dict[tuple[str, ...], int] = {}
+    for kind, *values in lines:
+        if kind == STACK:
+            stack = [
+                (numbers.setdefault((name, file), len(numbers)), n) for name, file, n in values[0]
+            ]
+            samples.indexes[tuple(stack)] = len(samples.indexes)
+        else:
+            samples.order.append(values[0])
+            samples.times.append(values[1])
+    samples.codes = {
+        number: SimpleNamespace(co_name=name, co_qualname=name, co_filename=file)
+        for (name, file), number in numbers.items()
+    }
+    return samples
+
+
+def file_of(samples: Samples) -> bytes:
+    """Return the samples as a speedscope file."""
+    unit = unit_of(samples)
+    return as_json(speedscope(samples, list(ticks_of(samples, unit)), unit))
+
+
+def unit_of(sampler: Samples) -> float:
+    """Return the CPU time between two samples: as requested, or what the kernel's clock allows."""
     gaps = [after - before for before, after in pairwise(sampler.times)]
     return max(sampler.interval, median(gaps)) if gaps else sampler.interval
 
 
-def ticks_of(sampler: Sampler, unit: float) -> Iterator[int]:
-    """How many units of CPU time each sample stands for."""
+def ticks_of(sampler: Samples, unit: float) -> Iterator[int]:
+    """Return how many units of CPU time each sample stands for."""
     passed = 0
     for cpu in sampler.times:
         now = round((cpu - sampler.started_at) / unit)
@@ -158,8 +245,8 @@ def ticks_of(sampler: Sampler, unit: float) -> Iterator[int]:
         passed = now
 
 
-def speedscope(sampler: Sampler, ticks: list[int], unit: float) -> dict[str, Any]:
-    """The samples in speedscope's format, each as often as it has ticks."""
+def speedscope(sampler: Samples, ticks: list[int], unit: float) -> dict[str, Any]:
+    """Return the samples in speedscope's format, each repeated for its ticks."""
     frames: dict[Line, int] = {}
     stacks = [
         [frames.setdefault(line, len(frames)) for line in reversed(lines)]
@@ -185,9 +272,16 @@ def speedscope(sampler: Sampler, ticks: list[int], unit: float) -> dict[str, Any
     }
 
 
-def _frame(code: CodeType, line: int) -> dict[str, Any]:
-    name = getattr(code, "co_qualname", code.co_name)  # Python 3.10 has none
-    return {"name": name, "file": code.co_filename, "line": line}
+def place_of(code: Any) -> tuple[str, str]:
+    """Return the name and the file of a code object."""
+    return getattr(
+        code, "co_qualname", code.co_name
+    ), code.co_filename  # Python 3.10 has no qualname
+
+
+def _frame(code: Any, line: int) -> dict[str, Any]:
+    name, file = place_of(code)
+    return {"name": name, "file": file, "line": line}
 
 
 async def start(
@@ -195,18 +289,17 @@ async def start(
 ) -> dict[str, Any]:
     """Start a recording and wait until it is proven to sample.
 
-    The answer holds a `token`, or a `problem`.
+    Returns a `token` or a `problem`.
     """
     if "cputime" in under_way(dask_scheduler):
         return {"problem": "busy"}
     is_main = threading.current_thread() is threading.main_thread()
     if isinstance(dask_scheduler, OwnProcess) and not is_main:
-        return {"problem": "not-main"}  # what is of interest there no thread but the main one runs
-    sampler = SignalSampler(interval) if is_main else ThreadSampler(interval)
-    if problem := sampler.begin():
+        return {"problem": "not-main"}  # the main thread runs what is of interest there
+    recording = CpuTimeRecording(
+        client, SignalSampler(interval) if is_main else ThreadSampler(interval)
+    )
+    if problem := recording.begin(time.monotonic() + timeout):
+        recording.remove()
         return {"problem": problem, "python": sys.version.split()[0]}
-    beacon(sampler, time.monotonic() + timeout)
-    if not sampler.times:
-        sampler.end()
-        return {"problem": "failed"}
-    return begin(dask_scheduler, CpuTimeRecording(client, sampler))
+    return begin(dask_scheduler, recording)

@@ -1,8 +1,9 @@
-"""What the scheduler knows of itself, read in one call."""
+"""Facts that the scheduler knows about itself, each read in one call."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.metadata
 import os
 import platform
@@ -27,20 +28,22 @@ PACKAGES = (
     "memray",
 )
 
-PLACES = ("contact-address", "dashboard", "http", "preload", "preload-argv")
-"""Of the scheduler's configuration what says where it is, and not how it works."""
+LOCATION_SETTINGS = ("contact-address", "dashboard", "http", "preload", "preload-argv")
+"""Settings of the scheduler that say where it is and not how it works."""
+
+RANDOM_SEED = "random"
 
 WINDOWS = "_schedprof_windows"
-"""Attribute of the scheduler while windows are open: how many, and the tasks it forgot since."""
+"""Attribute of the scheduler while windows are open: their number, and tasks forgotten since."""
 
 
 def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
-    """Counters at the begin of a segment; from here on they outlast a restart.
+    """Return counters at the begin of a segment, and make them survive a restart.
 
-    `Client.restart` makes the scheduler forget its counts. What they were is kept by standing
-    before the method that forgets them, as long as a window is open. (A plugin would be called
-    at every transition, and be seen in every profile. Where others use the scheduler too, one
-    tells their tasks from those of the client's process: else what is per task would be of theirs.)
+    `Client.restart` makes the scheduler forget its counts. While a window is open, the method that
+    forgets them is wrapped to keep them. A plugin instead would be called at every transition and
+    be in every profile. Only where others use the scheduler too a plugin tells their tasks from
+    those of the client's process, because costs are per task.
     """
     if client:
         others.start(client, dask_scheduler)
@@ -58,14 +61,14 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
 
 
 def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
-    """Counters at the end of a segment; nothing stands before the scheduler any more."""
+    """Return counters at the end of a segment; with the last window remove the wrapper."""
     counters = _counters(dask_scheduler)
     if client:
         theirs = others.stop(client, dask_scheduler)
         counters["others_tasks"] = theirs["tasks"]
         counters["tasks"] -= theirs["tasks"]
         counters["transitions"] -= theirs["transitions"]
-    windows = getattr(dask_scheduler, WINDOWS, {"open": 1})  # one that never came to be opened
+    windows = getattr(dask_scheduler, WINDOWS, {"open": 1})  # the window was never opened
     windows["open"] -= 1
     if not windows["open"]:
         for name in (WINDOWS, "_clear_task_state"):
@@ -84,27 +87,35 @@ def _counters(scheduler: Any) -> dict[str, Any]:
 
 
 def finished_tasks(dask_scheduler: Any = None) -> int:
-    """Tasks that came into memory or failed since the scheduler last forgot all tasks."""
+    """Count tasks that finished or failed since the scheduler last forgot all tasks."""
     counts = [prefix.state_counts for prefix in dask_scheduler.task_prefixes.values()]
     return sum(count["memory"] + count["erred"] for count in counts)
+
+
+def _now() -> float:
+    """Return the time of the event loop, by which its timers go; it may be virtual."""
+    return asyncio.get_running_loop().time()
 
 
 async def settle(steady: float, timeout: float, dask_scheduler: Any = None) -> None:
     """Wait until the scheduler has made no transition for a while.
 
-    A test ends when its client has heard enough: releases may still be on their way, and would
-    be counted in one run and not in the next.
+    A test ends when its client has its results. Releases of tasks may still follow; without
+    waiting they would be counted in one run and not in the next. In the test's own process, where
+    often no scheduler is alive before and after the body, there is nothing to wait for then.
     """
-    deadline = time.monotonic() + timeout
-    before, since = dask_scheduler.transition_counter, time.monotonic()
-    while time.monotonic() - since < steady and time.monotonic() < deadline:
+    if not getattr(dask_scheduler, "is_any_alive", True):
+        return
+    deadline = _now() + timeout
+    before, since = dask_scheduler.transition_counter, _now()
+    while _now() - since < steady and _now() < deadline:
         await asyncio.sleep(steady / 10)
         if dask_scheduler.transition_counter != before:
-            before, since = dask_scheduler.transition_counter, time.monotonic()
+            before, since = dask_scheduler.transition_counter, _now()
 
 
 def describe(dask_scheduler: Any = None) -> dict[str, Any]:
-    """Identity and environment of the scheduler."""
+    """Return identity and environment of the scheduler."""
     workers = list(dask_scheduler.workers.values())
     return {
         "pid": os.getpid(),
@@ -116,19 +127,26 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
 
 
 def environment() -> dict[str, Any]:
-    """What figures depend on beside the code."""
+    """Return facts that figures depend on besides the code."""
     return {
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
         "platform": platform.platform(),
         "versions": versions(),
         "machine": _machine(),
+        "hash_seed": hash_seed(),
         "configuration": _configuration(),
     }
 
 
+def hash_seed() -> str:
+    """Return the seed that orders this interpreter's sets of strings, `random` if it is not set."""
+    told = "" if sys.flags.ignore_environment else os.environ.get("PYTHONHASHSEED", "")
+    return told if told.isdigit() else RANDOM_SEED
+
+
 def _machine() -> str:
-    """Model and number of the processors, as far as the system tells."""
+    """Return model and number of the processors, as far as the system tells."""
     model = ""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
         told = (line.partition(":") for line in lines)
@@ -137,10 +155,12 @@ def _machine() -> str:
 
 
 def _configuration() -> dict[str, str]:
-    """What decides how the scheduler works, from the configuration of its process."""
+    """Return the configuration that decides how the scheduler works."""
     section = dask.config.get("distributed.scheduler", {})
     return {
-        name: str(value) for name, value in _flat(section, "") if name.split(".")[0] not in PLACES
+        name: str(value)
+        for name, value in _flat(section, "")
+        if name.split(".")[0] not in LOCATION_SETTINGS
     }
 
 
@@ -153,12 +173,12 @@ def _flat(section: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that are installed here, among those that matter."""
+    """Return the versions of those packages of `PACKAGES` that are installed here."""
     return {name: found for name in PACKAGES if (found := _version(name))}
 
 
 def process() -> tuple[str, int, str]:
-    """What tells a process from all others, also those in containers, which number their own."""
+    """Return what identifies a process, also in containers, which have process IDs of their own."""
     try:
         numbering = os.readlink("/proc/self/ns/pid")
     except OSError:  # not Linux
@@ -167,11 +187,13 @@ def process() -> tuple[str, int, str]:
 
 
 def worker_names(dask_scheduler: Any = None) -> dict[str, Any]:
-    """By their addresses."""
+    """Return the names of the workers by their addresses."""
     return {address: worker.name for address, worker in dask_scheduler.workers.items()}
 
 
+@functools.cache
 def _version(package: str) -> str:
+    """Return the version of a package, or ""; read once, because that takes milliseconds."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -179,7 +201,7 @@ def _version(package: str) -> str:
 
 
 def surroundings(dask_scheduler: Any = None) -> dict[str, Any]:
-    """What is on the scheduler now."""
+    """Return what is on the scheduler now: tasks, clients, datasets, workers."""
     return {
         "tasks": frozenset(dask_scheduler.tasks),
         "clients": frozenset(dask_scheduler.client_comms),
@@ -194,24 +216,24 @@ async def wait_until_idle(
     clients: frozenset[str] = frozenset(),
     dask_scheduler: Any = None,
 ) -> int:
-    """Wait until the scheduler knows no task but these, and what these clients want.
+    """Wait until the scheduler has no tasks but the given ones and those that the clients want.
 
-    Returns how many others it still knows at the deadline.
+    Returns how many other tasks it still has at the deadline.
     """
-    deadline = time.monotonic() + timeout
+    deadline = _now() + timeout
     while True:
-        begun = time.monotonic()
+        begun = _now()
         left = dask_scheduler.tasks.keys() - tasks
         if left and clients:
             left -= others.wanted_by(clients, dask_scheduler)
         if not left or begun > deadline:
             return len(left)
-        # Where others have many tasks a look takes long: leave the scheduler time for them.
-        await asyncio.sleep(max(0.002, time.monotonic() - begun))
+        # With many tasks of others a check takes long: leave the scheduler time to work.
+        await asyncio.sleep(max(0.002, _now() - begun))
 
 
 def processing(dask_scheduler: Any = None) -> frozenset[Any]:
-    """Keys that workers have been told to compute."""
+    """Return keys of tasks that workers have been told to compute."""
     return frozenset(
         task.key for worker in dask_scheduler.workers.values() for task in worker.processing
     )
@@ -220,10 +242,10 @@ def processing(dask_scheduler: Any = None) -> frozenset[Any]:
 async def wait_until_worker_idle(
     timeout: float, others: frozenset[Any] = frozenset(), dask_worker: Any = None
 ) -> int:
-    """Wait until no thread of a worker runs a task but these; cancelled ones are waited for."""
-    deadline = time.monotonic() + timeout
+    """Wait until a worker's threads run only the given tasks; cancelled ones count as running."""
+    deadline = _now() + timeout
     while running := sum(key not in others for key in dask_worker.active_threads.values()):
-        if time.monotonic() > deadline:
+        if _now() > deadline:
             break
         await asyncio.sleep(0.002)
     return running

@@ -1,10 +1,10 @@
-"""The watchdog of a py-spy at work: a process beside the scheduler, started by it.
+"""The watchdog of a py-spy: a process that the scheduler starts beside itself.
 
-A profiler that hangs while it holds the scheduler stopped stops the agent too, so whoever
-ends it must live outside. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID FILE`. The agent
-tells it on its standard input when py-spy has ended and when the file was fetched. When that
-closes without a word, the scheduler died; then it leaves nothing of the recording. Imports
-little, for it starts while py-spy does.
+A profiler that hangs while it holds the scheduler stopped also stops the agent, so another process
+must end it. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID`. The agent writes to the watchdog's
+standard input when py-spy has ended. If the input closes without that, the scheduler died: py-spy
+then has some time to write what it has sampled until then, and is killed if it takes longer. The
+watchdog imports little because it starts at the same time as py-spy.
 """
 
 import os
@@ -18,12 +18,12 @@ FROZEN_S = 5.0
 FORCED = 3
 """Exit status after the profiler was killed to free the scheduler."""
 
-ENDED = b"e"
-"""The agent's word that the profiler is gone; any other is its leave."""
+WRITING_S = 10.0
+"""How long a profiler whose scheduler died may take to write its file."""
 
 
 def state(pid: int) -> str:
-    """The letter that the kernel gives: T and t for stopped, Z for dead but not buried."""
+    """Return the kernel's letter for the state: T and t: stopped, Z: zombie (unreaped)."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0]
@@ -32,7 +32,7 @@ def state(pid: int) -> str:
 
 
 def switches(pid: int) -> str:
-    """How often the kernel has switched its first thread; it does so each time that it is held."""
+    """Return the context switches of its first thread; each stop by py-spy causes one."""
     try:
         with open(f"/proc/{pid}/status") as status:
             return "".join(line for line in status if "ctxt_switches" in line)
@@ -40,66 +40,82 @@ def switches(pid: int) -> str:
         return ""
 
 
-def kill(pid: int) -> None:
+def signal_to(pid: int, number: int) -> None:
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         pass
 
 
-def remove(path: str) -> None:
-    """Delete the file's directory, again where a dying profiler still wrote to it."""
-    directory = os.path.dirname(path)
-    for _ in range(20):
-        try:
-            for name in os.listdir(directory):
-                os.unlink(os.path.join(directory, name))
-            os.rmdir(directory)
-        except OSError:
-            pass
-        if not os.path.exists(directory):
-            return
-        time.sleep(0.1)
+def birth(pid: int) -> str:
+    """Return when a process started, by which it is told from a later one with the same ID."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
-def had_to_free(scheduler: int, profiler: int) -> bool:
-    """Watch over both until there is something to read, or the scheduler lies stopped."""
+def has_ended(pid: int, born: str) -> bool:
+    """Return whether the process that was born then is gone, or a zombie."""
+    if os.path.isdir("/proc/self"):
+        return not born or birth(pid) != born or state(pid) in ("", "Z")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def end(profiler: int, born: str) -> None:
+    """Wait until a profiler whose scheduler died has written its file; kill it if it hangs."""
+    deadline = time.monotonic() + WRITING_S
+    if not has_ended(profiler, born):
+        signal_to(profiler, signal.SIGCONT)  # it may have been stopped
+    while not has_ended(profiler, born) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if not has_ended(profiler, born):
+        signal_to(profiler, signal.SIGKILL)
+
+
+def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
+    """Watch both processes; return True if the scheduler stayed stopped and was freed.
+
+    Returns False when there is something to read on the standard input.
+    """
     frozen_since, before, by_signal = None, "", False
     while not select.select([0], [], [], POLL_S)[0]:
         now = state(scheduler)
         if now == "Z":
-            # It was killed while the profiler held some of its threads: it lasts until these
-            # are let go, and the profiler waits for its first thread, forever.
-            kill(profiler)
+            # It was killed while the profiler held some of its threads. It stays a zombie until
+            # they are released, and the profiler may wait for the first thread forever.
+            end(profiler, born)
         if now not in ("T", "t"):
             frozen_since, by_signal = None, False
             continue
-        by_signal = by_signal or now == "T"  # then it does not run between samples either
+        by_signal = (
+            by_signal or now == "T"
+        )  # stopped by a signal it does not run between samples either
         last, before = before, switches(scheduler)
         if frozen_since is None or (before != last and not by_signal):
-            # Held for one sample more: a profiler that does not keep up holds it at most looks.
+            # Stopped for another sample: a profiler that falls behind stops it most of the time.
             frozen_since = time.monotonic()
         elif time.monotonic() - frozen_since > FROZEN_S:
-            kill(profiler)
+            signal_to(profiler, signal.SIGKILL)
             os.kill(scheduler, signal.SIGCONT)
             return True
     return False
 
 
-def guard(scheduler: int, profiler: int, path: str) -> int:
-    if had_to_free(scheduler, profiler):
-        remove(path)  # nobody will fetch it, and from here on nobody watches over it
+def guard(scheduler: int, profiler: int) -> int:
+    born = birth(profiler)
+    if had_to_free(scheduler, profiler, born):
         return FORCED
-    word = os.read(0, 1)
-    if word == ENDED:  # from now on the profiler's number may be another's
-        word = os.read(0, 1)
-    elif not word:  # just the end: nobody is left to stop the profiler
-        kill(profiler)
-    if not word:
-        remove(path)
+    if not os.read(0, 1):  # closed: the scheduler died
+        end(profiler, born)
     return 0
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(guard(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    sys.exit(guard(int(sys.argv[1]), int(sys.argv[2])))

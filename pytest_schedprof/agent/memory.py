@@ -1,4 +1,4 @@
-"""memray in the scheduler's process, writing to a file that no longer has a name."""
+"""Runs memray in the scheduler's process, writing to a file without a name."""
 
 from __future__ import annotations
 
@@ -10,75 +10,77 @@ import tempfile
 from types import ModuleType
 from typing import Any
 
-from .recordings import Recording, begin, under_way
+from .recordings import FileRecording, begin, path_of, under_way, unnamed_file
 
 PROOF_BYTES = 4096
-"""More than Python's allocator of small objects gives, so that memray sees it in every mode."""
+"""Larger than small objects of Python's allocator, so that memray sees it in every mode."""
 
 
 def memray_proof() -> bytearray:
-    """Something to hold as long as memray is at work; a file without it saw nothing."""
+    """Return an object that is kept while memray is at work; every valid file has it."""
     return bytearray(PROOF_BYTES)
 
 
-class MemoryRecording(Recording):
-    """One tracker at work, and the file it writes."""
+class MemoryRecording(FileRecording):
+    """A tracker at work, and the file that it writes."""
 
     kind = "memray"
 
-    def __init__(self, client: str, memray: ModuleType, flags: dict[str, bool]) -> None:
-        super().__init__(client)
-        with tempfile.TemporaryDirectory(prefix="schedprof-") as directory:
-            path = os.path.join(directory, "profile")
-            # To compress it at the end memray would need its name again.
-            destination = memray.FileDestination(path, compress_on_exit=False)
-            # What stood at the peak and at the end, by stack, not each allocation: a four
-            # hundredth of the bytes where Python's own allocators are traced.
-            file_format = memray.FileFormat.AGGREGATED_ALLOCATIONS
-            self.tracker = memray.Tracker(destination=destination, file_format=file_format, **flags)
-            self.descriptor = os.open(path, os.O_RDONLY)
-        # From here on the file has no name: it ends with the process, however that ends.
+    def __init__(
+        self, client: str, memray: ModuleType, flags: dict[str, bool], *, at_once: bool
+    ) -> None:
+        super().__init__(client, unnamed_file())
+        # To compress the file at the end memray would need a name for another one.
+        destination = memray.FileDestination(
+            path_of(self.descriptor), overwrite=True, compress_on_exit=False
+        )
+        # Totals by stack at the peak and at the end instead of each allocation: a four hundredth of
+        # the size where Python's own allocators are traced, but all of it is written at the end.
+        file_format = memray.FileFormat.AGGREGATED_ALLOCATIONS
+        if at_once:
+            file_format = memray.FileFormat.ALL_ALLOCATIONS
+        self.tracker = memray.Tracker(destination=destination, file_format=file_format, **flags)
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Track no longer. Garbage that only waits to be collected is no leak."""
+        """Stop tracking, after a garbage collection: garbage is not a leak."""
         gc.collect()
         self.tracker.__exit__(None, None, None)
         del self.proof
         return {}
 
     def track(self) -> None:
-        """From here on every allocation counts, the proof's first."""
+        """Start tracking; the first allocation is the proof."""
         self.tracker.__enter__()
         self.proof = memray_proof()
 
-    def size(self) -> int:
-        """Of the file."""
-        return os.fstat(self.descriptor).st_size
 
-    def piece(self, offset: int, length: int) -> bytes:
-        """A part of the file."""
-        return os.pread(self.descriptor, length, offset)
-
-    def remove(self) -> None:
-        """Close the file, and with that delete it."""
-        super().remove()
-        os.close(self.descriptor)
+def track_nothing() -> None:
+    """Track for a moment, into a file that is deleted."""
+    memray = importlib.import_module("memray")
+    with tempfile.TemporaryDirectory(prefix="schedprof-") as directory:
+        try:
+            with memray.Tracker(os.path.join(directory, "profile")):
+                pass
+        except RuntimeError:  # somebody else's tracker is at work, so the first one was theirs
+            return
 
 
-async def start(flags: dict[str, bool], client: str, dask_scheduler: Any = None) -> dict[str, Any]:
-    """Start a recording; the answer holds a `token`, or a `problem`."""
+async def start(
+    flags: dict[str, bool], at_once: bool, client: str, dask_scheduler: Any = None
+) -> dict[str, Any]:
+    """Start a recording; return a `token` or a `problem`."""
     try:
         memray = importlib.import_module("memray")
     except ImportError:
         return {"problem": "not-installed", "executable": sys.executable}
     if "memray" in under_way(dask_scheduler) or sys.getprofile() is not None:
         return {"problem": "busy"}
-    recording = MemoryRecording(client, memray, flags)
+    recording = MemoryRecording(client, memray, flags, at_once=at_once)
     try:
         recording.track()
     except RuntimeError as error:
         recording.remove()
-        if "one Tracker" in str(error):  # somebody else's
+        if "one Tracker" in str(error):  # of somebody else
             return {"problem": "busy"}
         raise
     return begin(dask_scheduler, recording)

@@ -1,4 +1,4 @@
-"""Names of functions, asked of the code that the scheduler has loaded."""
+"""Finds the names of functions in the code that the scheduler has loaded."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-Place = tuple[str, str, int]
+CodeLocation = tuple[str, str, int]
 """File, name and line of a frame, as a profiler reports them."""
 
 
-def name_places(places: list[Place]) -> list[str]:
-    """`module:qualname` for each place.
+def name_places(places: list[CodeLocation]) -> list[str]:
+    """Return `module:qualname` for each place.
 
-    Most profilers give the qualified name from Python 3.11 on; one that is not is looked up
-    among the functions of the module by name and line.
+    Most profilers give the qualified name since Python 3.11. Any other name is looked up among the
+    functions of the module by name and line.
     """
     modules = {
         file: module
@@ -28,7 +28,9 @@ def name_places(places: list[Place]) -> list[str]:
 
 
 def _name(
-    place: Place, modules: dict[str, ModuleType], known: dict[str, list[tuple[str, CodeType]]]
+    place: CodeLocation,
+    modules: dict[str, ModuleType],
+    known: dict[str, list[tuple[str, CodeType]]],
 ) -> str:
     file, name, line = place
     module = modules.get(file)
@@ -36,13 +38,30 @@ def _name(
         return f"{_module_of_file(file)}:{name}"
     if "." in name or name == "<module>":
         return f"{module.__name__}:{name}"
+    if codes := _at_top_level(module, file, name, line):
+        return f"{module.__name__}:{_qualname(name, line, codes)}"
     if file not in known:
         known[file] = [each for each in functions_of(module) if each[1].co_filename == file]
     return f"{module.__name__}:{_qualname(name, line, known[file])}"
 
 
+def _at_top_level(
+    module: ModuleType, file: str, name: str, line: int
+) -> list[tuple[str, CodeType]]:
+    """Return the codes of the module's function of that name, if it has the line.
+
+    Only they can have the line then. Most places are found so, and walking a module takes long.
+    """
+    function = vars(module).get(name)
+    if not isinstance(function, FunctionType) or function.__code__.co_filename != file:
+        return []
+    code = function.__code__
+    is_inside = code.co_name == name and code.co_firstlineno <= line <= _last_line(code)
+    return list(_codes(function.__qualname__, code)) if is_inside else []
+
+
 def _qualname(name: str, line: int, functions: list[tuple[str, CodeType]]) -> str:
-    """The innermost function of that name whose lines hold the line."""
+    """Return the innermost function of that name whose lines include the line."""
     around = [
         (code.co_firstlineno, getattr(code, "co_qualname", qualname))
         for qualname, code in functions
@@ -56,7 +75,7 @@ def _last_line(code: CodeType) -> int:
 
 
 def _module_of_file(file: str) -> str:
-    """A module's name from its file alone: what follows the longest entry of the path."""
+    """Return a module's name by its file: the part after the longest matching `sys.path` entry."""
     if file.startswith("<frozen "):
         return file[len("<frozen ") : -1]
     path = file.replace("\\", "/")
@@ -71,7 +90,7 @@ def _module_of_file(file: str) -> str:
 
 
 def functions_of(module: ModuleType) -> Iterator[tuple[str, CodeType]]:
-    """Every function that the module defines, nested ones included, with its code."""
+    """Yield every function that the module defines, including nested ones, with its code."""
     seen: set[int] = set()
     for value in list(vars(module).values()):
         yield from _functions(value, module.__name__, seen)
@@ -95,7 +114,7 @@ def _functions(value: Any, module: str, seen: set[int]) -> Iterator[tuple[str, C
 
 
 def _inside(value: Any) -> list[Any]:
-    """What a descriptor or decorator wraps. Never asks an object that may answer anything."""
+    """Return what a descriptor or decorator wraps; no attribute of unknown objects is read."""
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, (staticmethod, classmethod)):
@@ -117,9 +136,9 @@ def _codes(qualname: str, code: CodeType) -> Iterator[tuple[str, CodeType]]:
 
 
 def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str]]:
-    """For each pattern, given as a regular expression, functions that it names.
+    """Return the functions that each pattern matches, at most `most` of each.
 
-    A module that is not imported yet is no code of this scheduler.
+    Only modules that the scheduler has imported are searched.
     """
     compiled = {pattern: re.compile(text, re.DOTALL) for pattern, text in expressions.items()}
     found: dict[str, list[str]] = {pattern: [] for pattern in compiled}
@@ -134,6 +153,6 @@ def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str
 
 
 def _may_name(pattern: str, module: str) -> bool:
-    """Whether the pattern's module part, up to its first wildcard, begins the module's name."""
+    """Whether the module's name starts with the pattern's module part up to its first wildcard."""
     head = re.split(r"[*?]", pattern.partition(":")[0], maxsplit=1)[0]
     return module.startswith(head)

@@ -1,61 +1,139 @@
-"""Counts by `sys.settrace`, before Python 3.12: every instruction of chosen code calls back."""
+"""Counts with `sys.settrace` (before Python 3.12), called at each instruction of chosen code."""
 
 from __future__ import annotations
 
 import asyncio
 import dis
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+import distributed.utils
+
 Tracer = Callable[[FrameType, str, Any], Any]
 
+RunOnLoops = Callable[[Callable[[], None]], None]
+"""Runs a function in the thread of each event loop of a scheduler but in this thread."""
+
 RESUME = dis.opmap.get("RESUME")
-"""Where Python 3.11 begins a function, if its argument is 0; else where it goes on."""
+"""Instruction of Python 3.11 at a function's start (argument 0) and where it resumes."""
 
 
 class Opcodes:
-    """Counts calls, and if wished bytecodes, of the given code on this thread."""
+    """Counts calls, and optionally bytecodes, of the given code.
+
+    It counts on the thread that begins it, and on the one to which the scheduler offloads the
+    intake of graphs. Where `others` is given, in a test's own process, it also counts on threads
+    that start from then on and on those of event loops that run already.
+    """
 
     def __init__(
-        self, codes: list[CodeType], clockwork: list[CodeType], *, bytecodes: bool
+        self,
+        codes: list[CodeType],
+        clockwork: list[CodeType],
+        *,
+        bytecodes: bool,
+        others: RunOnLoops | None = None,
     ) -> None:
-        self.bytecodes = bytecodes
-        self.tallies = {id(code): Tally(code) for code in codes}
+        self.codes = {id(code): code for code in codes}
         self.clockwork = {id(code) for code in clockwork}
-        self.is_paused = False
+        self.bytecodes = bytecodes
+        self.others = others
+        self.threads: list[ThreadOpcodes] = []
 
     def begin(self) -> bool:
-        """Whether nobody else traces this thread."""
+        """Start to count; False if another tool traces this thread."""
         if sys.gettrace() is not None:
             return False
-        sys.settrace(self._call)
+        if self.others is not None:
+            threading.settrace(self._first_call)
+            self.others(self._trace)
+        _offload(self._trace)
+        self._trace()
         return True
 
+    def _trace(self) -> None:
+        """Count on this thread from now on, unless another tool traces it."""
+        if sys.gettrace() is None:
+            sys.settrace(self._counter().call)
+
+    def _first_call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
+        """Count on a thread that has just started."""
+        counter = self._counter()
+        sys.settrace(counter.call)
+        return counter.call(frame, event, argument)
+
+    def _counter(self) -> ThreadOpcodes:
+        counter = ThreadOpcodes(self.codes, self.clockwork, bytecodes=self.bytecodes)
+        self.threads.append(counter)
+        return counter
+
+    def holder(self) -> str:
+        """Return the package of the tool that traces this thread."""
+        tracer = sys.gettrace()
+        module = getattr(tracer, "__module__", None) or type(tracer).__module__
+        return module.partition(".")[0]
+
     def end(self) -> None:
-        """Coroutines that wait keep what traces them: take it away."""
+        """Stop tracing, also in waiting coroutines, which keep their trace function."""
         sys.settrace(None)
+        for thread in self.threads:
+            thread.is_over = True
+        if self.others is not None:
+            threading.settrace(None)
         for task in asyncio.all_tasks():
             for frame in _frames_of(task.get_coro()):
                 frame.f_trace = None
 
     def calls_of(self, code: CodeType) -> int:
-        """How often it was called; a coroutine or generator, how often it was begun."""
-        return self.tallies[id(code)].calls
+        """Return how often it was called; a coroutine or generator, how often it was started."""
+        return sum(tally.calls for tally in self._tallies(code))
 
     def bytecodes_of(self, code: CodeType) -> int:
-        """How many instructions of it ran."""
-        return self.tallies[id(code)].bytecodes()
+        """Return how many of its instructions ran."""
+        return sum(tally.bytecodes() for tally in self._tallies(code))
 
-    def _call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
-        if self.is_paused:
+    def _tallies(self, code: CodeType) -> list[Tally]:
+        found = (each.tallies.get(id(code)) for each in self.threads)
+        return [tally for tally in found if tally]
+
+
+def _offload(function: Callable[[], None]) -> None:
+    """Run a function before whatever is offloaded from now on; the only thread keeps the order."""
+    if executor := getattr(distributed.utils, "_offload_executor", None):
+        executor.submit(function)
+
+
+class ThreadOpcodes:
+    """The counts of one thread."""
+
+    def __init__(
+        self, codes: Mapping[int, CodeType], clockwork: Collection[int], *, bytecodes: bool
+    ) -> None:
+        self.codes = codes
+        self.clockwork = clockwork
+        self.bytecodes = bytecodes
+        self.tallies: dict[int, Tally] = {}
+        """Counts of the code that was called: most of what is chosen never is."""
+        self.is_paused = False
+        self.is_over = False
+        """Whether this thread is to end its tracing with its next call."""
+
+    def call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
+        """Trace a call if its code is chosen."""
+        if self.is_over:
+            sys.settrace(None)
+        if self.is_over or self.is_paused:
             return None
         if id(frame.f_code) in self.clockwork:
             return self._pause(frame)
         tally = self.tallies.get(id(frame.f_code))
         if tally is None:
-            return None
+            if id(frame.f_code) not in self.codes:
+                return None
+            tally = self.tallies[id(frame.f_code)] = Tally(frame.f_code)
         tally.calls += frame.f_lasti in tally.starts
         if not self.bytecodes:
             return None
@@ -64,7 +142,7 @@ class Opcodes:
         return tally.trace
 
     def _pause(self, frame: FrameType) -> Tracer:
-        """Count nothing until this frame returns, in whatever way."""
+        """Count nothing until this frame returns or raises."""
         self.is_paused = True
         frame.f_trace_lines = False
         return self._until_return
@@ -84,7 +162,10 @@ class Tally:
 
 
 def counting_tracer() -> tuple[Tracer, Callable[[], int]]:
-    """What counts instructions, and what tells how many: a closure is what is quickest here."""
+    """Return a function that counts instructions and one that returns the count.
+
+    Closures are the fastest way to count here.
+    """
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Tracer:
@@ -97,14 +178,14 @@ def counting_tracer() -> tuple[Tracer, Callable[[], int]]:
 
 
 def starts_of(code: CodeType) -> frozenset[int]:
-    """Where a frame stands when it is called, and not when it goes on after a yield."""
-    words = code.co_code  # instructions of two bytes; all of the scheduler's take dis a while
+    """Return the offsets of a frame when it is called, but not when it resumes after a yield."""
+    words = code.co_code  # two bytes each; dis is slow for all of the scheduler
     resumes = (at for at in range(0, len(words), 2) if words[at] == RESUME and not words[at + 1])
     return frozenset({-1, *resumes})
 
 
 def _frames_of(coroutine: Any) -> list[FrameType]:
-    """The frames of a coroutine that waits, and of those that it waits for."""
+    """Return the frames of a waiting coroutine and of those that it waits for."""
     frames = []
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)

@@ -1,4 +1,4 @@
-"""Tells other clients' tasks from our own, on a scheduler that we share with somebody."""
+"""Distinguishes other clients' tasks from our own, on a scheduler that is shared."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 PREFIX = "schedprof-others-"
-"""Of the plugin's name on the scheduler; the rest is our client."""
+"""Prefix of the plugin's name on the scheduler; our client's name follows."""
 
 WORKERS_CLIENT = "Client-worker-"
-"""One that a task asked for has this in its name; whose task it was cannot be known."""
+"""Prefix of clients that tasks created; whose task it was is not known."""
 
 NOBODYS = "fire-and-forget"
-"""The scheduler's own name for who wants what no client wants any longer."""
+"""The scheduler's own pseudo-client, which wants tasks that no client wants any longer."""
 
 
 class Others(SchedulerPlugin):
-    """Counts what other clients' tasks do.
+    """Counts tasks and transitions of other clients.
 
-    At each transition it costs a look into a dictionary: a hundredth of the transition itself.
+    It costs a dictionary lookup at each transition: a hundredth of the transition itself.
     """
 
     def __init__(self, scheduler: Any, client: str) -> None:
@@ -33,19 +33,19 @@ class Others(SchedulerPlugin):
         self.counts: Counter[str] = Counter()
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: list[Any], **more: Any) -> None:
-        """A task belongs to who first asked for it."""
+        """Assign new tasks to the client that first submitted them."""
         is_strange = self.is_strange(client)
         for key in tasks:
             self.are_others.setdefault(key, is_strange)
 
     def is_strange(self, client: str) -> bool:
-        """Whether a client is another's; those that tasks make while we look on are ours."""
+        """Whether a client is not ours; those that tasks create during the window are ours."""
         if client in self.strangers:
             return True
         return not (client.startswith(WORKERS_CLIENT) or is_ours(client, self.client))
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **more: Any) -> None:
-        """Keys that nobody submitted, as of scattered data, are taken for ours."""
+        """Count a transition of others. Keys that nobody submitted (scattered data) are ours."""
         if self.are_others.get(key, False):
             self.counts["transitions"] += 1
             self.counts["tasks"] += finish in ("memory", "erred")
@@ -53,16 +53,16 @@ class Others(SchedulerPlugin):
             self.are_others.pop(key, None)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
-        """Of a session that vanished nothing is left."""
+        """Remove this plugin when its client disconnects."""
         if client == self.client:
             stop(client, scheduler)
 
 
 def strangers(clients: Iterable[str], mine: str) -> set[str]:
-    """Clients that are not ours.
+    """Return the clients that are not ours.
 
-    Workers keep those that tasks asked for: they may be of an earlier window of ours, unless
-    somebody else is there.
+    Workers keep clients that tasks created. These may be from an earlier window of ours, unless
+    somebody else uses the scheduler too.
     """
     foreign = {name for name in clients if name != NOBODYS and not is_ours(name, mine)}
     is_shared = any(not name.startswith(WORKERS_CLIENT) for name in foreign)
@@ -70,12 +70,12 @@ def strangers(clients: Iterable[str], mine: str) -> set[str]:
 
 
 def is_ours(client: str, mine: str) -> bool:
-    """Whether a client lives in the process of mine, by what distributed writes into names."""
+    """Whether a client is in the same process as mine, by the UUID in its name."""
     return _origin(client) == _origin(mine)
 
 
 def _origin(client: str) -> tuple[int, int] | str:
-    """The machine and, but for its upper bits, the process."""
+    """Return the machine and the lower bits of the process ID from a client's name."""
     try:
         written = uuid.UUID(client[-36:])
     except ValueError:
@@ -84,7 +84,7 @@ def _origin(client: str) -> tuple[int, int] | str:
 
 
 def wanted_by(clients: Iterable[str], scheduler: Any) -> set[Any]:
-    """Keys that clients wait for, or that are needed for these."""
+    """Return keys that clients want, and those that these depend on."""
     keys: set[Any] = set()
     known = [scheduler.clients[name] for name in clients if name in scheduler.clients]
     found = [task for client in known for task in client.wants_what]
@@ -97,11 +97,11 @@ def wanted_by(clients: Iterable[str], scheduler: Any) -> set[Any]:
 
 
 def start(client: str, scheduler: Any) -> None:
-    """Tell others' tasks from those of the client's process, from now on."""
+    """Add the plugin that counts tasks of clients in other processes."""
     scheduler.add_plugin(Others(scheduler, client), name=PREFIX + client)
 
 
 def stop(client: str, scheduler: Any) -> Counter[str]:
-    """Leave nothing on the scheduler; what others' tasks did, by `tasks` and `transitions`."""
+    """Remove the plugin; return the `tasks` and `transitions` of others."""
     plugin = scheduler.plugins.pop(PREFIX + client, None)
     return plugin.counts if plugin else Counter()

@@ -1,4 +1,4 @@
-"""Functions of a scheduler made to run through a step, wherever it refers to them, and back."""
+"""Wraps functions of a scheduler in a step, wherever it refers to them, and undoes that."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from functools import partial
 from typing import Any
 
 Step = Callable[[Callable[[], Any]], Any]
-"""Calls what it is given, and does something before and after."""
+"""Calls the given function, and does something before and after."""
 
 
 class Patches:
-    """All patches of one recording, whose end takes every one of them away."""
+    """All patches of one recording; its end removes them."""
 
     def __init__(self, undo: ExitStack) -> None:
         self.uncalled: set[str] = set()
-        """Names of functions that nobody called yet."""
+        """Names of functions that were not called yet."""
         self.undo = undo
 
     def add(self, name: str, scheduler: Any, step_of: Callable[[Any], Step]) -> None:
-        """Let all calls of a function go through a step, also where the scheduler refers to it."""
+        """Wrap a function in a step, also in the scheduler's tables that refer to it."""
         owner, attribute = find_owner(name)
         found = inspect.getattr_static(owner, attribute)
         function = function_in(found)
@@ -41,7 +41,7 @@ class Patches:
         self.uncalled.add(name)
 
     def wrapped(self, name: str, function: Any, step: Step) -> Any:
-        """The function, each run of which goes through the step; a coroutine's between awaits."""
+        """Return a wrapper that runs the function in the step, a coroutine between its awaits."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -58,15 +58,15 @@ class Patches:
 
 
 async def in_steps(coroutine: Any, step: Step) -> Any:
-    """A coroutine in the place of another, that goes its way in steps."""
+    """Run a coroutine in steps, as a coroutine."""
     return await steps(coroutine, step)
 
 
 @types.coroutine
 def steps(coroutine: Any, step: Step) -> Generator[Any, Any, Any]:
-    """Drive a coroutine, each stretch between two awaits through a step.
+    """Drive a coroutine; each stretch between two awaits runs in the step.
 
-    `partial`, for a method of C called as such would be traced with the function.
+    Uses `partial`, because a C method that is called directly would be in the trace.
     """
     call = partial(coroutine.send, None)
     while True:
@@ -76,18 +76,18 @@ def steps(coroutine: Any, step: Step) -> Generator[Any, Any, Any]:
             return stop.value
         try:
             call = partial(coroutine.send, (yield awaited))
-        except BaseException as error:  # a cancellation too is for the coroutine
+        except BaseException as error:  # including cancellation
             call = partial(coroutine.throw, error)
 
 
 def find_owner(name: str) -> tuple[Any, str]:
-    """What holds the named function, and under which attribute; as unittest.mock.patch does."""
+    """Return the object and attribute that hold a named function, as unittest.mock.patch does."""
     path, _, attribute = name.replace(":", ".").rpartition(".")
     return pkgutil.resolve_name(path), attribute
 
 
 def function_in(found: Any) -> Any:
-    """The function that an attribute holds, bare or as a static or class method."""
+    """Return the function that an attribute holds, plain or as a static or class method."""
     function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
     is_lazy = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if not callable(function) or isinstance(function, type) or is_lazy:
@@ -96,7 +96,7 @@ def function_in(found: Any) -> Any:
 
 
 def references(scheduler: Any, function: Any) -> list[tuple[dict[Any, Any], Any, Any]]:
-    """Where the scheduler keeps the function beside its name, mostly as a bound method."""
+    """Return the entries of the scheduler's tables that hold the function, mostly as a method."""
     tables = [scheduler.handlers, scheduler.stream_handlers, scheduler._TRANSITIONS_TABLE]
     tables += [vars(callback) for callback in scheduler.periodic_callbacks.values()]
     return [
@@ -108,7 +108,7 @@ def references(scheduler: Any, function: Any) -> list[tuple[dict[Any, Any], Any,
 
 
 def similar(name: str) -> str:
-    """What is there under nearly that name, for one that another version of the code had."""
+    """Suggest an attribute with a similar name, for names of other versions of the code."""
     try:
         owner, attribute = find_owner(name)
     except Exception:

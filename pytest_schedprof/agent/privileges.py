@@ -1,4 +1,4 @@
-"""What the operating system lets this process and its children do to one another."""
+"""Finds out whether the operating system lets children of this process trace it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ for name, arguments, expected in calls:
     found = ctypes.get_errno()
     print("" if found == expected else errno.errorcode.get(found, found), flush=True)
 """
-"""Makes the system calls that py-spy needs, so that they do nothing and ask for no permission: what
-refuses them is a filter. In a child, for a filter may also kill, and a child may have less
-capabilities than its parent."""
+"""Makes the system calls that py-spy needs in a form that does nothing and needs no permission: if
+they are refused, a filter did it. Runs in a child, because a filter may also kill, and a child may
+have fewer capabilities than its parent."""
 
 PROBE_S = 5.0
 CONTAINER_VARIABLE = "container"
@@ -37,7 +37,7 @@ PR_GET_DUMPABLE = 3
 
 
 def privileges() -> dict[str, Any]:
-    """All that decides whether py-spy, as a child of this process, can trace it."""
+    """Return all facts that decide whether py-spy, as a child of this process, can trace it."""
     status = _fields(_text("/proc/self/status"))
     probed = probe() if sys.platform == "linux" else {}
     capabilities = probed.pop("CapEff", "0")
@@ -58,7 +58,7 @@ def privileges() -> dict[str, Any]:
 
 
 def container() -> str:
-    """`kubernetes`, another kind's name, or nothing where this seems to be no container."""
+    """Return the kind of container, such as `kubernetes`, or "" if this seems to be none."""
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "kubernetes"
     marks = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
@@ -67,7 +67,7 @@ def container() -> str:
 
 
 def probe() -> dict[str, str]:
-    """A child's capabilities, and by system call the error or signal that it was answered with."""
+    """Return a child's capabilities, and for each system call the error or signal it caused."""
     try:
         child = subprocess.run(
             [sys.executable, "-I", "-S", "-c", PROBE],
@@ -77,7 +77,7 @@ def probe() -> dict[str, str]:
             timeout=PROBE_S,
         )
     except (OSError, subprocess.SubprocessError):
-        return {}  # nothing is known of them
+        return {}  # nothing is known about the calls
     answers = _fields(child.stdout.decode())
     if child.returncode == -signal.SIGSYS and answers:  # the last one was never answered
         answers[list(answers)[-1]] = "SIGSYS"
@@ -94,7 +94,7 @@ def _holds(mask: str, capability: int) -> bool:
 
 
 def _is_dumpable() -> bool:
-    """Not where the process changed its user, or its program has capabilities of its own."""
+    """False if the process changed its user, or its program has capabilities of its own."""
     if sys.platform != "linux":
         return True
     return int(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)) == 1

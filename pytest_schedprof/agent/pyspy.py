@@ -1,4 +1,4 @@
-"""py-spy as a descendant of the scheduler that it samples."""
+"""Runs py-spy as a child of the scheduler that it samples."""
 
 from __future__ import annotations
 
@@ -12,35 +12,51 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from .recordings import FileRecording, begin, forget, keep, under_way
+from .recordings import (
+    FileRecording,
+    begin,
+    forget,
+    keep,
+    path_of,
+    under_way,
+    unnamed_file,
+    unnamed_memory,
+)
 
 KNOWS_THREADS = sys.hexversion >= 0x030B0000
-"""Whether py-spy can tell by its first sample which thread is busy: since Python 3.11."""
+"""Whether py-spy knows with its first sample which thread is busy: since Python 3.11."""
 
 TICKS = 2
-"""Samples to wait for: the first may have been taken just before the beacon was lit."""
+"""Samples to wait for: the first may have been taken just before the beacon started."""
 
 UNSURE_TICKS = 12
-"""As many where one is not sure to be kept (`gil`, old Python), or seen (`nonblocking`),
-or where other threads compete for the interpreter."""
+"""Samples to wait for if a sample may be dropped (`gil`, old Python) or unnoticed (`nonblocking`),
+or if other threads compete for the interpreter."""
+
+QUIET_S = 5e-6
+"""CPU time of other threads below which none of them can have taken the interpreter."""
 
 COUNTS_HOLDS = hasattr(resource, "RUSAGE_THREAD")
-"""Whether a thread can tell how often it was stopped: on Linux."""
+"""Whether a thread can read how often it was stopped: on Linux."""
 
 PR_SET_PTRACER = 0x59616D61
 READY = b"Sampling process"
 STOPPED = b"Stopped sampling"
-"""py-spy's word that it samples no longer, though it may still be writing its file."""
+"""Text in py-spy's log after which it samples no longer, but may still write its file."""
 
 FORCED = 3
-"""The watchdog's exit status after it had to free the scheduler."""
+"""Exit status of the watchdog after it had to free the scheduler."""
 
-ENDED, LEAVE = b"e", b"q"
-"""What the watchdog is told when py-spy is gone, and when its file is."""
+ENDED = b"e"
+"""Byte sent to the watchdog when py-spy has ended."""
 
 GUARD_PATIENCE_S = 5.0
 
@@ -48,41 +64,46 @@ BEACON_S = 0.002
 
 
 def find_pyspy() -> str | None:
-    """The py-spy that belongs to this interpreter, or else the first on the path."""
+    """Return the py-spy that is installed with this interpreter, else the first on the path."""
     places = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
     return shutil.which("py-spy", path=os.pathsep.join(places)) or shutil.which("py-spy")
 
 
 def host() -> list[str]:
-    """What a program must have been built for to run here."""
+    """Return the platform that a program must be built for to run here."""
     libc = "glibc" if platform.libc_ver()[0] == "glibc" else "no glibc"
     return [sys.platform, platform.machine(), libc]
 
 
 def allow_tracing(by_descendants: bool) -> None:
-    """Where Yama restricts ptrace, let this process's descendants trace it, or no longer."""
+    """Let descendants trace this process where Yama restricts ptrace, or forbid it again."""
     if os.path.exists("/proc/sys/kernel/yama/ptrace_scope"):
         pid = os.getpid() if by_descendants else 0
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, pid, 0, 0, 0)
 
 
 def is_alone() -> bool:
-    """Whether no other thread can take the interpreter's lock, which looks like a hold."""
+    """Whether no other thread can take the GIL, which would look like a stop by py-spy."""
     quiet = {threading.main_thread().name, "schedprof-parent"}
     return all(thread.name in quiet for thread in threading.enumerate())
 
 
 def switches() -> int:
-    """How often this thread gave up its CPU without being preempted."""
+    """Return the voluntary context switches of this thread."""
     who = resource.RUSAGE_THREAD if COUNTS_HOLDS else resource.RUSAGE_SELF
     return resource.getrusage(who).ru_nvcsw
 
 
-def beacon(seconds: float) -> int:
-    """Keep the scheduler's thread busy so that a sample has something known to see.
+def others_worked() -> float:
+    """Return the CPU seconds that other threads of this process have used."""
+    return time.process_time() - time.thread_time()
 
-    Returns how often the thread was stopped meanwhile: it never waits by itself, so that is
-    how often a profiler held it (or another thread took the interpreter's lock).
+
+def beacon(seconds: float) -> int:
+    """Keep the scheduler's thread busy in a known function, so that samples show it.
+
+    Returns how often the thread was stopped meanwhile. It never waits by itself, so that is how
+    often a profiler stopped it (or another thread took the GIL).
     """
     end = time.perf_counter() + seconds
     before = switches()
@@ -91,80 +112,84 @@ def beacon(seconds: float) -> int:
     return switches() - before
 
 
+def watched_beacon(seconds: float) -> tuple[int, bool]:
+    """Return how often the beacon was stopped, and whether no other thread can be the reason."""
+    before = others_worked()
+    stops = beacon(seconds)
+    return stops, others_worked() - before < QUIET_S
+
+
 class PySpyRecording(FileRecording):
-    """One py-spy at work, with its watchdog, its words and its file."""
+    """A py-spy at work, with its watchdog, its log and its file; neither file has a name."""
 
     kind = "pyspy"
 
     def __init__(self, client: str) -> None:
-        super().__init__(client)
+        super().__init__(client, unnamed_file())
         self.log = b""
+        # No pipe, to which a py-spy whose scheduler died cannot write, and no file on a disk that
+        # may be full: py-spy panics then.
+        self.log_file = unnamed_memory()
         self.proven_at = 0.0
         self.forced = ""
 
-    def unpack(self, program: bytes) -> str:
-        """Put a py-spy that was sent beside the profile, with which it is deleted."""
-        path = os.path.join(self.directory, "py-spy")
-        with open(path, "wb") as file:
-            file.write(program)
-        os.chmod(path, 0o700)
-        return path
+    def survivor(self) -> dict[str, int]:
+        """Return where the session finds the file, which py-spy writes when it ends."""
+        return {**super().survivor(), "writer": self.profiler.pid}
 
     def launch(self, pyspy: str, guard: str, arguments: list[str]) -> None:
-        """Start py-spy and its watchdog, both deaf to a Ctrl-C in the session's terminal."""
+        """Start py-spy and its watchdog in sessions of their own, which a Ctrl-C does not reach."""
         allow_tracing(by_descendants=True)
-        command = [pyspy, "record", "--pid", str(os.getpid()), "--output", self.path, *arguments]
+        me, output = str(os.getpid()), path_of(self.descriptor)
         self.profiler = subprocess.Popen(
-            command,
+            [pyspy, "record", "--pid", me, "--output", output, *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=self.log_file,
             stderr=subprocess.STDOUT,
+            pass_fds=[self.descriptor],
             start_new_session=True,
         )
-        watched = (str(os.getpid()), str(self.profiler.pid), self.path)
         self.guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", guard, *watched],
+            [sys.executable, "-I", "-S", "-c", guard, me, str(self.profiler.pid)],
             stdin=subprocess.PIPE,
-            # Else it would hold the session's own open, were it to outlast that.
+            # Inherited, it would keep the session's own output open if it outlives the session.
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             start_new_session=True,
         )
-        assert self.profiler.stdout is not None
-        os.set_blocking(self.profiler.stdout.fileno(), False)
 
     async def prove(self, ticks: int, interval: float, *, holds: bool, deadline: float) -> bool:
-        """Keep this thread busy until py-spy has sampled it; False if it does not come to it.
+        """Keep this thread busy until py-spy has sampled it; return False if it does not.
 
-        A py-spy that holds the process for each sample is seen at work by the thread itself;
-        for another, so many intervals must pass.
+        If py-spy stops the process for each sample, the thread counts the stops; else that many
+        intervals must pass. A stop may be another thread's turn instead, if one worked meanwhile:
+        then more stops are needed.
         """
         while READY not in self.log:
             self.listen()
             if self.profiler.poll() is not None or time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.002)
-        held, kept_s = 0, 0.0  # not by the clock: time in which the thread stood still is no proof
+        counts = holds and COUNTS_HOLDS
+        held, kept_s = Counter[bool](), 0.0  # busy time only: standing still proves nothing
         while self.profiler.poll() is None and time.monotonic() < deadline:
-            held += beacon(BEACON_S)
+            stops, is_sure = watched_beacon(BEACON_S)
+            held[is_sure] += stops
             kept_s += BEACON_S
-            if (held if holds and COUNTS_HOLDS else kept_s / interval) >= ticks:
+            is_proven = held[True] >= ticks or held.total() >= UNSURE_TICKS
+            if is_proven if counts else kept_s / interval >= ticks:
                 self.proven_at = time.monotonic()
                 return True
             await asyncio.sleep(0)
         return False
 
     def listen(self) -> None:
-        """Take in what py-spy has said so far."""
-        assert self.profiler.stdout is not None
-        try:
-            self.log += os.read(self.profiler.stdout.fileno(), 65536)
-        except BlockingIOError:
-            pass
+        """Read what py-spy has written so far."""
+        self.log += os.pread(self.log_file, 65536, len(self.log))
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Interrupt, then terminate, then kill; the watchdog wakes a scheduler left stopped."""
+        """Interrupt, then terminate, then kill; the watchdog resumes a scheduler left stopped."""
         seconds = time.monotonic() - self.proven_at
         self.listen()
         is_early = self.profiler.poll() is not None or STOPPED in self.log
@@ -176,23 +201,25 @@ class PySpyRecording(FileRecording):
             if await self.ended(self.profiler, patience):
                 break
             self.forced = f"py-spy did not end within {patience:g} s of {number.name}"
-        return {"early": is_early, "seconds": seconds, **await self.outcome()}
+        answer = await self.outcome()
+        # A killed one can take a moment to end, until which it looks like one at work.
+        is_early = is_early or answer["status"] == -signal.SIGKILL
+        return {"early": is_early, "seconds": seconds, **answer}
 
     async def ended(self, process: subprocess.Popen[bytes], patience: float) -> bool:
-        """Wait for a process's end without blocking the loop that py-spy profiles."""
+        """Wait for a process to end without blocking the loop; False after `patience` seconds."""
         deadline = time.monotonic() + patience
         while process.poll() is None:
             if time.monotonic() > deadline:
                 return False
-            self.listen()
             await asyncio.sleep(0.002)
         return True
 
     async def outcome(self) -> dict[str, Any]:
-        """What py-spy had to say, now that it is gone."""
+        """Return py-spy's exit status and log after it ended."""
         self.tell(ENDED)
         if self.profiler.returncode == -signal.SIGKILL:
-            await self.ended(self.guard, 1.0)  # was it the watchdog, that ends next
+            await self.ended(self.guard, 1.0)  # if the watchdog killed it, the watchdog ends next
         if self.guard.poll() == FORCED:
             self.forced = "the scheduler lay stopped for seconds; py-spy was killed to free it"
         self.listen()
@@ -201,7 +228,7 @@ class PySpyRecording(FileRecording):
         return {"status": self.profiler.returncode, "forced": self.forced, "log": log}
 
     def tell(self, word: bytes) -> None:
-        """Say a word to the watchdog."""
+        """Send a byte to the watchdog."""
         assert self.guard.stdin is not None
         try:
             self.guard.stdin.write(word)
@@ -209,22 +236,41 @@ class PySpyRecording(FileRecording):
             pass  # it had to act already
 
     async def dismiss(self) -> list[str]:
-        """Part with the watchdog, which may hang as any other process."""
+        """End the watchdog; kill it if it hangs, and return a warning for that."""
         assert self.guard.stdin is not None
-        assert self.profiler.stdout is not None
-        self.tell(LEAVE)
         self.guard.stdin.close()
         is_deaf = not await self.ended(self.guard, GUARD_PATIENCE_S)
         if is_deaf:
             self.guard.kill()
             await self.ended(self.guard, GUARD_PATIENCE_S)
-        self.profiler.stdout.close()
         return ["py-spy's watchdog did not answer and was killed"] if is_deaf else []
+
+    def remove(self) -> None:
+        """Close both files, which deletes them."""
+        super().remove()
+        os.close(self.log_file)
+
+
+@contextmanager
+def program(sent: bytes) -> Iterator[str]:
+    """Yield the path of a py-spy: of the one that is installed here, or else of a sent one.
+
+    The file of a sent one is deleted once it runs.
+    """
+    if (installed := find_pyspy()) is not None:
+        yield installed
+        return
+    with tempfile.TemporaryDirectory(prefix="schedprof-") as directory:
+        path = os.path.join(directory, "py-spy")
+        with open(path, "wb") as file:
+            file.write(sent)
+        os.chmod(path, 0o700)
+        yield path
 
 
 async def start(
     guard: str,
-    program: bytes,
+    sent: bytes,
     arguments: list[str],
     interval: float,
     gil: bool,
@@ -235,24 +281,24 @@ async def start(
 ) -> dict[str, Any]:
     """Start a recording and wait until it is proven that it samples every `interval`.
 
-    By the py-spy that is installed here, or by the program that was sent. The answer holds a
-    `token`, or a `problem` and its `log`.
+    Uses the py-spy that is installed here, or the program that was sent. Returns a `token`, or a
+    `problem` and its `log`.
     """
     if "pyspy" in under_way(dask_scheduler):
         return {"problem": "busy"}
-    pyspy = find_pyspy()
-    if pyspy is None and not program:
+    if find_pyspy() is None and not sent:
         return {"problem": "not-installed", "executable": sys.executable, "host": host()}
     recording = PySpyRecording(client)
     try:
-        recording.launch(pyspy or recording.unpack(program), guard, arguments)
-    except OSError as error:  # as where nothing in the directory may be executed
+        with program(sent) as pyspy:
+            recording.launch(pyspy, guard, arguments)
+    except OSError as error:  # such as a directory mounted with noexec
         recording.remove()
         allow_tracing(by_descendants=False)
         return {"problem": "not-started", "log": str(error)}
     keep(dask_scheduler, recording)
     deadline = time.monotonic() + timeout
-    is_sure = KNOWS_THREADS and is_alone() and not (gil or nonblocking)
+    is_sure = KNOWS_THREADS and (COUNTS_HOLDS or is_alone()) and not (gil or nonblocking)
     ticks = TICKS if is_sure else UNSURE_TICKS
     if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
         return begin(dask_scheduler, recording)

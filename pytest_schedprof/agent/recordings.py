@@ -1,12 +1,13 @@
-"""Recordings under way: kept by token, ended at the latest with their client or holder.
+"""Recordings under way: kept by token, and ended at the latest with their client or holder.
 
-What holds them is the object that stands for the process: the scheduler, a worker, or
-`OwnProcess` in that of the client. dask gives the first two to a parameter `dask_scheduler`.
+The holder is the object that represents the process: the scheduler, a worker, or `OwnProcess` in
+the client's process. dask passes the first two to a parameter `dask_scheduler`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pickle
 import shutil
@@ -17,24 +18,29 @@ from typing import Any
 import cloudpickle
 
 RECORDINGS = "_schedprof_recordings"
-"""Attribute of the holder with the recordings under way, by token."""
+"""Attribute of the holder that maps tokens to recordings under way."""
 
 ENDING_S = 5.0
 
 CLIENT_CHECK_S = 2.0
 WORKERS_CLIENT_CHECK_S = 10.0
-"""A worker must ask the scheduler, which should hear of us as seldom as can be."""
+"""Longer for workers, which must ask the scheduler; it should be disturbed rarely."""
+
+
+def as_json(record: dict[str, Any]) -> bytes:
+    """Return a record as JSON in UTF-8, which lone surrogates in names of files cannot be in."""
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
 
 
 class OwnProcess:
-    """Holds the recordings of the process that asks for them: nobody can vanish from it."""
+    """Holds the recordings of the client's own process, which needs no check for a lost client."""
 
 
 class Recording:
-    """A profiler at work in this process, and what it brings back."""
+    """A profiler at work in this process, and the content that it records."""
 
     kind = ""
-    """Two recordings of one kind cannot be at work at once."""
+    """Only one recording of a kind can be at work at once."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -44,76 +50,116 @@ class Recording:
         self.is_ending = self.was_ended = False
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Observe no longer; what there is to say of the content, which is there from now on."""
+        """Stop recording, make the content available, and return facts about it."""
         raise NotImplementedError
 
     def size(self) -> int:
-        """Of the content, in bytes."""
+        """Return the size of the content in bytes."""
         return len(self.content)
 
     def piece(self, offset: int, length: int) -> bytes:
-        """A part of the content."""
+        """Return a part of the content."""
         return self.content[offset : offset + length]
 
+    def survivor(self) -> dict[str, int]:
+        """Return where the session finds what was recorded so far, should this process die.
+
+        Empty if that is only in the memory of this process.
+        """
+        return {}
+
     def unwatch(self) -> None:
-        """From here on somebody else ends it."""
+        """Cancel the watch for a lost client; from here on somebody else ends the recording."""
         watch, self.watch = self.watch, None
         if watch is not None:
             watch.cancel()
 
     def remove(self) -> None:
-        """Leave nothing behind."""
+        """Free all resources."""
         self.unwatch()
 
     async def dismiss(self) -> list[str]:
-        """Part with helpers once nothing is left that they watch; what was wrong with them."""
+        """End helper processes after `remove`; return what was wrong with them."""
         return []
 
 
 class FileRecording(Recording):
-    """One whose profiler writes to a file of its own."""
+    """A recording whose content is in a file without a name.
 
-    def __init__(self, client: str) -> None:
+    Nobody has to delete the file. The session holds it open too, if it is on the same machine, and
+    can read it after this process died.
+    """
+
+    def __init__(self, client: str, descriptor: int) -> None:
         super().__init__(client)
-        self.directory = tempfile.mkdtemp(prefix="schedprof-")
-        self.path = os.path.join(self.directory, "profile")
+        self.descriptor = descriptor
+
+    def survivor(self) -> dict[str, int]:
+        """Return where the session finds the file."""
+        return whereabouts(self.descriptor)
 
     def size(self) -> int:
-        """Of the file, 0 if there is none."""
-        return os.path.getsize(self.path) if os.path.exists(self.path) else 0
+        """Return the size of the file."""
+        return os.fstat(self.descriptor).st_size
 
     def piece(self, offset: int, length: int) -> bytes:
-        """A part of the file."""
-        with open(self.path, "rb") as file:
-            file.seek(offset)
-            return file.read(length)
+        """Return a part of the file."""
+        return os.pread(self.descriptor, length, offset)
 
     def remove(self) -> None:
-        """Delete the file and its directory."""
+        """Close the file, which deletes it."""
         super().remove()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        os.close(self.descriptor)
+
+
+def unnamed_file() -> int:
+    """Return the descriptor of a new file in the directory for temporary files, without a name."""
+    with tempfile.TemporaryFile(prefix="schedprof-") as file:
+        return os.dup(file.fileno())
+
+
+def unnamed_memory() -> int:
+    """Return the descriptor of a new file without a name that takes no room on a disk."""
+    return os.memfd_create("schedprof") if hasattr(os, "memfd_create") else unnamed_file()
+
+
+def path_of(descriptor: int) -> str:
+    """Return a path by which this process, or a child that inherits it, can open a descriptor."""
+    directory = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    return f"{directory}/{descriptor}"
+
+
+def whereabouts(descriptor: int) -> dict[str, int]:
+    """Return what another process of this machine needs to find a file that is open here."""
+    found = os.fstat(descriptor)
+    where = {"pid": os.getpid(), "descriptor": descriptor}
+    return {**where, "device": found.st_dev, "inode": found.st_ino}
 
 
 def under_way(holder: Any) -> list[str]:
-    """Kinds of the recordings that are at work."""
+    """Return the kinds of the recordings that are at work."""
     return [recording.kind for recording in getattr(holder, RECORDINGS, {}).values()]
 
 
 def keep(holder: Any, recording: Recording) -> None:
-    """From here on the recording is known by its token."""
+    """Store a recording under its token."""
     holder.__dict__.setdefault(RECORDINGS, {})[recording.token] = recording
 
 
 def begin(holder: Any, recording: Recording) -> dict[str, Any]:
-    """The answer for a recording that is proven to be at work."""
+    """Store a recording that is proven to be at work and watch its client.
+
+    Returns its `token`, and where its `survivor` is.
+    """
     keep(holder, recording)
-    if not isinstance(holder, OwnProcess):
-        recording.watch = asyncio.ensure_future(_end_without_client(holder, recording))
-    return {"token": recording.token}
+    if isinstance(holder, OwnProcess):  # the session would die with it
+        return {"token": recording.token, "survivor": {}}
+    recording.watch = asyncio.ensure_future(_end_without_client(holder, recording))
+    return {"token": recording.token, "survivor": recording.survivor()}
 
 
 async def forget(holder: Any, token: str) -> list[str]:
-    """Leave nothing of the recording behind; what was wrong with its helpers."""
+    """Remove a recording and free its resources; return what was wrong with its helpers."""
     recordings = getattr(holder, RECORDINGS, {})
     recording = recordings.pop(token, None)
     if not recordings and hasattr(holder, RECORDINGS):
@@ -126,35 +172,40 @@ async def forget(holder: Any, token: str) -> list[str]:
 
 
 async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[str, Any]:
-    """End a recording; what there is to say of it, and the `size` of its file."""
+    """End a recording; return facts about it, the `size` of its content, and what room is left.
+
+    The room is that of the directory for temporary files, where profilers write.
+    """
     recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
     if recording is None:
         return {"problem": "unknown"}
     recording.is_ending = True
     try:
         answer = await recording.end(timeout)
-    finally:  # the watch goes on: a client that is interrupted now may never fetch it
+    finally:  # still watched: a client that is interrupted now may never fetch it
         recording.is_ending, recording.was_ended = False, True
-    return {**answer, "size": recording.size()}
+    place = tempfile.gettempdir()
+    room = {"place": place, "free": shutil.disk_usage(place).free}
+    return {**answer, "size": recording.size(), "room": room}
 
 
 def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> bytes:
-    """A piece of what a recording brought back."""
+    """Return a piece of a recording's content."""
     recording: Recording = getattr(dask_scheduler, RECORDINGS)[token]
     return recording.piece(offset, length)
 
 
 async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
-    """Forget a recording that came back, or that nobody wants."""
+    """Remove a recording that was fetched or is not wanted."""
     return await forget(dask_scheduler, token)
 
 
 async def end_all(client: str, dask_scheduler: Any = None) -> None:
-    """End and forget every recording of a client that was interrupted and may know no token."""
+    """End and remove all recordings of a client that was interrupted and may not know tokens."""
     for recording in list(getattr(dask_scheduler, RECORDINGS, {}).values()):
         if recording.client != client:
             continue
-        while recording.is_ending:  # as was asked for, though nobody waits for the answer
+        while recording.is_ending:  # a stop is in progress, though nobody waits for its answer
             await asyncio.sleep(0.01)
         if not recording.was_ended:
             await recording.end(ENDING_S)
@@ -162,17 +213,16 @@ async def end_all(client: str, dask_scheduler: Any = None) -> None:
 
 
 async def _end_without_client(holder: Any, recording: Recording) -> None:
-    """A client that vanished will never say stop, nor discard: do it for it.
+    """End and remove a recording when its client is gone or its scheduler was closed.
 
-    Nor can one say it to a scheduler that was closed, perhaps with its event loop, in a process
-    that lives on.
+    A closed scheduler, perhaps with a closed event loop, can be in a process that lives on.
     """
     try:
         is_worker = not hasattr(holder, "clients")
         while recording.is_ending or await _is_wanted(holder, recording.client):
             await asyncio.sleep(WORKERS_CLIENT_CHECK_S if is_worker else CLIENT_CHECK_S)
     except asyncio.CancelledError:
-        # Somebody else ends it; else the loop is being closed.
+        # Cancelled by `unwatch`: somebody else ends it. Else the loop is being closed.
         if recording.watch is not asyncio.current_task():
             raise
     recording.watch = None
@@ -188,9 +238,9 @@ async def _is_wanted(holder: Any, client: str) -> bool:
 
 
 async def _asked(worker: Any, client: str) -> bool:
-    """Whether the worker's scheduler knows the client; of one that is gone nobody can want it."""
+    """Whether the worker's scheduler knows the client; False if the scheduler is gone."""
 
-    def knows(name: str, dask_scheduler: Any = None) -> bool:  # what is nested travels by value
+    def knows(name: str, dask_scheduler: Any = None) -> bool:  # nested: pickled by value
         return name in dask_scheduler.clients
 
     try:

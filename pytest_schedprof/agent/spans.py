@@ -1,4 +1,4 @@
-"""Spans of the scheduler as plain data, and the heartbeats by which workers feed them."""
+"""Reads the scheduler's spans as plain data, and makes workers send the heartbeats they need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def tell_spans(ids: list[str], dask_scheduler: Any = None) -> dict[str, Any]:
-    """These spans and all of them as one; of a body without tasks the scheduler knows none."""
+    """Return these spans, and all of them merged; a body without tasks has none."""
     extension = dask_scheduler.extensions.get("spans")
     if extension is None:
         return {"problem": "the scheduler has no extension for spans"}
@@ -52,10 +52,10 @@ def _line(source: Any) -> dict[str, Any]:
 
 
 async def beat(dask_worker: Any = None) -> bool:
-    """Send what was measured since the last heartbeat; False of a worker that measures nothing."""
+    """Make a worker send its measurements now; False for a worker that has none."""
     if not hasattr(dask_worker, "heartbeat"):
         return False
-    while getattr(dask_worker, "heartbeat_active", False):  # of older releases, one at a time
+    while getattr(dask_worker, "heartbeat_active", False):  # older releases send one at a time
         await asyncio.sleep(0.002)
     await dask_worker.heartbeat()
     return True

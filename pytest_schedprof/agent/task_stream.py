@@ -1,4 +1,4 @@
-"""The tasks that workers finished, as dask's own plugin notes them on the scheduler."""
+"""Reads the finished tasks that dask's own plugin records on the scheduler."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 NAME = "task-stream"
 KEPT = "_schedprof_task_stream"
-"""Attribute of the scheduler: a plugin of ours, and who needs it."""
+"""Attribute of the scheduler with our plugin, and how many holders and watchers it has."""
 
 
 def hold(dask_scheduler: Any = None) -> None:
-    """Have a plugin at hand, for whoever watches now and then: it notes nothing yet."""
+    """Create the plugin for later use; it records nothing yet."""
     from distributed.diagnostics.task_stream import TaskStreamPlugin
 
     if not hasattr(dask_scheduler, KEPT):
@@ -20,7 +20,7 @@ def hold(dask_scheduler: Any = None) -> None:
 
 
 def let_go(dask_scheduler: Any = None) -> None:
-    """The last one takes with it what was noted, and the plugin if somebody's end failed."""
+    """Release the plugin; the last holder removes it with what it recorded."""
     kept = getattr(dask_scheduler, KEPT)
     kept["holders"] -= 1
     if not kept["holders"]:
@@ -29,16 +29,16 @@ def let_go(dask_scheduler: Any = None) -> None:
 
 
 def watch(dask_scheduler: Any = None) -> int:
-    """Have tasks noted from here on; how many there were so far."""
+    """Start to record tasks; return the number recorded so far."""
     kept = getattr(dask_scheduler, KEPT)
     kept["watchers"] += 1
-    if NAME not in dask_scheduler.plugins:  # the dashboard's notes them too
+    if NAME not in dask_scheduler.plugins:  # the dashboard's own plugin does as well
         dask_scheduler.add_plugin(kept["plugin"])
     return so_far(dask_scheduler)
 
 
 def unwatch(dask_scheduler: Any = None) -> None:
-    """No more: a plugin costs something at every transition."""
+    """Stop recording; the last watcher removes the plugin, which costs time at each transition."""
     kept = getattr(dask_scheduler, KEPT)
     kept["watchers"] -= 1
     if not kept["watchers"]:
@@ -51,12 +51,12 @@ def _remove(plugin: Any, dask_scheduler: Any) -> None:
 
 
 def so_far(dask_scheduler: Any = None) -> int:
-    """How many tasks were noted."""
+    """Return how many tasks were recorded."""
     return int(dask_scheduler.plugins[NAME].index)
 
 
 def tell_tasks(first: int, last: int, dask_scheduler: Any = None) -> list[dict[str, Any]]:
-    """Of those noted, the ones with these numbers that are still known, as plain data."""
+    """Return the recorded tasks with numbers from `first` up to `last` that are still known."""
     plugin = dask_scheduler.plugins[NAME]
     forgotten = plugin.index - len(plugin.buffer)
     numbers = range(max(first, forgotten) - forgotten, last - forgotten)
@@ -79,7 +79,7 @@ def _plain(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def activities(dask_scheduler: Any = None) -> dict[str, float]:
-    """Seconds that workers spent so far on each activity, as far as heartbeats have told."""
+    """Return the seconds that workers spent on each activity, as of their last heartbeats."""
     seconds: dict[str, float] = {}
     for name, value in dask_scheduler.cumulative_worker_metrics.items():
         if isinstance(name, tuple) and name[-1] == "seconds":

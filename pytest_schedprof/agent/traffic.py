@@ -1,26 +1,43 @@
-"""Messages and bytes that the scheduler's connections carry."""
+"""Counts messages and bytes on the connections of this process's schedulers.
+
+In a test's own process workers and clients have connections too. A connection belongs to a
+scheduler if the scheduler accepted it, or opened it and keeps it in its pool. The messages in which
+both sides agree on a protocol come before that and are not counted. Neither are messages that are
+sent by the clock and not for a task, because their number depends on how long the tasks took.
+"""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+from weakref import WeakSet
 
 MODULES = ("distributed.comm.tcp", "distributed.comm.ws")
-"""Each has names of its own for what turns messages into frames and back."""
+"""Each has its own references to the functions that turn messages into frames and back."""
+
+
+CLOCKWORK = frozenset(
+    {"heartbeat_worker", "heartbeat-client", "adjust-heartbeat-interval", "identity"}
+)
+"""Operations that are asked for by the clock; the answers to them are left out too."""
 
 
 class Traffic:
-    """Stands between messages and frames while it counts."""
+    """Wraps the functions that turn messages into frames and back while it counts."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.originals: list[tuple[Any, str, Callable[..., Any]]] = []
+        self.schedulers: WeakSet[Any] = import_module("distributed.scheduler").Scheduler._instances
+        self.known: WeakSet[Any] = WeakSet()
+        """Connections that belong to a scheduler."""
 
     def begin(self) -> None:
-        """Put a counter before each function."""
+        """Wrap each function in a counter."""
         for name in MODULES:
             module = import_module(name)
             for function, counter in (("to_frames", self._out), ("from_frames", self._in)):
@@ -29,15 +46,19 @@ class Traffic:
                 setattr(module, function, counter(original))
 
     def end(self) -> None:
-        """Put every function back."""
+        """Restore every function."""
         for module, name, original in self.originals:
             setattr(module, name, original)
+
+    # The connection is the caller's `self`. A wrapper of its methods would miss a message on every
+    # connection, because a call of `read` is waiting on each of them when the recording begins.
 
     def _out(self, to_frames: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(to_frames)
         async def counted(message: Any, *args: Any, **options: Any) -> Any:
+            connection = sys._getframe(1).f_locals.get("self")
             frames = await to_frames(message, *args, **options)
-            self._count("out", message, frames)
+            self._count("out", connection, message, frames)
             return frames
 
         return counted
@@ -45,14 +66,40 @@ class Traffic:
     def _in(self, from_frames: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(from_frames)
         async def counted(frames: Any, *args: Any, **options: Any) -> Any:
+            connection = sys._getframe(1).f_locals.get("self")
             message = await from_frames(frames, *args, **options)
-            self._count("in", message, frames)
+            self._count("in", connection, message, frames)
             return message
 
         return counted
 
-    def _count(self, way: str, message: Any, frames: Any) -> None:
-        """A batch is as many messages as it holds."""
-        batch = len(message) if isinstance(message, (list, tuple)) else 1
-        self.counts[f"messages_{way}"] += batch
-        self.counts[f"bytes_{way}"] += sum(memoryview(frame).nbytes for frame in frames)
+    def _count(self, way: str, connection: Any, message: Any, frames: Any) -> None:
+        """Add a message, or all messages of a batch, of a scheduler's connection."""
+        if not self._is_schedulers(connection) or self._is_answer_to_clock(connection):
+            return
+        batch = message if isinstance(message, (list, tuple)) else [message]
+        if wanted := sum(not _is_clockwork(each) for each in batch):
+            self.counts[f"messages_{way}"] += wanted
+            self.counts[f"bytes_{way}"] += sum(memoryview(frame).nbytes for frame in frames)
+
+    def _is_answer_to_clock(self, connection: Any) -> bool:
+        """Whether a scheduler is about to answer a request that the clock made."""
+        return any(each._comms.get(connection) in CLOCKWORK for each in list(self.schedulers))
+
+    def _is_schedulers(self, connection: Any) -> bool:
+        if connection not in self.known:
+            if not any(_has(scheduler, connection) for scheduler in list(self.schedulers)):
+                return False
+            self.known.add(connection)
+        return True
+
+
+def _is_clockwork(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("op") in CLOCKWORK
+
+
+def _has(scheduler: Any, connection: Any) -> bool:
+    """Whether a scheduler accepted a connection or keeps it in its pool."""
+    pool = scheduler.rpc
+    groups = (*pool.available.values(), *pool.occupied.values())
+    return connection in scheduler._comms or any(connection in group for group in groups)

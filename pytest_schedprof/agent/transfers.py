@@ -1,4 +1,4 @@
-"""What a worker sent and received, by its own logs."""
+"""Reads what a worker sent and received from its own logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SIDES = ("incoming", "outgoing")
 
 
 def tell_transfers(since: float, dask_worker: Any = None) -> dict[str, Any] | None:
-    """Transfers that began since then, by the scheduler's clock; None of a worker with no logs."""
+    """Return transfers since then, by the scheduler's clock; None if the worker has no logs."""
     if not hasattr(dask_worker, "transfer_incoming_log"):
         return None
     return {
@@ -25,7 +25,7 @@ def tell_transfers(since: float, dask_worker: Any = None) -> dict[str, Any] | No
 
 
 def _plain(transfer: dict[str, Any]) -> dict[str, Any]:
-    """Times are the scheduler's already: the worker has added what its clock differs."""
+    """Return a transfer as plain data; the worker already converts times to the scheduler's."""
     return {
         "start": transfer["start"],
         "stop": transfer["stop"],

@@ -1,7 +1,7 @@
-"""What of the agent arrives first in a target's process: it makes modules of the others' source.
+"""The part of the agent that arrives first in a target's process: makes modules of source.
 
-Source, for what is pickled by value is of one minor version of Python alone. It comes with every
-call; who has it already does not read it again.
+Source is sent because code pickled by value works only in the same minor version of Python. It
+comes with every call, and a process that has the modules does not read it again.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ OLDEST = (3, 10)
 
 
 class Unpacked(MetaPathFinder, Loader):
-    """Finds the modules that came."""
+    """Finds and loads the modules that were sent."""
 
     def __init__(self, package: str) -> None:
         self.package = package
         self.sources: dict[str, tuple[str, str]] = {}
-        """Path, as it is where they come from, and text."""
+        """Path on the sending machine, and text, by the module's name."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Of these alone."""
+        """Resolve shipped agent modules only."""
         if name not in self.sources:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=name == self.package)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Under the path where they come from, by which profilers know code."""
+        """Execute a module under its original path, by which profilers identify code."""
         module.__file__, source = self.sources[module.__name__]
         exec(compile(source, module.__file__, "exec", dont_inherit=True), vars(module))
 
 
 def unpack(module: str, package: str, sources: dict[str, tuple[str, str]]) -> ModuleType:
-    """One of the modules, which can import the others."""
+    """Import one of the modules; it can import the others."""
     if sys.version_info < OLDEST:
         raise RuntimeError(f"Python {sys.version.split()[0]} is too old, 3.10 is needed")
     found: list[Any] = [
         finder for finder in sys.meta_path if getattr(finder, "package", "") == package
     ]
-    if not found:  # last in the row, so that no other import waits
+    if not found:  # last, so that other imports are not slowed down
         found = [Unpacked(package)]
         sys.meta_path.extend(found)
     found[0].sources.update(sources)

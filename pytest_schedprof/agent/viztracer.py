@@ -1,29 +1,73 @@
-"""viztracer in the scheduler's process: of all functions, or around and of those that are named."""
+"""Runs viztracer in the scheduler's process, for all functions or for named ones."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import mmap
+import os
+import re
 import sys
-import tempfile
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 from .patches import Patches, Step, similar
-from .recordings import Recording, begin, under_way
+from .recordings import Recording, begin, path_of, under_way, unnamed_file
 
 BEGIN, END = "schedprof: begin", "schedprof: end"
-"""Marks in the trace: it was recorded from the first to the last, on the thread of both."""
+"""Marks at both ends of the trace, on the thread that is recorded."""
 
 TRACERS = "_schedprof_tracers"
-"""Attribute of the module viztracer that holds its tracers, by the size of their buffers."""
+"""Attribute of the module viztracer that keeps tracers by the size of their buffers."""
 
 FLUSH = "flush_as_finish"
-"""Calls that have not returned when recording ends are kept with the time they took so far."""
+"""Option by which calls that have not returned are kept with the time they took so far."""
+
+
+HIDES_RESUMPTIONS = sys.version_info[:2] == (3, 11)
+"""Python 3.11 reports no call when a coroutine goes on because the one that it awaits returned
+after an error was thrown into it, as at every closed connection. It does report the return."""
+
+RESUMABLE = (1, 1, 1)
+"""First release of viztracer that warns of such a return. Older ones raise an error from it, in the
+code that is traced."""
+
+
+class Resumption:
+    """Filter of warnings that goes on with a trace which viztracer ended for an unexpected return.
+
+    viztracer says so by a warning, and nothing else can be told of it in time.
+    """
+
+    message = "VizTracer: Unexpected function return"
+
+    def __init__(self, resume: Callable[[], None]) -> None:
+        self.resume = resume
+
+    def match(self, text: str) -> bool:
+        """Resume if this is the warning; a filter calls it as it calls a regular expression."""
+        is_meant = text.startswith(self.message)
+        if is_meant:
+            self.resume()
+        return is_meant
+
+    def begin(self) -> Callable[[], None]:
+        """Put the filter first and return a function that takes it out."""
+        entry: Any = ("ignore", self, RuntimeWarning, None, 0)
+        warnings.filters.insert(0, entry)  # type: ignore[attr-defined]
+        changed: Callable[[], None] = warnings._filters_mutated  # type: ignore[attr-defined]
+        changed()
+
+        def end() -> None:
+            if entry in warnings.filters:  # else the test has put back other filters
+                warnings.filters.remove(entry)  # type: ignore[attr-defined]
+                changed()
+
+        return end
 
 
 def hook_is_taken() -> bool:
@@ -34,9 +78,9 @@ def hook_is_taken() -> bool:
 
 
 def holder_of_hook() -> tuple[Callable[[], Any], bool]:
-    """What tells who holds the hook, and whether it tells the object itself or a name.
+    """Return a function that tells who holds the hook, and whether as an object or as a name.
 
-    `partial`, for a function of C called as such would be traced.
+    Uses `partial`, because a C function that is called directly would be in the trace.
     """
     monitoring = getattr(sys, "monitoring", None)
     if monitoring is None:
@@ -44,33 +88,40 @@ def holder_of_hook() -> tuple[Callable[[], Any], bool]:
     return partial(monitoring.get_tool, monitoring.PROFILER_ID), False
 
 
-def tracer_with(entries: int) -> Any:
-    """A tracer with a buffer of so many entries, the same one each time.
+def too_old() -> str:
+    """Return viztracer's version if it would raise errors in the traced code, else ""."""
+    version: str = importlib.import_module("viztracer").__version__
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return version if HIDES_RESUMPTIONS and numbers < RESUMABLE else ""
 
-    Each tracer takes one of the process's 1024 keys of thread-local storage and never gives it
-    back; the one that finds none left ends the process.
+
+def tracer_with(entries: int) -> Any:
+    """Return the tracer whose buffer has this many entries, the same one each time.
+
+    Each tracer takes one of the process's 1024 keys of thread-local storage for good; a tracer that
+    finds none left ends the process.
     """
     viztracer = importlib.import_module("viztracer")
     tracers = viztracer.__dict__.setdefault(TRACERS, {})
     if entries not in tracers:
         of_threads = threading.getprofile()
         tracers[entries] = viztracer.VizTracer(entries, verbose=0, register_global=False)
-        # Before Python 3.12 making one already hooks it into this thread and all new ones,
-        # and those could never be rid of it.
+        # Before Python 3.12 creating one already hooks it into this thread and all new threads,
+        # from which it could not be removed.
         sys.setprofile(None)
         threading.setprofile(of_threads)
     return tracers[entries]
 
 
 class VizTracerRecording(Recording):
-    """One tracer at work: all the time, or while a function that is patched for it runs."""
+    """A tracer at work: all the time, or while a patched function runs."""
 
     kind = "viztracer"
 
     def __init__(self, client: str, tracer: Any) -> None:
         super().__init__(client)
         self.tracer = tracer
-        # viztracer's own `start` and `stop` are functions of Python, which would be traced.
+        # viztracer's own `start` and `stop` are Python functions, which would be in the trace.
         base = importlib.import_module("viztracer.snaptrace").Tracer
         self.hook: Callable[[], None] = base.start.__get__(tracer)
         self.unhook: Callable[[str | None], None] = base.stop.__get__(tracer)
@@ -83,8 +134,8 @@ class VizTracerRecording(Recording):
         self.trace_file: mmap.mmap | None = None
 
     def begin(self, options: dict[str, Any], *, at_once: bool) -> None:
-        """Set the tracer up, leave the first mark, and go on tracing if it is to be at once."""
-        # Stopping forgets the calls of a recording that another profiler broke off.
+        """Set the tracer up, make the first mark, and start to trace if `at_once`."""
+        # This discards calls left from a recording that another profiler interrupted.
         self.hook()
         self.unhook(None)
         self.tracer.clear()
@@ -93,28 +144,36 @@ class VizTracerRecording(Recording):
         self.tracer.enable = True  # for log_gc; viztracer's own `start` would set it
         self.undo.callback(setattr, self.tracer, "enable", False)
         self.undo.callback(setattr, self.tracer, "log_gc", False)
+        if HIDES_RESUMPTIONS:
+            self.undo.callback(Resumption(self.resume).begin())
         if at_once:
             self.hook()
             self.is_tracing = True
         self.mark(BEGIN)
 
+    def resume(self) -> None:
+        """Go on after an unexpected return: calls under way end here for the trace."""
+        if self.is_tracing and self.holder() == self.own:
+            self.unhook(FLUSH)
+            self.hook()
+
     def mark(self, name: str) -> None:
-        """An instant in the trace; the tracer takes it only while it traces."""
+        """Add an instant event to the trace; the tracer takes it only while it traces."""
         if self.is_tracing:
             self.tracer.add_instant(name)
         else:
             self.trace(partial(self.tracer.add_instant, name))
 
     def log_step(self, function: Any) -> Step:
-        """Logs each run of a function."""
+        """Return a step that logs each run of a function."""
         return partial(self.log, event_name(function))
 
     def trace_step(self, function: Any) -> Step:
-        """Traces what happens in it."""
+        """Return the step that traces what happens in a function."""
         return self.trace
 
     def trace(self, call: Callable[[], Any]) -> Any:
-        """A step: trace all that happens in it. No function of Python stands between."""
+        """Trace one call; wrapped in C to stay out of the trace."""
         if not self.may_trace():
             return call()
         self.hook()
@@ -122,7 +181,7 @@ class VizTracerRecording(Recording):
         try:
             return call()
         finally:
-            if self.is_tracing:  # else the recording ended within
+            if self.is_tracing:  # else the recording ended during the call
                 if self.holder() == self.own:
                     self.unhook(None)
                 else:
@@ -130,14 +189,14 @@ class VizTracerRecording(Recording):
                 self.is_tracing = False
 
     def may_trace(self) -> bool:
-        """Not twice at once, and not in the place of another profiler."""
+        """Whether tracing can start: it is not on yet, and no other profiler has the hook."""
         if self.is_tracing or self.is_over or threading.get_ident() != self.thread:
             return False
         self.was_displaced = self.was_displaced or hook_is_taken()
         return not self.was_displaced
 
     def log(self, name: str, call: Callable[[], Any]) -> Any:
-        """A step: one event for it and none for what happens in it."""
+        """Run a call and add one event for it, and none for what happens in it."""
         since = self.tracer.getts()
         try:
             return call()
@@ -147,9 +206,9 @@ class VizTracerRecording(Recording):
                 self.tracer.add_raw({**event, "dur": self.tracer.getts() - since})
 
     def finish(self) -> None:
-        """Leave the last mark, give back the hook and take all patches away."""
+        """Make the last mark, release the hook and remove all patches."""
         if self.is_tracing and self.holder() != self.own:
-            self.was_displaced = True  # and the hook is not ours to take away
+            self.was_displaced = True  # and the hook is another profiler's
         else:
             self.mark(END)
             if self.is_tracing:
@@ -158,24 +217,28 @@ class VizTracerRecording(Recording):
         self.undo.close()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Write the trace: about a second for a million events, in which the loop stands still."""
+        """Write the trace, which blocks the loop for about a second per million events."""
         self.finish()
-        # The file is gone as soon as it is mapped, so a scheduler that dies leaves none.
-        with tempfile.NamedTemporaryFile(prefix="schedprof-") as file:
-            self.tracer.dump(file.name)
-            self.trace_file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # The file has no name, so a scheduler that dies while it is written leaves none.
+        descriptor = unnamed_file()
+        try:
+            self.tracer.dump(path_of(descriptor))
+            if os.fstat(descriptor).st_size:  # nothing was written to a full disk
+                self.trace_file = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
         return {"displaced": self.was_displaced, "uncalled": sorted(self.patches.uncalled)}
 
     def size(self) -> int:
-        """Of the trace."""
+        """Return the size of the trace."""
         return 0 if self.trace_file is None else len(self.trace_file)
 
     def piece(self, offset: int, length: int) -> bytes:
-        """A part of the trace."""
+        """Return a part of the trace."""
         return b"" if self.trace_file is None else self.trace_file[offset : offset + length]
 
     def remove(self) -> None:
-        """Also of a recording that did not come to begin."""
+        """Free all resources, also of a recording that did not begin."""
         super().remove()
         if not self.is_over:
             self.finish()
@@ -184,7 +247,7 @@ class VizTracerRecording(Recording):
 
 
 def event_name(function: Any) -> str:
-    """As viztracer names it."""
+    """Return the name that viztracer gives a function's events."""
     inner = inspect.unwrap(function)
     code = getattr(inner, "__code__", None)
     if code is None:
@@ -202,10 +265,12 @@ async def start(
     logged: list[str],
     dask_scheduler: Any = None,
 ) -> dict[str, Any]:
-    """Start a recording; the answer holds a `token`, or a `problem` and what it needs to tell."""
+    """Start a recording; return a `token`, or a `problem` and facts about it."""
     if "viztracer" in under_way(dask_scheduler) or hook_is_taken():
         return {"problem": "busy"}
     try:
+        if version := too_old():
+            return {"problem": "too-old", "version": version, "executable": sys.executable}
         tracer = tracer_with(entries)
     except ImportError:
         return {"problem": "not-installed", "executable": sys.executable}
@@ -224,7 +289,7 @@ async def start(
 def patch_all(
     recording: VizTracerRecording, scheduler: Any, traced: list[str], logged: list[str]
 ) -> dict[str, str]:
-    """Patch every named function; the problem with the first that cannot be."""
+    """Patch every named function; return the problem of the first that cannot be patched."""
     for name in (*traced, *logged):
         try:
             step = recording.log_step if name in logged else recording.trace_step

@@ -1,8 +1,8 @@
-"""Change points of a series of figures: where it took a step, and where it follows a trend.
+"""Find the change points of a series: steps, and slow trends.
 
-The method is in docs/history.md. The series is cut into stretches, level or sloped (see
-`stretches`); then, as in Hunter's method, each border must stand a t test, and the weakest is
-taken away until all do. So a slow trend is one sloped stretch and not a staircase of steps.
+docs/history.md describes the method. The series is cut into level or sloped stretches (see
+`stretches`). Then, as in Hunter's method, a t test is made at each border, and the weakest border
+is removed until all borders pass. So a slow trend is one sloped stretch, not a staircase of steps.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from pytest_schedprof.analysis.student import upper_tail
 from pytest_schedprof.model.history import Course, Step, Trend
 
 CHANCE = 0.02
-"""How often series of independent noise that are looked at together may show a step somewhere; each
-of their places gets its part of it."""
+"""Probability that a group of series of independent noise shows a step anywhere. It is divided over
+all places of all series of the group."""
 
 QUIET = 0.8
-"""Part of the neighbours' differences by which noise is measured: outliers and steps are in fewer,
-two modes in more."""
+"""Quantile of the differences between neighbours that measures the noise. Outliers and steps are in
+fewer of the differences than the rest, the jumps of a bimodal series in more."""
 
 OUTLYING = 3.0
-"""Standard deviations from its neighbours' median to which a value is cut down."""
+"""Values are clipped to this many standard deviations around the median of their neighbours."""
 
 NEIGHBOURS = 5
 
 ROUNDING = 1e-6
-"""Part of a series' range that is no difference: exact series have no other noise."""
+"""Differences below this part of the series' range are rounding errors, the only noise of an exact
+series."""
 
 MOST_LASTING = 0.8
-"""Correlation of neighbours, above which nothing could be said at all."""
+"""Upper bound of the estimated correlation of neighbours: closer to 1, no test has any power."""
 
 MIN_POINTS = 2 * MIN_LEVEL
-"""A series of fewer has no change point."""
+"""Shorter series have no change points."""
 
 
 def course(
@@ -55,13 +56,13 @@ def course(
     absolute: float = 0.0,
     siblings: int = 1,
 ) -> Course:
-    """The steps and trends of a series.
+    """Return the steps and trends of a series.
 
     Args:
         values: in order of time.
-        relative: the least change that is told, as a part of the smaller side.
-        absolute: the same as an amount; both must be reached.
-        siblings: how many series are looked at together, this one among them.
+        relative: the smallest change to report, as a fraction of the smaller side.
+        absolute: the smallest change to report, as an amount; a change must reach both.
+        siblings: number of series that are tested together, including this one.
     """
     if len(values) < MIN_POINTS or min(values) == max(values):
         return Course()
@@ -69,7 +70,7 @@ def course(
 
 
 class _Search:
-    """One series, and its stretches while they become fewer."""
+    """One series, and its stretches while they are merged."""
 
     def __init__(
         self, values: Sequence[float], relative: float, absolute: float, chance: float
@@ -86,7 +87,7 @@ class _Search:
         return max(noise * noise, self.floor)
 
     def course(self) -> Course:
-        """Takes the weakest border away until all are strong."""
+        """Remove the weakest border until all borders are significant."""
         while True:
             lasting = self._lasting()
             steps = [self._step(*pair, lasting) for pair in pairwise(self.stretches)]
@@ -103,7 +104,7 @@ class _Search:
         apart = self.fits.squares(one) + self.fits.squares(other)
         price = parameter_price(len(self.fits.values)) * self._variance(joined)
         if joined.is_sloped and self.fits.squares(joined) > apart + price:
-            joined = Stretch(*joined[:2])  # a step, though too small to be told, and no trend
+            joined = Stretch(*joined[:2])  # a step that is too small to report, not a trend
         self.stretches[number : number + 2] = [joined]
 
     def _is_strong(self, step: Step) -> bool:
@@ -119,7 +120,7 @@ class _Search:
         return Trend(first, last, *heights)
 
     def _step(self, one: Stretch, other: Stretch, lasting: float) -> Step:
-        """The border of two stretches, by a t test of the heights that they have there."""
+        """Test the border of two stretches: a t test of their fitted heights at the border."""
         before, after = (self.fits.height(each, one.end) for each in (one, other))
         variance = self._variance(one, other) * (doubt(one, one.end) + doubt(other, one.end))
         t = abs(after - before) / sqrt(variance * _inflation(lasting))
@@ -130,7 +131,7 @@ class _Search:
         return max(squares / _freedom(*stretches), self.floor)
 
     def _formed(self, start: int, stop: int, lasting: float = 0.0) -> Stretch:
-        """Sloped only where the slope is beyond chance and leads somewhere."""
+        """Return a sloped stretch if its slope is significant and large, else a level one."""
         level, sloped = Stretch(start, stop), Stretch(start, stop, is_sloped=True)
         if stop - start < MIN_TREND:
             return level
@@ -143,13 +144,13 @@ class _Search:
         return level if is_likely else sloped
 
     def _lasting(self) -> float:
-        """Correlation of neighbours in what the stretches leave; 0 for independent noise."""
+        """Correlation of neighbouring residuals; 0 for independent noise."""
         residuals = [self.fits.residuals(each) for each in self.stretches]
         squares = sum(value * value for each in residuals for value in each)
         if squares <= self.floor * len(self.fits.values):
             return 0.0
         products = sum(a * b for each in residuals for a, b in pairwise(each))
-        # Fits take their part of the noise away, which leaves neighbours apart from each other.
+        # Fitting removes a part of the noise, which makes neighbouring residuals less correlated.
         taken = sum(PARAMETERS[each.is_sloped] for each in self.stretches) / len(self.fits.values)
         return min(max(products / squares + taken, 0.0), MOST_LASTING)
 
@@ -159,21 +160,21 @@ def _freedom(*stretches: Stretch) -> int:
 
 
 def _inflation(lasting: float) -> float:
-    """How much more a mean strays when noise lasts from point to point."""
+    """Factor by which autocorrelated noise raises the variance of a mean."""
     return (1 + lasting) / (1 - lasting)
 
 
 def scatter(values: Sequence[float]) -> float:
-    """Standard deviation of the noise, by the differences of neighbours."""
+    """Standard deviation of the noise, estimated from the differences of neighbours."""
     differences = sorted(abs(b - a) for a, b in pairwise(values))
     normal = NormalDist().inv_cdf((1 + QUIET) / 2) * sqrt(2)
     return differences[int(QUIET * (len(differences) - 1))] / normal
 
 
 def without_outliers(values: Sequence[float], noise: float) -> list[float]:
-    """Each value no further from its neighbours than noise goes.
+    """Clip each value to the range of noise around the median of its neighbours.
 
-    What one or two points alone show is no step; three that agree are their own median.
+    One or two points that stand out are no step. Three that agree are the median, and stay.
     """
     most = OUTLYING * noise
     last = len(values) - NEIGHBOURS

@@ -1,4 +1,4 @@
-"""Costs per task: exact ones as they are, timed ones with bounds."""
+"""Costs per task: exact costs without bounds, timed costs with bounds."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from typing import TypeAlias
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.growth import DIGITS, MIN_SCALES, exponent
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone
-from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.analysis.student import MANY, bound_at
-from pytest_schedprof.model.metric import METRICS
-from pytest_schedprof.model.profile import CostProfile, Function
+from pytest_schedprof.model.metric import METRICS, RANKED, own_part
+from pytest_schedprof.model.profile import CostProfile, Function, compile_pattern
 from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
 from pytest_schedprof.model.verdict import Estimate
 
 DRIFT = 0.1
-"""Standard deviation of a timed cost, or a peak, between identical windows, as a fraction of it.
-It is the machine's, not the backend's; docs/costs.md tells where it was measured."""
-
-DEAREST_BY = ("self_seconds", "bytecodes", "calls", "peak", "leaked")
-"""What a function's own part is told by: the first that a backend has decides the order."""
+"""Standard deviation of a timed cost or a peak between identical windows, as a fraction of it.
+It depends on the machine, not on the backend; docs/costs.md says where it was measured."""
 
 Amounts: TypeAlias = dict[str, float]
 """Costs by metric."""
@@ -33,23 +29,23 @@ Amounts: TypeAlias = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What one round cost."""
+    """Costs of one round."""
 
     tasks: int
     functions: Mapping[Function, Mapping[str, float]]
     whole: Mapping[str, float]
     doubt: str = ""
-    """Why nothing can be judged by it; empty if it can."""
+    """Why it cannot judge any limit; empty if it can."""
     hides: str = ""
-    """Why functions may be missing from it; empty if none are."""
+    """Why functions may be missing from it; empty if none is."""
     scale: int = 0
-    """Size of the test's workload; 0 where a test has none."""
+    """Size of the test's workload; 0 if the test runs at one size only."""
 
 
 def unit_of(
     tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile], scale: int = 0
 ) -> Unit:
-    """One round's costs; `whole` is what the scheduler itself could tell."""
+    """Add up the costs of one round; `whole` are the costs that the scheduler itself counts."""
     functions: dict[Function, Amounts] = defaultdict(dict)
     together = dict(whole)
     doubt = hides = ""
@@ -62,7 +58,7 @@ def unit_of(
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
-    """Add costs to others; of two peaks the higher one counts."""
+    """Add costs to others; of two peaks the higher one is kept."""
     for metric, amount in costs.items():
         before = into.get(metric, 0)
         is_peak = metric in METRICS and METRICS[metric].is_peak
@@ -71,18 +67,18 @@ def gather(into: Amounts, costs: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of all rounds, ready to answer for any function or owner."""
+    """Costs of all rounds, from which the cost of any function or owner is estimated."""
 
     units: Sequence[Unit]
 
     @property
     def tasks(self) -> int:
-        """Tasks over all rounds."""
+        """Number of tasks of all rounds."""
         return sum(unit.tasks for unit in self.units)
 
     @cached_property
     def functions(self) -> dict[Function, Amounts]:
-        """Every function's costs over all rounds."""
+        """Costs of every function over all rounds."""
         sums: dict[Function, Amounts] = defaultdict(dict)
         for unit in self.units:
             for function, costs in unit.functions.items():
@@ -90,36 +86,37 @@ class Costs:
         return dict(sums)
 
     def seen(self, metric: str) -> Collection[Function]:
-        """Every function that was called."""
+        """Return every function that was called."""
         return self.functions
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """The metric per task, or the highest of the rounds if it is a peak."""
+        """Return the metric per task, or the highest of all rounds if it is a peak."""
         amounts = [_amount(unit, metric, subject) for unit in self.units]
         if METRICS[metric].is_peak:
-            return roughly(max(amounts), self.tasks)
+            judge = exactly if METRICS[metric].is_exact else roughly
+            return judge(max(amounts), self.tasks)
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
     def doubt(self, metric: str, subject: str) -> str:
-        """A cost is per task, and a peak needs no tasks."""
+        """Return why there is no verdict: an incomplete profile, or no task to divide a cost by."""
         for unit in self.units:
             if unit.doubt:
                 return unit.doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides
-        if metric == "seconds" and (doubt := doubt_of_collector(subject, self.functions)):
+        if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
         if METRICS[metric].is_peak or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"
 
     def growth(self, metric: str, subject: str) -> Estimate:
-        """By the amounts at each scale."""
+        """Return the growth exponent of the amounts at each scale."""
         is_exact = METRICS[metric].is_exact
         return exponent(self._points(metric, subject), self.tasks, 0.0 if is_exact else DRIFT)
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
-        """Without two scales nothing can be said."""
+        """Return why the growth cannot be judged: fewer than two scales."""
         if len({unit.scale for unit in self.units} - {0}) >= MIN_SCALES:
             return ""
         return "growth needs a test that runs at two scales or more, as with scale=[100, 1000]"
@@ -132,7 +129,7 @@ class Costs:
         return any(matches(function) for function in self.functions)
 
     def measured(self) -> MeasuredCosts:
-        """All costs for the record, the dearest function first."""
+        """Return all costs for the record, the most expensive function first."""
         names = sorted(self.functions, key=lambda name: (*_dearness(self.functions[name]), name))
         whole: Amounts = {}
         for unit in self.units:
@@ -149,12 +146,12 @@ class Costs:
         return FunctionCost(name, owner_alone(name), dict(total), self._scatter(rounds, total))
 
     def _scatter(self, rounds: Sequence[Mapping[str, float]], total: Amounts) -> Amounts:
-        """Between rounds of one scale: costs at several scales differ by what they are."""
+        """Scatter between rounds of the same scale; others are not comparable."""
         groups = [
             [i for i, unit in enumerate(self.units) if unit.tasks and unit.scale == scale]
             for scale in {unit.scale for unit in self.units}
         ]
-        if min(map(len, groups)) < 2:  # one round does not scatter
+        if min(map(len, groups)) < 2:  # one round has no scatter
             return {}
         return {
             metric: max(
@@ -166,13 +163,14 @@ class Costs:
 
 
 def scatter(values: Sequence[float]) -> float:
-    """Standard deviation as a fraction of the mean."""
+    """Return the standard deviation as a fraction of the mean."""
     mean = fmean(values)
     return round(stdev(values) / mean, DIGITS) if mean else 0.0
 
 
 def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:
-    return tuple(-costs.get(metric, 0) for metric in DEAREST_BY)
+    """Sort key of a function's own part, by the most important metric that a backend has."""
+    return tuple(-costs.get(own_part(metric), 0) for metric in RANKED)
 
 
 def _amount(unit: Unit, metric: str, subject: str) -> float:
@@ -180,26 +178,26 @@ def _amount(unit: Unit, metric: str, subject: str) -> float:
         total = sum(costs.get(metric, 0) for costs in unit.functions.values())
         return unit.whole.get(metric, total)
     if subject.startswith("@"):
-        # Seconds of callers hold those of their callees: an owner's own are those of neither.
-        own = "self_seconds" if metric == "seconds" else metric
+        # Seconds of a caller include those of its callees: only self seconds can be summed.
+        own = own_part(metric)
         mine = (costs for name, costs in unit.functions.items() if owner_alone(name) == subject[1:])
         return sum(costs.get(own, 0) for costs in mine)
     return unit.functions.get(subject, {}).get(metric, 0)
 
 
 def exactly(value: float, tasks: int) -> Estimate:
-    """A number that is the same every run has no bounds but itself."""
+    """Return an exact number as an estimate: its bounds are the number itself."""
     return Estimate(value, value, value, samples=tasks, dispersion=0.0)
 
 
 def roughly(value: float, tasks: int) -> Estimate:
-    """A number of one window, with bounds from how far such numbers stray."""
+    """Return the number of one window, with bounds from the drift between windows."""
     half = DRIFT * value * bound_at(MANY)
     return Estimate(value, max(0.0, value - half), value + half, samples=tasks, dispersion=0.0)
 
 
 def per_task(metric: str, amounts: Sequence[float], tasks: Sequence[int]) -> Estimate:
-    """The ratio `sum(amounts) / sum(tasks)` over rounds, with bounds if time is in it."""
+    """Return the ratio `sum(amounts) / sum(tasks)` over rounds, with bounds if it is timed."""
     total = sum(tasks)
     if not total:
         return Estimate(0.0, 0.0, 0.0, samples=0, dispersion=0.0)
@@ -214,7 +212,7 @@ def per_task(metric: str, amounts: Sequence[float], tasks: Sequence[int]) -> Est
 
 
 def _half_width(value: float, rounds: Sequence[tuple[float, int]]) -> float:
-    """From the scatter of the rounds."""
+    """Half width of the interval, from the scatter between rounds."""
     squares = sum((amount - value * count) ** 2 for amount, count in rounds)
     tasks = sum(count for _, count in rounds)
     deviation = sqrt(squares * len(rounds) / (len(rounds) - 1)) / tasks

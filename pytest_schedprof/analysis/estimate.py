@@ -1,9 +1,9 @@
-"""A share with bounds that are honest about over-dispersion. The method is in docs/shares.md.
+"""Estimate a share with bounds that allow for over-dispersion. docs/shares.md has the method.
 
-Samples of a wall-clock profiler are not independent: what preempts the scheduler once
-preempts it for many samples. So the scatter is measured over units (rounds, or blocks of
-one window), the number of samples is cut down to what they are worth, and the bounds are
-Wilson's for that many, with Student's t for the few units there are.
+Samples of a wall-clock profiler are not independent: when the scheduler is preempted, many samples
+in a row are affected. So the scatter is measured between units (rounds, or blocks of one window),
+the number of samples is reduced to the effective number, and the bounds are Wilson's for that
+number, with a quantile of Student's t because there are few units.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pytest_schedprof.analysis.student import bound_at
 from pytest_schedprof.model.verdict import Estimate
 
 MIN_ROUNDS = 3
-"""Fewer rounds cannot show how rounds scatter."""
+"""Number of rounds from which the scatter between rounds is estimated."""
 
 
 def estimate(
     counts: Sequence[int], totals: Sequence[int], *, rounds: bool, drift: float
 ) -> Estimate:
-    """The share `sum(counts) / sum(totals)` over units, with bounds.
+    """Return the share `sum(counts) / sum(totals)` over units, with bounds.
 
     Args:
         counts: samples of the function in each unit.
         totals: busy samples in each unit.
         rounds: whether units are rounds (else consecutive blocks of one window).
-        drift: noise that outlasts a window, which no block of it can show: the standard
-            deviation of a share between identical windows, in units of sqrt(p (1 - p)).
-            Rounds show it themselves.
+        drift: standard deviation of a share between identical windows, in units of
+            sqrt(p (1 - p)). Blocks of one window cannot show this noise, so it is added;
+            rounds show it themselves.
     """
     samples = sum(totals)
     if not samples:
@@ -56,7 +56,7 @@ def estimate(
 
 
 def with_drift(found: Estimate, old: float, new: float, freedom: int) -> Estimate:
-    """A share of one window, had another drift been known."""
+    """Recompute the bounds of one window's share with another drift."""
     if not found.samples:
         return found
     ratio = sqrt(max(found.dispersion**2 - old**2 * found.samples, 1.0) + new**2 * found.samples)
@@ -66,29 +66,30 @@ def with_drift(found: Estimate, old: float, new: float, freedom: int) -> Estimat
 
 
 def effective_units(totals: Sequence[int]) -> float:
-    """How many units of equal size these are worth: a large one among small ones counts most."""
+    """Effective number of units: lower than their number when their sizes differ."""
     return sum(totals) ** 2 / sum(total * total for total in totals)
 
 
 def degrees_of_freedom(units: float, *, rounds: bool) -> int:
-    """Differences of neighbours overlap, so they are worth two thirds of as many deviations."""
+    """Degrees of freedom of the scatter; differences of neighbouring blocks overlap, which costs a
+    third of them."""
     return max(1, round(units) - 1 if rounds else round((units - 1) * 2 / 3))
 
 
 def _round_variance(residuals: Sequence[float], units: float) -> float:
-    """Variance of the residuals' sum, from their squares: what rounds scatter.
+    """Variance of the sum of the residuals of rounds.
 
-    Residuals of a ratio sum to zero, which takes 1 of `units` parts off their squares.
+    Residuals of a ratio sum to zero, which lowers their squares by 1 part in `units`.
     """
     return sum(value * value for value in residuals) / (1 - 1 / units) if units > 1 else 0.0
 
 
 def _block_variance(residuals: Sequence[float]) -> float:
-    """The same for blocks of one window, from half the mean square difference of neighbours.
+    """Variance of the sum of the residuals of blocks, from the differences of neighbouring blocks.
 
-    A test has phases (submit, compute, release). Their different shares are not noise; the
-    differences of neighbours see a phase change once, deviations from the mean see it in
-    every block.
+    A test has phases (submit, compute, release) with different shares, which is no noise. The
+    differences of neighbours contain each change of phase once; deviations from the mean
+    would contain it in every block.
     """
     if len(residuals) < 2:
         return 0.0

@@ -1,4 +1,4 @@
-"""How fast costs grow with the size of a workload: the slope of one logarithm over the other."""
+"""Growth of costs with the size of a workload: the slope of a log-log fit."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pytest_schedprof.analysis.student import MANY, bound_at
 from pytest_schedprof.model.verdict import Estimate
 
 MIN_SCALES = 2
-"""Through one point goes any line."""
+"""A line cannot be fitted to fewer points."""
 
 MOST = 99.0
-"""Stands for an exponent without a bound."""
+"""Upper bound of an exponent that cannot be bounded."""
 
 DIGITS = 9
-"""Of an exponent: more are those of the computer's logarithms."""
+"""Digits to which an exponent is rounded: further ones are rounding errors of logarithms."""
 
 
 def exponent(points: Sequence[tuple[int, float]], tasks: int, drift: float) -> Estimate:
-    """The `b` of `amount = a * scale ** b`, by least squares of the logarithms.
+    """Fit the `b` of `amount = a * scale ** b` by least squares of the logarithms.
 
     Args:
-        points: scales and amounts. What happened at some scales and not at others may grow
-            without bounds.
-        tasks: for the record.
-        drift: standard deviation of an amount between identical windows, as a part of it; 0 for
-            one that is the same every run.
+        points: scales and amounts. If the amount is 0 at some scales only, the exponent has no
+            upper bound.
+        tasks: number of tasks, kept in the estimate.
+        drift: standard deviation of an amount between identical windows, as a fraction of it;
+            0 for an exact amount.
     """
     logs = [(log(scale), log(amount)) for scale, amount in points if amount > 0]
     if logs and len(logs) < len(points):
@@ -44,7 +44,7 @@ def exponent(points: Sequence[tuple[int, float]], tasks: int, drift: float) -> E
 def _half_width(
     logs: Sequence[tuple[float, float]], middle: float, slope: float, spread: float, drift: float
 ) -> float:
-    """By the scatter around the line, but by no less than amounts are known to stray."""
+    """Half width of the interval: from the scatter around the line, or the drift if larger."""
     height = fmean(y for _, y in logs)
     left = sum((y - height - slope * (x - middle)) ** 2 for x, y in logs)
     freedom = max(1, len(logs) - 2)

@@ -1,10 +1,16 @@
-"""Which part of dask a sample belongs to: one ordered table, read by one rule.
+"""Assign each sample to its owner, a part of dask, by one ordered table.
 
-A sample whose stack holds a function of `SIDES` belongs to that side: it ran for the
-profiler, a worker or the client, or imported a module, whatever it called. Any other sample
-belongs to the owner of its innermost function that has one: a `send` called from a
-transition is `comm`. Of a test in the profiled process itself, what neither an event loop nor
-a local scheduler calls is the client's: it builds graphs, as they do.
+A sample whose stack contains a function of `SIDES` belongs to that side: the code ran for the
+profiler, a worker, the client or an import, whatever it called. Any other sample belongs to the
+owner of its innermost function that has one: a `send` called from a transition is `comm`.
+
+If the test runs in the profiled process, so do workers and clients. There
+
+- code that is called neither by an event loop nor by a local scheduler belongs to the client;
+- so does a callback or coroutine of an event loop whose outermost function is not a library's:
+  that is the body of an asynchronous test;
+- code of a library that all of them use, as of connections, belongs to the scheduler only if one of
+  the scheduler's functions called it. Otherwise its owner is `undivided`.
 """
 
 from __future__ import annotations
@@ -12,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from pytest_schedprof.analysis.patterns import compile_pattern
-from pytest_schedprof.model.profile import Function, Stack
+from pytest_schedprof.model.profile import Function, Stack, compile_pattern
+from pytest_schedprof.model.result import NOT_SCHEDULER as NOT_SCHEDULER
 
 SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -34,31 +40,60 @@ SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("client", ("distributed.client:Client.*", "distributed.client:Future.*")),
-    # A module is imported once, in whichever test comes first: no cost of any one test.
+    # A module is imported once, in the first test that needs it: not a cost of that test.
     ("import", ("importlib._bootstrap*:*",)),
 )
 
 TEST = ("_pytest.python:*",)
-"""What runs a test: with a scheduler in the test's own process it stands under all of it."""
+"""Functions that run a test. Every stack has them if the scheduler runs in the test's process."""
 
 SCHEDULED = ("asyncio.base_events:BaseEventLoop._run_once", "dask.local:get_async")
-"""Above what runs a test, what may be a scheduler's. The rest is the test, which is a client."""
+"""Functions that run a scheduler. A stack of a test without one of them belongs to the client."""
+
+SCHEDULERS_OWN = (
+    "distributed.scheduler:*",
+    "distributed.stealing:*",
+    "distributed.active_memory_manager:*",
+    "distributed.spans:*",
+    "distributed.diagnostics.*:*",
+    "distributed.dashboard.*:*",
+    "distributed.http.*:*",
+    "distributed.shuffle._scheduler_plugin:*",
+    "dask.local:*",
+)
+"""Functions that only a scheduler calls."""
+
+LIBRARIES = (
+    "asyncio.*:*",
+    "tornado.*:*",
+    "uvloop*:*",
+    "distributed*:*",
+    "dask*:*",
+    "contextvars:*",
+)
+"""Functions that are not a test's own."""
+
+LOOP = ("asyncio.*:*", "tornado.*:*", "uvloop*:*", "contextvars:*")
+"""Functions of event loops, which call everybody's code."""
+
+TESTING = ("distributed.utils_test:*",)
+"""Functions of dask that belong to a test."""
 
 COLLECTOR = tuple(
     f"{binary}:{function}*"
     for binary in ("libpython*", "python*", "Python")
     for function in ("gc_collect", "deduce_unreachable", "PyGC_Collect", "_PyGC_", "_Py_RunGC")
 )
-"""Functions of C of the interpreter's collector, where a profiler sees such."""
+"""C functions of the interpreter's garbage collector, for profilers that see C functions."""
 
 COLLECTING = "gc"
-"""Its owner."""
+"""Owner of the garbage collector."""
 
 CALLBACKS = ("distributed.gc:*", "distributed.utils_perf:*")
 
 COLLECTOR_UNSEEN = (
-    "nothing that was recorded shows the garbage collector, which is C code: use cputime, or pyspy "
-    "with its option native and a Python that is not stripped of its symbols"
+    "nothing that was recorded shows the garbage collector, which is C code: use a backend that "
+    "measures cpu, or the option native with a Python that is not stripped of its symbols"
 )
 
 OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -154,7 +189,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "ssl:*",
         ),
     ),
-    # Handlers that last as long as a connection; what comes over it is others' work.
+    # Handlers that last as long as a connection. The work of its messages belongs to other owners.
     (
         "connections",
         (
@@ -163,7 +198,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "distributed.scheduler:Scheduler.add_client*",
         ),
     ),
-    # After the finer rows: whatever else the state machine does is the work of a transition.
+    # After the more specific rows: the rest of the state machine is the work of a transition.
     ("transitions", ("distributed.scheduler:*", "distributed.collections:*")),
     ("diagnostics", ("distributed.diagnostics.*:*", "distributed.spans:*", "distributed.broker:*")),
     (
@@ -173,14 +208,14 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("other", ("distributed*:*", "dask*:*")),
 )
 
-FOREIGN = "foreign"
-"""Samples without any function of the table: a thread that has nothing to do with dask."""
+UNDIVIDED = "undivided"
+"""Owner of samples that may be the scheduler's, a worker's or a client's, in a process of all."""
 
-NOT_SCHEDULER = frozenset({"idle", FOREIGN, *(name for name, _ in SIDES)})
-"""Owners whose samples are in no denominator."""
+FOREIGN = "foreign"
+"""Owner of samples without a function of the table, as of a thread that does not run dask."""
 
 PLUMBING = NOT_SCHEDULER | {"event-loop", "connections", "other"}
-"""Owners whose functions surround all others: they hold high shares and say nothing."""
+"""Owners whose functions call all others: their shares are high and tell nothing."""
 
 OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
 
@@ -188,12 +223,14 @@ OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
 def doubt_of_collector(
     subject: str, functions: Iterable[Function], by_callbacks: bool = False
 ) -> str:
-    """Why nothing can be said of the owner gc, whose callbacks alone take next to no time.
+    """Return why the owner `gc` cannot be judged, or an empty string.
+
+    Python functions called by the collector take next to no time; its C functions must be seen.
 
     Args:
-        subject: what a limit is on.
-        functions: all that were seen.
-        by_callbacks: whether the collector's time was counted for its callbacks.
+        subject: subject of the limit.
+        functions: all functions that were seen.
+        by_callbacks: whether the collector's time was attributed to its callbacks.
     """
     telling = (*COLLECTOR, *CALLBACKS) if by_callbacks else COLLECTOR
     if subject != "@gc" or any(_first_match(each, (("gc", telling),)) for each in functions):
@@ -203,7 +240,7 @@ def doubt_of_collector(
 
 @cache
 def side_of(function: Function) -> str | None:
-    """The side that a function speaks for, None for the scheduler's own."""
+    """Return the side that a function belongs to, None for the scheduler."""
     return _first_match(function, SIDES)
 
 
@@ -218,13 +255,35 @@ def _may_be_scheduled(function: Function) -> bool:
 
 
 @cache
+def _is_schedulers(function: Function) -> bool:
+    return _first_match(function, (("scheduler", SCHEDULERS_OWN),)) is not None
+
+
+@cache
+def _is_library(function: Function) -> bool:
+    is_testing = _first_match(function, (("test", TESTING),))
+    return not is_testing and _first_match(function, (("library", LIBRARIES),)) is not None
+
+
+@cache
+def _is_loop(function: Function) -> bool:
+    return _first_match(function, (("loop", LOOP),)) is not None
+
+
+@cache
 def owner_of(function: Function) -> str:
-    """The owner of one function, `foreign` if it works for whoever calls it."""
+    """Return the owner of a function, `foreign` if the table has none."""
     return _first_match(function, OWNERS) or FOREIGN
 
 
+@cache
+def is_used_by_all(function: Function) -> bool:
+    """Whether workers and clients may call a function of dask or of an event loop, too."""
+    return _is_library(function) and not _is_schedulers(function)
+
+
 def owner_alone(function: Function) -> str:
-    """Whom a function's cost is charged to where nothing is known of its callers."""
+    """Return the owner of a function whose callers are not known."""
     return side_of(function) or owner_of(function)
 
 
@@ -236,21 +295,53 @@ def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], .
 
 
 def without_who_was_interrupted(stack: Stack) -> Stack:
-    """Of the collector's stack what it did itself: in whose midst it began is chance.
+    """Return a stack of the collector without the functions that it interrupted.
 
-    A full collection takes a tenth of a second, and one of many functions gets all of it.
+    Which function is interrupted is chance, and a full collection takes a tenth of a second.
     """
     began = (i for i, each in enumerate(stack) if owner_of(each) == COLLECTING)
     return stack[next(began) :]
 
 
-def owner_of_stack(stack: Stack) -> str:
-    """The owner of a sample, by the rule at the top of this file."""
+def owner_of_stack(stack: Stack, is_shared: bool = False) -> str:
+    """Return the owner of a sample by the rule in the docstring of this module.
+
+    Args:
+        stack: the sample's functions.
+        is_shared: whether workers and clients ran in the same process.
+    """
     for function in stack:
         if side := side_of(function):
             return side
     if any(map(_is_test, stack)) and not any(map(_may_be_scheduled, stack)):
         return "client"
+    owner = _owner_of_innermost(stack)
+    if not is_shared or owner in NOT_SCHEDULER:
+        return owner
+    if _is_of_body(stack):
+        return "client"
+    return owner if any(map(_is_schedulers, stack)) else UNDIVIDED
+
+
+def undivided_subjects(stack: Stack) -> frozenset[str]:
+    """Return functions and the `@owner` of a sample of which nobody knows whose it is.
+
+    The sample is from a process that workers and clients share. Empty if its side is known.
+    """
+    if owner_of_stack(stack, is_shared=True) != UNDIVIDED:
+        return frozenset()
+    return frozenset({*stack, f"@{_owner_of_innermost(stack)}"})
+
+
+def _is_of_body(stack: Stack) -> bool:
+    """Whether an event loop called a function that is not a library's: the body of a test."""
+    scheduled = [i for i, each in enumerate(stack) if _may_be_scheduled(each)]
+    called = stack[scheduled[-1] + 1 :] if scheduled else ()
+    outermost = next((each for each in called if not _is_loop(each)), None)
+    return outermost is not None and not _is_library(outermost)
+
+
+def _owner_of_innermost(stack: Stack) -> str:
     for function in reversed(stack):
         if (owner := owner_of(function)) != FOREIGN:
             return owner

@@ -1,4 +1,4 @@
-"""The way of a computation, phase by phase, as CPU time per task."""
+"""CPU time per task of the phases of a computation, from the client to the scheduler."""
 
 from __future__ import annotations
 
@@ -6,29 +6,34 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pytest_schedprof.analysis.costs import Costs, Unit
 from pytest_schedprof.model.evidence import Phase, Phases
+from pytest_schedprof.model.limit import CLIENT_PREFIX
+from pytest_schedprof.model.metric import CPU
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, SampledShares, Segment, Window
 from pytest_schedprof.model.verdict import Estimate
 
 CLIENT = ("construction", "optimisation", "serialisation", "sending")
-"""Phases of the client, in the order of a computation's way."""
+"""Phases of the client, in the order in which a computation passes them."""
 
-CLIENT_OWNERS = tuple(f"client-{phase}" for phase in CLIENT)
-"""By which limits speak of them."""
+CLIENT_OWNERS = tuple(f"{CLIENT_PREFIX}{phase}" for phase in CLIENT)
+"""Names of the client's phases in limits."""
 
 SCHEDULER: Mapping[str, tuple[str, ...]] = {
     "intake": ("graph-intake",),
     "transitions": ("transitions", "worker-choice", "stealing"),
     "messages": ("comm", "serialisation"),
 }
-"""Those of the scheduler, by their owners. A limit speaks of owners: `cpu(@graph-intake)`."""
+"""Phases of the scheduler and their owners. Limits name owners: `cpu(@graph-intake)`."""
 
 REST = "rest"
-"""What else the scheduler does: its event loop, heartbeats, the garbage collector, ..."""
+"""Phase of everything else in the scheduler: event loop, heartbeats, garbage collector, ..."""
 
 
 def phases_of(found: Sequence[BackendResult]) -> Phases | None:
-    """Of the first backend that sampled, or else that recorded at all; None without a task."""
+    """Return the phases as the first sampling backend saw them, else the first backend.
+
+    None if no backend saw a task.
+    """
     worked = [each for each in found if each.window.tasks]
     best = next((each for each in worked if each.shares), worked[0] if worked else None)
     if best is None:
@@ -48,46 +53,48 @@ def _client(window: Window) -> Iterator[Phase]:
 
 def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
     held = {each.owner: each.share.value for each in shares.owners}
-    samples = shares.busy_samples + shares.idle_samples + shares.empty_samples
     cpu = window.cpu_seconds / window.tasks
     left = cpu
     for name, owners in SCHEDULER.items():
         share = sum(held.get(owner, 0.0) for owner in owners)
-        cost = cpu * share * shares.busy_samples / max(1, samples)
+        cost = cpu * share * shares.busy_part
         left -= cost
         yield Phase("scheduler", name, cost)
     yield Phase("scheduler", REST, max(0.0, left))
 
 
 def bar_of(phases: Phases) -> list[tuple[str, float]]:
-    """Labels and amounts."""
+    """Return labels and amounts for a bar."""
     return [(f"{each.where}: {each.name}", each.cpu_seconds_per_task) for each in phases.phases]
 
 
 class ClientCosts:
-    """Grounds of limits on the client's phases: its CPU time in the windows of one backend."""
+    """Measurements for limits on the client's phases: CPU time in the windows of one backend."""
 
     def __init__(self, rounds: Sequence[Sequence[Segment]]) -> None:
         self._rounds = rounds
 
     def seen(self, metric: str) -> Collection[Function]:
-        """Functions are not told apart."""
+        """Return no functions: phases are not split by function."""
         return ()
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """Of one phase, as `@client-sending`."""
+        """Return the cost of one phase, named as in `@client-sending`."""
         return self._costs(subject).of(metric, "")
 
     def growth(self, metric: str, subject: str) -> Estimate:
-        """By the amounts at each scale."""
+        """Return the growth exponent of one phase."""
         return self._costs(subject).growth(metric, "")
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
-        """Without two scales nothing can be said."""
+        """Return why the growth cannot be judged, as with fewer than two scales."""
         return self._costs(subject).doubt_of_growth(metric, "")
 
     def doubt(self, metric: str, subject: str) -> str:
-        """Not every system has a clock for each thread, nor every test a client of ours."""
+        """Return why a phase cannot be judged.
+
+        The system may have no clocks of threads, or the test no client of ours.
+        """
         phase = _phase(subject)
         if all(phase in segment.client for each in self._rounds for segment in each):
             return self._costs(subject).doubt(metric, "")
@@ -101,10 +108,10 @@ class ClientCosts:
 
 
 def _phase(subject: str) -> str:
-    return subject.removeprefix("@client-")
+    return subject.removeprefix(f"@{CLIENT_PREFIX}")
 
 
 def _unit(segments: Sequence[Segment], phase: str) -> Unit:
     spent = sum(segment.client.get(phase, 0.0) for segment in segments)
     tasks = sum(segment.tasks for segment in segments)
-    return Unit(tasks, {}, {"cpu": spent}, scale=segments[0].scale)
+    return Unit(tasks, {}, {CPU: spent}, scale=segments[0].scale)

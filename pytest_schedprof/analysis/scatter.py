@@ -1,4 +1,4 @@
-"""How far figures stray between identical windows, and how well so few windows show it."""
+"""Variance of figures between identical windows, with upper bounds for few windows."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import NamedTuple
 from pytest_schedprof.analysis.student import CONFIDENCE
 
 STEPS = 60
-"""Of a bisection: more than a float has digits."""
+"""Steps of a bisection, enough for the precision of a float."""
 
 
 class Part(NamedTuple):
-    """Of a variance, with its degrees of freedom."""
+    """A component of a variance, with its degrees of freedom."""
 
     value: float
     freedom: float
 
 
 class Variance(NamedTuple):
-    """Of one window, whichever cluster it is of: that between clusters, and that within one."""
+    """Variance of one window: the components between clusters and within a cluster."""
 
     parts: tuple[Part, ...] = ()
 
     @property
     def value(self) -> float:
-        """All of it."""
+        """Sum of the components."""
         return sum(part.value for part in self.parts)
 
     @property
     def freedom(self) -> float:
-        """Of all of it, after Satterthwaite 1946."""
+        """Degrees of freedom of the sum (Satterthwaite 1946)."""
         squares = sum(part.value**2 / part.freedom for part in self.parts)
         return self.value**2 / squares if squares else sum(part.freedom for part in self.parts)
 
 
 def variance_of(groups: Sequence[Sequence[float]]) -> Variance:
-    """Of a single figure, where figures of one group may have something in common.
+    """Return the variance of a figure whose values within a group are correlated.
 
-    The components of variance between and within groups (one-way analysis with random effects,
-    for groups of unequal size).
+    Components of variance between and within groups: one-way random effects, with groups of
+    unequal size.
     """
     groups = [group for group in groups if group]
     many, count = len(groups), sum(map(len, groups))
@@ -65,10 +65,10 @@ def _within(groups: Sequence[Sequence[float]]) -> float:
 
 
 def mean_variance(series: Sequence[Sequence[Sequence[float]]]) -> Variance:
-    """The mean of several figures' variances, each of them given in groups.
+    """Return the mean of the variances of several figures, each given in groups.
 
-    Figures of the same windows are correlated, so more of them say less than as much more: the
-    variance of the mean of variances is that of one times the mean of squared correlations.
+    Figures of the same windows are correlated, so the degrees of freedom do not add up: the
+    variance of the mean is that of one figure times the mean squared correlation.
     """
     found = [variance_of(groups).parts for groups in series]
     if not found:
@@ -83,7 +83,10 @@ def mean_variance(series: Sequence[Sequence[Sequence[float]]]) -> Variance:
 
 
 def _mean_squared_correlation(series: Sequence[Sequence[float]]) -> float:
-    """Over all pairs, each with itself too. Chance makes it too large, and so what is sure less."""
+    """Mean over all pairs, including each series with itself.
+
+    Chance makes it too large, which makes the bounds wider and so is safe.
+    """
     units = [_unit(values) for values in series]
     squares = [sum(a * b for a, b in zip(x, y, strict=True)) ** 2 for x in units for y in units]
     return fmean(squares) or 1.0
@@ -96,9 +99,9 @@ def _unit(values: Sequence[float]) -> list[float]:
 
 
 def at_most(variance: Variance) -> float:
-    """The true variance is at most this, at the confidence level of all bounds.
+    """Return the upper confidence bound of a variance, at the level of all bounds.
 
-    Bounds of the parts put together as squares of their distances (Graybill and Wang 1980).
+    The bounds of the components are combined after Graybill and Wang 1980.
     """
     if not variance.parts:
         return inf
@@ -108,10 +111,10 @@ def at_most(variance: Variance) -> float:
 
 
 def _factor(freedom: float) -> float:
-    """How many times a variance of so few degrees of freedom may be larger than it was found.
+    """Ratio of the upper bound of a variance to its estimate.
 
-    Quantiles of chi-square by the cube root (Wilson and Hilferty 1931), which is within 2 % from 5
-    degrees of freedom on, and below 3 far on the safe side.
+    Chi-square quantiles by the cube root approximation (Wilson and Hilferty 1931): within 2 % from
+    5 degrees of freedom on, and too wide, so safe, below 3.
     """
     small = 2 / (9 * freedom)
     root = 1 - small + NormalDist().inv_cdf(1 - CONFIDENCE) * sqrt(small)
@@ -119,7 +122,7 @@ def _factor(freedom: float) -> float:
 
 
 def rate_at_most(cases: int, trials: int) -> float:
-    """The exact upper bound of a rate (Clopper and Pearson 1934), at the same level."""
+    """Return the exact upper bound of a rate (Clopper and Pearson 1934), at the same level."""
     if cases >= trials:
         return 1.0
     low, high = cases / trials, 1.0

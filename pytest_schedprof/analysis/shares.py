@@ -1,9 +1,10 @@
-"""All functions' and owners' shares of one backend's profiles."""
+"""Shares of all functions and owners in the profiles of one backend."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import hypot
 
 from pytest_schedprof.analysis.costs import Costs
@@ -14,40 +15,49 @@ from pytest_schedprof.analysis.estimate import (
     estimate,
 )
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_of
-from pytest_schedprof.analysis.tally import Tally, tally_blocks, total
-from pytest_schedprof.model.profile import Function, SampleProfile
+from pytest_schedprof.analysis.tally import Tally, tally_blocks, total, undivided
+from pytest_schedprof.model.metric import CPU, SELF, SHARE
+from pytest_schedprof.model.profile import Function, SampleProfile, compile_pattern
 from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares
 from pytest_schedprof.model.verdict import Estimate
 
 MIN_SAMPLES = 50
-"""With fewer busy samples no bound means anything, whatever the formula says."""
+"""Smallest number of busy samples: with fewer, the bounds are not reliable."""
+
+UNDIVIDED_MATTERS = 0.01
+"""Samples that may be the scheduler's or not, as a fraction of its busy samples, from which on no
+limit on their functions is judged."""
 
 NO_COSTS = Costs(())
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Busy samples by unit, ready to answer for any function or owner."""
+    """Busy samples by unit, from which the share of any function or owner is estimated."""
 
     units: tuple[Tally, ...]
     rounds: bool
     drift: float
     total: Tally
     untrusted: str = ""
-    """Why nothing can be judged by the profiles; empty if it can."""
+    """Why the profiles cannot judge any limit; empty if they can."""
     is_held_back: bool = False
-    """Whether the callbacks of the collector tell how long it ran."""
+    """Whether the samples of the collector's callbacks stand for the time that it ran."""
     whole: Costs = NO_COSTS
-    """What the scheduler as a whole cost."""
+    """Costs of the scheduler as a whole."""
+    undivided: Mapping[Function, int] = field(default_factory=dict)
+    """Samples that may be the scheduler's or not, by function and by `@owner`."""
+    is_shared: bool = False
+    """Whether workers and clients ran in the scheduler's process."""
 
     @property
     def cpu(self) -> Estimate:
-        """CPU time of the scheduler per task, of which a function's share is its cost."""
-        return self.whole.of("cpu", "")
+        """CPU time of the scheduler per task; times a share it is the cost of a function."""
+        return self.whole.of(CPU, "")
 
     @property
     def inference(self) -> str:
-        """The unit whose scatter gives the bounds."""
+        """Name of the unit whose scatter gives the bounds."""
         return "rounds" if self.rounds else "blocks"
 
     @property
@@ -57,23 +67,25 @@ class Shares:
         return degrees_of_freedom(effective_units(totals), rounds=self.rounds) if totals else 0
 
     def seen(self, metric: str) -> Collection[Function]:
-        """Every function that a busy sample holds."""
+        """Return every function that is in a busy sample."""
         return self.total.inclusive
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """A share, or the CPU time per task that it stands for."""
-        if metric == "cpu":
-            return self._cost(self.of("share", subject)) if subject else self.cpu
+        """Return a share, or the CPU time per task that corresponds to it."""
+        if metric == CPU:
+            return self._cost(self.of(SHARE, subject)) if subject else self.cpu
         if subject.startswith("@"):
             return self.of_owner(subject[1:])
-        return self.of_function_itself(subject) if metric == "self" else self.of_function(subject)
+        return self.of_function_itself(subject) if metric == SELF else self.of_function(subject)
 
     def doubt(self, metric: str, subject: str) -> str:
-        """Samples that cannot tell, or too few, or no task to share the CPU time among."""
+        """Return why there is no verdict: an unreliable profile, too few samples, or no task."""
         seen = self.total.inclusive
         if doubt := self.untrusted or doubt_of_collector(subject, seen, self.is_held_back):
             return doubt
-        if metric == "cpu" and not self.cpu.samples:
+        if doubt := self._doubt_of_undivided(subject):
+            return doubt
+        if metric == CPU and not self.cpu.samples:
             return "the scheduler processed no task, and costs are per task"
         if not subject or self.total.busy >= MIN_SAMPLES:
             return ""
@@ -82,18 +94,33 @@ class Shares:
             "scheduler more work, raise the rate or the rounds"
         )
 
+    def _doubt_of_undivided(self, subject: str) -> str:
+        """Return that nobody knows whose samples these are, if they are many."""
+        matches = compile_pattern(subject).fullmatch
+        most = max((n for each, n in self.undivided.items() if matches(each)), default=0)
+        if most <= UNDIVIDED_MATTERS * self.total.busy:
+            return ""
+        samples = "1 sample" if most == 1 else f"{most} samples"
+        return (
+            f"in the test's own process {samples} of {subject} may be a worker's or the client's: "
+            "use the fixture schedprof_scheduler"
+        )
+
     def growth(self, metric: str, subject: str) -> Estimate:
-        """Of the whole alone; a share is no amount."""
+        """Return the growth of the whole; a share is a ratio and does not grow."""
         return self.whole.growth(metric, subject)
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
-        """Samples at one scale are too few to tell how a function grows."""
+        """Return why the growth cannot be judged: of single functions it never can."""
         if subject:
-            return f"samples tell the growth of {metric} as a whole only; counts tells functions'"
+            return (
+                f"samples tell the growth of {metric} as a whole only; for functions limit the "
+                "growth of calls or bytecodes"
+            )
         return self.whole.doubt_of_growth(metric, subject)
 
     def sampled(self) -> SampledShares:
-        """All shares for the record."""
+        """Return all shares for the record."""
         return SampledShares(
             busy_samples=self.total.busy,
             idle_samples=self.total.idle,
@@ -103,29 +130,29 @@ class Shares:
             owners=self.owners(),
             freedom=self.freedom,
             drift=0.0 if self.rounds else self.drift,
+            is_shared=self.is_shared,
         )
 
     def _cost(self, share: Estimate) -> Estimate:
-        """CPU time that was not the scheduler's is no part of what its functions share."""
-        busy = self.total.busy / max(1, self.total.busy + self.total.idle + self.total.empty)
-        cpu = self.cpu
+        """Multiply a share with the CPU time of busy samples; the rest was not the scheduler's."""
+        busy, cpu = self.total.busy_part, self.cpu
         mine = replace(cpu, value=cpu.value * busy, low=cpu.low * busy, high=cpu.high * busy)
         return product(share, mine)
 
     def of_function(self, function: Function) -> Estimate:
-        """Share of samples whose stack contains the function."""
+        """Return the share of samples whose stack contains the function."""
         return self._estimate(lambda unit: unit.inclusive[function])
 
     def of_function_itself(self, function: Function) -> Estimate:
-        """Share of samples whose stack ends in the function."""
+        """Return the share of samples whose stack ends in the function."""
         return self._estimate(lambda unit: unit.own[function])
 
     def of_owner(self, owner: str) -> Estimate:
-        """Share of samples that belong to the owner."""
+        """Return the share of samples that belong to the owner."""
         return self._estimate(lambda unit: unit.owners[owner])
 
     def functions(self) -> tuple[FunctionShare, ...]:
-        """Every function seen, the hottest first."""
+        """Return the shares of all functions, the hottest first."""
         names = sorted(
             self.total.inclusive,
             key=lambda name: (-self.total.inclusive[name], -self.total.own[name], name),
@@ -141,7 +168,7 @@ class Shares:
         )
 
     def owners(self) -> tuple[OwnerShare, ...]:
-        """Every owner seen, the hottest first."""
+        """Return the shares of all owners, the hottest first."""
         names = sorted(self.total.owners, key=lambda name: (-self.total.owners[name], name))
         return tuple(OwnerShare(owner=name, share=self.of_owner(name)) for name in names)
 
@@ -155,7 +182,7 @@ class Shares:
 
 
 def product(share: Estimate, cost: Estimate) -> Estimate:
-    """A share of a cost; errors of independent factors add up as squares do."""
+    """Multiply a share with a cost; relative errors of independent factors add in quadrature."""
     low = hypot((share.value - share.low) * cost.value, (cost.value - cost.low) * share.value)
     high = hypot((share.high - share.value) * cost.value, (cost.high - cost.value) * share.value)
     value = share.value * cost.value
@@ -165,7 +192,10 @@ def product(share: Estimate, cost: Estimate) -> Estimate:
 def shares_of(
     rounds: Sequence[Sequence[SampleProfile]], *, drift: float, whole: Costs = NO_COSTS
 ) -> Shares:
-    """Shares over the profiles of each round; enough rounds become the units, else blocks."""
+    """Return the shares of the profiles of all rounds.
+
+    The units are rounds if there are enough of them, else blocks of each window.
+    """
     units = [
         total(block for profile in each for block in tally_blocks(profile, 1)) for each in rounds
     ]
@@ -175,4 +205,14 @@ def shares_of(
     has_rounds = sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS
     if not has_rounds:
         units = [block for profile in profiles for block in tally_blocks(profile)]
-    return Shares(tuple(units), has_rounds, drift, total(units), doubt, is_held_back, whole)
+    return Shares(
+        tuple(units),
+        has_rounds,
+        drift,
+        total(units),
+        doubt,
+        is_held_back,
+        whole,
+        undivided=sum(map(undivided, profiles), Counter()),
+        is_shared=any(profile.is_shared for profile in profiles),
+    )

@@ -1,7 +1,7 @@
-"""A series cut into stretches, each of them level or on a line, by penalised least squares.
+"""Cut a series into level or sloped stretches by penalised least squares.
 
-The cut is the best of all there are (dynamic programming, as what PELT prunes), and sums over
-the first values make every stretch's squares a matter of a few multiplications.
+The cut is optimal (dynamic programming, without the pruning of PELT). Prefix sums make the squares
+of any stretch a matter of a few multiplications.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from statistics import median
 from typing import NamedTuple
 
 MIN_LEVEL = 3
-"""Points of a stretch: fewer are no change that lasted."""
+"""Smallest number of points of a stretch: a change of fewer points did not last."""
 
 MIN_TREND = 20
-"""A line through fewer points is as good as any step."""
+"""Smallest number of points of a sloped stretch: with fewer a slope cannot be told from a step."""
 
 PENALTY = 2.0
-"""What a parameter costs, in logarithms of the series' length; 1 would be Schwarz's criterion,
-which trusts the noise to be independent and normal. benchmarks/change_points.py chose it."""
+"""Penalty of a parameter, in logarithms of the series' length. 1 is Schwarz's criterion (BIC),
+which assumes independent normal noise. benchmarks/change_points.py measured this value."""
 
 PARAMETERS = {False: 2, True: 3}
-"""Where a stretch begins, its height, and the slope if it has one."""
+"""Parameters of a level and of a sloped stretch: start, height, and slope."""
 
 
 class Stretch(NamedTuple):
-    """The values from `start` to before `stop`."""
+    """The values from `start` up to, but not including, `stop`."""
 
     start: int
     stop: int
@@ -36,7 +36,7 @@ class Stretch(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Between its last value and the next one."""
+        """Position between its last value and the next one."""
         return self.stop - 0.5
 
 
@@ -52,7 +52,7 @@ class Fits:
         self._moments = [0.0, *accumulate(at * value for at, value in enumerate(centred))]
 
     def squares(self, stretch: Stretch) -> float:
-        """What the fit leaves, squared and summed."""
+        """Sum of the squared residuals."""
         start, stop, is_sloped = stretch
         total = self._sums[stop] - self._sums[start]
         left = self._squares[stop] - self._squares[start] - total * total / (stop - start)
@@ -61,7 +61,7 @@ class Fits:
         return max(left, 0.0)
 
     def squares_until(self, stop: int, *, is_sloped: bool) -> list[float]:
-        """Of every stretch that ends there and is long enough, by where it starts."""
+        """Sums of squared residuals of all stretches that end at `stop`, indexed by their start."""
         starts = stop - (MIN_TREND if is_sloped else MIN_LEVEL) + 1
         squares, sums = self._squares[stop], self._sums[stop]
         before = zip(range(starts), self._squares, self._sums, strict=False)
@@ -74,7 +74,7 @@ class Fits:
         ]
 
     def height(self, stretch: Stretch, at: float) -> float:
-        """Of the fit at a place, also outside of the stretch."""
+        """Height of the fit at a position, which may be outside of the stretch."""
         start, stop, is_sloped = stretch
         mean = self.centre + (self._sums[stop] - self._sums[start]) / (stop - start)
         return mean + (self._slope(start, stop) * (at - _middle(stretch)) if is_sloped else 0.0)
@@ -85,13 +85,13 @@ class Fits:
         return (moment - total * (start + stop - 1) / 2) / _spread(stop - start)
 
     def residuals(self, stretch: Stretch) -> list[float]:
-        """Each value's distance from the fit."""
+        """Distance of each value from the fit."""
         places = range(stretch.start, stretch.stop)
         return [self.values[at] - self.height(stretch, at) for at in places]
 
 
 def doubt(stretch: Stretch, at: float) -> float:
-    """Variance of the fit's height at a place, in variances of a single value."""
+    """Variance of the fitted height at a position, in units of the variance of one value."""
     points = stretch.stop - stretch.start
     away = (at - _middle(stretch)) ** 2 / _spread(points) if stretch.is_sloped else 0.0
     return 1 / points + away
@@ -102,17 +102,17 @@ def _middle(stretch: Stretch) -> float:
 
 
 def _spread(points: int) -> float:
-    """Of as many places in a row: the sum of squares around their middle."""
+    """Sum of squares of consecutive positions around their middle."""
     return points * (points * points - 1) / 12
 
 
 def parameter_price(length: int) -> float:
-    """What a parameter must save of a series' squares, in variances of a single value."""
+    """Amount by which a parameter must reduce the squares, in units of one value's variance."""
     return PENALTY * log(length)
 
 
 def cut(fits: Fits, variance: float) -> list[Stretch]:
-    """The stretches with the least squares, where each of their parameters has its price."""
+    """Return the stretches with the least squares plus penalties."""
     length = len(fits.values)
     price = parameter_price(length) * variance
     least, last = [0.0] + [inf] * length, [Stretch(0, 0)] * (length + 1)
@@ -127,7 +127,7 @@ def cut(fits: Fits, variance: float) -> list[Stretch]:
 
 
 def _traced(last: Sequence[Stretch]) -> list[Stretch]:
-    """From the end to the beginning, and turned around."""
+    """Follow the best cuts from the end to the beginning, and return them in order."""
     stretches: list[Stretch] = []
     stop = len(last) - 1
     while stop:

@@ -1,4 +1,4 @@
-"""Student's t: how often chance alone would give as much."""
+"""Tail probabilities and quantiles of Student's t distribution."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ CONFIDENCE = 0.95
 """Level of each one-sided bound."""
 
 MANY = 1000
-"""Degrees of freedom of an error that is known, and not estimated from a few rounds."""
+"""Degrees of freedom for an error that is known instead of estimated from a few rounds."""
 
 STEPS = 60
-"""Of a bisection: more than a float has digits."""
+"""Steps of a bisection, enough for the precision of a float."""
 
 
 def upper_tail(t: float, df: int) -> float:
-    """The probability that Student's t with `df` degrees of freedom is above `t`.
+    """Return the probability that Student's t with `df` degrees of freedom is above `t`.
 
-    A finite sum, exact but for rounding: what is below 1e-15 is not told from 0. (Abramowitz and
+    A finite sum, exact except for rounding: results below 1e-15 may be 0. (Abramowitz and
     Stegun, Handbook of Mathematical Functions, 26.7.3 for odd and 26.7.4 for even `df`.)
     """
     if df < 1:
@@ -45,13 +45,16 @@ def _even(angle: float, df: int) -> float:
 
 
 def bound_at(df: int) -> float:
-    """How many standard errors there are between an estimate and its bound."""
+    """Return the number of standard errors between an estimate and its one-sided bound."""
     return critical(1 - CONFIDENCE, df)
 
 
 @cache
 def critical(chance: float, df: int) -> float:
-    """The t above which Student's t is with this probability, below one half: by bisection."""
+    """Return the quantile that Student's t exceeds with this probability (below one half).
+
+    Found by bisection.
+    """
     low, high = 0.0, 1.0
     while upper_tail(high, df) > chance:
         low, high = high, 2 * high

@@ -1,4 +1,4 @@
-"""Counts per function and owner, for each unit of inference: a round or a block of a round."""
+"""Counts of busy samples by function and owner, for each unit of inference: a round or a block."""
 
 from __future__ import annotations
 
@@ -6,36 +6,45 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
 
 from pytest_schedprof.analysis.owners import (
     COLLECTING,
     NOT_SCHEDULER,
     owner_of_stack,
+    undivided_subjects,
     without_who_was_interrupted,
 )
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 
 MIN_BLOCK_SAMPLES = 20
-"""Shorter blocks hold too few samples to show how shares scatter."""
+"""Fewest samples of a block: with fewer, blocks do not show how shares scatter."""
 
 MAX_BLOCKS = 20
-"""More blocks would be shorter than the noise they are to show (see docs/shares.md)."""
+"""Most blocks of a round: more would be shorter than the noise they must show (docs/shares.md)."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one unit holds; only busy samples of the scheduler count for functions."""
+    """Counts of one unit. Functions and owners are counted in busy samples only."""
 
     busy: int = 0
     idle: int = 0
-    """Samples of no scheduler: idle, importing, or of the profiler, a worker or the client."""
+    """Samples that are not the scheduler's: idle, importing, profiler, worker or client."""
     empty: int = 0
+    """Samples without a stack."""
     inclusive: Counter[Function] = field(default_factory=Counter)
     own: Counter[Function] = field(default_factory=Counter)
     owners: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def busy_part(self) -> float:
+        """The part of all samples that are busy; 0 without samples."""
+        return self.busy / max(1, self.busy + self.idle + self.empty)
+
     def add(self, other: Tally) -> None:
-        """Take in another unit's counts."""
+        """Add the counts of another unit."""
         self.busy += other.busy
         self.idle += other.idle
         self.empty += other.empty
@@ -49,38 +58,61 @@ class Tally:
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """All units in one."""
+    """Add up all units."""
     result = Tally()
     for tally in tallies:
         result.add(tally)
     return result
 
 
-def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list[Tally]:
-    """The busy samples of a profile in consecutive blocks of equal length.
+class BusyStack(NamedTuple):
+    """A stack of a busy sample: what shares are computed from."""
 
-    Samples carry no clock, but a thread's are in order: the k-th block takes the k-th part
-    of each thread's busy samples.
+    owner: str
+    stack: Stack
+
+
+def busy_stack(stack: Stack, is_shared: bool = False) -> BusyStack | None:
+    """Return what a stack counts as, or None if the sample is not a busy one of the scheduler.
+
+    A sample of the garbage collector counts without the functions that it interrupted.
     """
-    owners = [owner_of_stack(stack) for stack in profile.stacks]
-    stacks = [
-        without_who_was_interrupted(stack) if owner == COLLECTING else stack
-        for stack, owner in zip(profile.stacks, owners, strict=True)
-    ]
-    busy = [
-        [i for i in thread.samples if owners[i] not in NOT_SCHEDULER] for thread in profile.threads
-    ]
+    owner = owner_of_stack(stack, is_shared)
+    if owner in NOT_SCHEDULER:
+        return None
+    return BusyStack(owner, without_who_was_interrupted(stack) if owner == COLLECTING else stack)
+
+
+def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list[Tally]:
+    """Count the busy samples of a profile in consecutive blocks of equal length.
+
+    Samples have no timestamps, but those of a thread are in order: the k-th block takes the k-th
+    part of each thread's busy samples.
+    """
+    kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
+    busy = [[i for i in thread.samples if kept[i]] for thread in profile.threads]
     count = block_count or blocks_for(sum(map(len, busy)))
-    blocks = [
-        _tally(stacks, owners, [_part(samples, k, count) for samples in busy]) for k in range(count)
-    ]
+    blocks = [_tally(kept, [_part(samples, k, count) for samples in busy]) for k in range(count)]
     blocks[0].idle = sum(len(thread.samples) for thread in profile.threads) - sum(map(len, busy))
     blocks[0].empty = profile.empty_samples
     return blocks
 
 
+def undivided(profile: SampleProfile) -> Counter[Function]:
+    """Count samples that may be the scheduler's or not, by function and by `@owner`."""
+    found: Counter[Function] = Counter()
+    if not profile.is_shared:
+        return found
+    kept = [undivided_subjects(stack) for stack in profile.stacks]
+    for thread in profile.threads:
+        for index, count in Counter(thread.samples).items():
+            for subject in kept[index]:
+                found[subject] += count
+    return found
+
+
 def blocks_for(busy_samples: int) -> int:
-    """Into how many blocks so many samples are cut."""
+    """Return the number of blocks for a number of samples."""
     return max(1, min(MAX_BLOCKS, busy_samples // MIN_BLOCK_SAMPLES))
 
 
@@ -88,21 +120,18 @@ def _part(samples: list[int], index: int, count: int) -> list[int]:
     return samples[len(samples) * index // count : len(samples) * (index + 1) // count]
 
 
-def _tally(stacks: Sequence[Stack], owners: Sequence[str], parts: Iterable[list[int]]) -> Tally:
+def _tally(kept: Sequence[BusyStack | None], parts: Iterable[list[int]]) -> Tally:
     tally = Tally()
-    seen: Counter[int] = Counter()
-    for part in parts:
-        seen.update(part)
-    for index, count in seen.items():
-        stack = stacks[index]
-        tally.busy += count
-        tally.owners[owners[index]] += count
-        tally.own[stack[-1]] += count
-        for function in set(stack):  # a set: recursion counts once
-            tally.inclusive[function] += count
+    for index, count in Counter(chain.from_iterable(parts)).items():
+        if found := kept[index]:
+            tally.busy += count
+            tally.owners[found.owner] += count
+            tally.own[found.stack[-1]] += count
+            for function in set(found.stack):  # a set: recursion counts once
+                tally.inclusive[function] += count
     return tally
 
 
 def ordered_samples(indexes: Iterable[int]) -> array[int]:
-    """Stack indexes in the compact form that a thread keeps."""
+    """Return stack indexes in the compact form of `Thread.samples`."""
     return array("q", indexes)

@@ -1,1 +1,1 @@
-"""What scripts and notebooks use: context managers over the plugin's own recorder."""
+"""Context managers for scripts and notebooks, on top of the plugin's recorder."""

@@ -1,27 +1,27 @@
-"""The scheduler of a client that the caller has."""
+"""Attach to the scheduler of the caller's client."""
 
 from __future__ import annotations
 
 from distributed import Client
 
 from pytest_schedprof.clusters.attached import AttachedCluster
-from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import ClusterError, SettingsError
+from pytest_schedprof.remote.control import Control
 
 
 def connected(client: Client | None) -> Client:
-    """The client, or else the current one, if it is connected.
+    """Return the client, or the current one, if it is connected.
 
     Raises:
-        ClusterError: if there is none, or it has no scheduler.
+        ClusterError: if there is no client, or it is not connected.
     """
     if client is None:
         try:
             client = Client.current()
         except ValueError:
             raise ClusterError(
-                "schedprof: there is no dask client to find the scheduler by; make one first "
-                "(`client = distributed.Client()`), or give client="
+                "schedprof: there is no current dask client; create one first "
+                "(`client = distributed.Client()`), or pass client="
             ) from None
     if not isinstance(client, Client):
         raise SettingsError(f"schedprof: client must be a distributed.Client, got {client!r}")
@@ -34,19 +34,19 @@ def connected(client: Client | None) -> Client:
 
 
 class Attachment(AttachedCluster):
-    """The scheduler of a client, with a line of our own to it."""
+    """The scheduler of a client, with a control line of our own to it."""
 
     def __init__(self, client: Client, *, timeout_s: float) -> None:
-        assert client.scheduler is not None  # `connected` has looked
+        assert client.scheduler is not None  # checked by `connected`
         super().__init__(str(client.scheduler.address), client.security)
         self.control = Control(self.address, security=self.security, timeout_s=timeout_s)
 
     def death(self, patience_s: float = 0) -> str | None:
-        """By the line, which ends with the scheduler; so nobody waits for answers of a dead one."""
+        """Say that the control line broke, which it does at once when the scheduler dies."""
         if self.control.is_up:
             return None
         return f"the line to the scheduler {self.address} broke: it died or was closed"
 
     def close(self) -> None:
-        """Hang up; the cluster is its owner's."""
+        """Close the control line; the cluster belongs to the caller."""
         self.control.close()

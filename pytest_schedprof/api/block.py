@@ -1,4 +1,4 @@
-"""What every context manager of the API has in common: both kinds of `with`, and hiding nothing."""
+"""The base of the API's context managers: `with` and `async with`, and no hidden errors."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ T = TypeVar("T")
 
 
 class Block(Generic[T]):
-    """Something that lasts as long as a body, for `with` and for `async with`."""
+    """A context manager for `with` and `async with`; subclasses define `begin` and `end`."""
 
     def __init__(self, client: Client | None) -> None:
         self._client = client
         self._opened = ExitStack()
         self.is_async = False
-        """Whether `begin` is called in another thread than the body."""
+        """Whether `begin` and `end` are called in another thread than the body runs in."""
 
     def begin(self, client: Client, opened: ExitStack) -> T:
-        """What comes before the body; `opened` is closed after `end`, or if this raises."""
+        """Prepare for the body; `opened` is closed after `end`, or if this raises."""
         raise NotImplementedError
 
     def end(self, *, failed: bool) -> None:
-        """What comes after the body; told whether that failed."""
+        """Finish after the body, which may have failed."""
         raise NotImplementedError
 
     def __enter__(self) -> T:
         client = connected(self._client)
         if client.asynchronous:
             raise SettingsError(
-                "schedprof: the client is asynchronous and lives in this very event loop, which "
-                "must not stand still: write `async with` instead of `with`"
+                "schedprof: the client is asynchronous and runs on this event loop, which `with` "
+                "would block: use `async with`"
             )
         return self._begin(client)
 
@@ -85,9 +85,10 @@ class Block(Generic[T]):
 
 
 async def _in_thread(call: Callable[..., T], *args: Any) -> T:
-    """Call it to its end, in a thread, so that the event loop and a scheduler on it stay alive.
+    """Run the call in a thread, so that the event loop and a scheduler on it keep running.
 
-    Also when the caller is cancelled meanwhile: what was begun must be known to be ended.
+    If the caller is cancelled meanwhile, wait for the call to end before raising: whatever it
+    started must be known before it can be ended.
     """
     task = asyncio.ensure_future(asyncio.to_thread(call, *args))
     try:
@@ -95,12 +96,12 @@ async def _in_thread(call: Callable[..., T], *args: Any) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not complain that nobody did
+            task.exception()  # retrieved, or asyncio would log that it never was
         raise
 
 
 def _note(error: BaseException, trouble: SchedprofError) -> None:
-    """Tell of trouble beside the body's own error."""
+    """Add the trouble to the body's own error as a note."""
     if hasattr(error, "add_note"):
         error.add_note(str(trouble))
     else:  # before Python 3.11

@@ -1,4 +1,4 @@
-"""One profiler around a body, its own file at a path: the names kept from scheduler-profiling."""
+"""Context managers that write one profiler's file: names kept from scheduler-profiling."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from distributed import Client
 from pytest_schedprof.api.attachment import Attachment
 from pytest_schedprof.api.block import Block
 from pytest_schedprof.backends.contract import Backend, RawProfile
-from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.errors import RecordingError, together
-from pytest_schedprof.layers import read_call
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.settings.markers import read_call
 from pytest_schedprof.storage.run_directory import check_room, write
 
 logger = logging.getLogger(__name__)
 
 PICTURES = {".svg": {"formats": "flamegraph"}}
-"""py-spy's options by the end of the path."""
+"""Options for py-spy by the suffix of the path."""
 
 FORMATS = {".html": "html", ".gz": "json.gz"}
-"""viztracer's format by the end of the path; json for every other."""
+"""Format for viztracer by the suffix of the path; json for every other suffix."""
 
 
 def pyspy_on_scheduler(
@@ -38,19 +38,19 @@ def pyspy_on_scheduler(
     """Profile the scheduler with py-spy while the body of a `with` or `async with` runs.
 
     Args:
-        path: where the speedscope file is to be, on this machine; one that ends in `.svg` is a
-            flame graph.
-        client: whose scheduler; the current client by default.
+        path: of the speedscope file, on this machine; with the suffix `.svg` a flame graph is
+            written instead.
+        client: the client of the scheduler; by default the current one.
         rate: samples per second.
-        timeout: seconds that starting or stopping py-spy may take.
-        options: as in docs/backends.md, `native=True` for example.
+        timeout: seconds to wait for py-spy to start or stop.
+        options: options of the backend as in docs/backends.md, for example `native=True`.
 
     Raises:
-        SettingsError: for an argument that cannot be.
+        SettingsError: for an invalid argument.
     """
     settings = read_call("pyspy_on_scheduler", (), {}, rate=rate, timeout=timeout)
     by_path = PICTURES.get(Path(path).suffix, {})
-    backend = BackendRegistry().make("pyspy", rate_hz=settings.rate, options={**by_path, **options})
+    backend = find_backends().make("pyspy", rate_hz=settings.rate, options={**by_path, **options})
     return _FileBlock(backend, path, client, settings.timeout)
 
 
@@ -64,26 +64,26 @@ def viztrace_scheduler(
     """Trace the scheduler with viztracer while the body of a `with` or `async with` runs.
 
     Args:
-        path: where the trace is to be, on this machine; its end chooses between `.json`,
-            `.json.gz` and viztracer's own page, `.html`.
-        client: whose scheduler; the current client by default.
-        timeout: seconds that starting or stopping viztracer may take.
-        options: as in docs/backends.md, `trace_sparse="distributed.Scheduler.update_graph"` for
-            example.
+        path: of the trace, on this machine; the suffix chooses between `.json`, `.json.gz` and
+            viztracer's own page, `.html`.
+        client: the client of the scheduler; by default the current one.
+        timeout: seconds to wait for viztracer to start or stop.
+        options: options of the backend as in docs/backends.md, for example
+            `trace_sparse="distributed.Scheduler.update_graph"`.
 
     Raises:
-        SettingsError: for an argument that cannot be.
+        SettingsError: for an invalid argument.
     """
     settings = read_call("viztrace_scheduler", (), {}, timeout=timeout)
     by_path = {"format": FORMATS.get(Path(path).suffix, "json")}
-    backend = BackendRegistry().make(
+    backend = find_backends().make(
         "viztracer", rate_hz=settings.rate, options={**by_path, **options}
     )
     return _FileBlock(backend, path, client, settings.timeout)
 
 
 class _FileBlock(Block[Path]):
-    """Records with one backend and writes what came back, as it came."""
+    """Records with one backend and writes its file unchanged."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class _FileBlock(Block[Path]):
         self._timeout_s = timeout_s
 
     def begin(self, client: Client, opened: ExitStack) -> Path:
-        """Raises what keeps the profiler from working, before the body runs."""
+        """Start the profiler; raise before the body runs if it does not work."""
         check_room(self._path)
         cluster = Attachment(client, timeout_s=self._timeout_s)
         opened.callback(cluster.close)
@@ -111,7 +111,7 @@ class _FileBlock(Block[Path]):
         return self._path
 
     def end(self, *, failed: bool) -> None:
-        """Write the file, also of a body that failed."""
+        """Write the file, even if the body failed."""
         self._round.close()
         self._raise_trouble()
         (segment,) = self._recorder.rounds[0]
@@ -127,13 +127,13 @@ class _FileBlock(Block[Path]):
         write(self._path, self._page(raw.content) or raw.content)
 
     def _page(self, content: bytes) -> bytes | None:
-        """What the backend makes of its recording, as viztracer's page, if that is asked for."""
+        """Return what the backend makes of its recording, such as viztracer's page, if asked to."""
         try:
             return next(iter(self._backend.extras(content).values()), None)
         except Exception as error:
             trace = self._path.with_name(self._path.name + ".json")
             write(trace, content)
             raise RecordingError(
-                f"schedprof: {str(self._path)!r} could not be made ({error}); the recording "
-                f"itself is {str(trace)!r}"
+                f"schedprof: {str(self._path)!r} could not be created ({error}); the recording "
+                f"was written to {str(trace)!r}"
             ) from error

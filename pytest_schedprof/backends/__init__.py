@@ -1,1 +1,1 @@
-"""Tools that can observe a scheduler, one file each, and the contract they keep."""
+"""The interface of backends, their registry, and what the built-in ones have in common."""

@@ -1,32 +1,33 @@
-"""What a backend is to the recorder. A third party's keeps the same contract."""
+"""The interface of a backend. docs/write-a-backend.md builds one from nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from pytest_schedprof.model.profile import Profile
+from pytest_schedprof.model.backend import Artifact, BackendFacts
+from pytest_schedprof.model.profile import Namer, Profile
 
 if TYPE_CHECKING:
-    from pytest_schedprof.clusters.contract import Target
+    from pytest_schedprof.model.checkup import Machine
+    from pytest_schedprof.remote.contract import Target
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
 
 ALL_TARGETS = frozenset({"scheduler", "workers", "client"})
 
-Namer: TypeAlias = Callable[[list[tuple[str, str, int]]], Sequence[str]]
-"""Gives `module:qualname` for each (file, name, line) of a frame."""
-
 
 @dataclass(frozen=True, slots=True)
 class RawProfile:
-    """What a recording brought back, before it is read."""
+    """The content that a recording brought back, before it is parsed."""
 
     content: bytes
     warnings: tuple[str, ...] = ()
     doubt: str = ""
-    """Why no limit can be judged by it, where only the recording knows; else empty."""
+    """Why no limit can be judged by it, where only the recording knows that; else empty."""
 
 
 class Recording(Protocol):
@@ -44,40 +45,117 @@ class Recording(Protocol):
         """End the recording and throw away what it saw."""
 
 
-class Backend(Protocol):
-    """A tool that can observe a process, with its options fixed."""
+class Backend(ABC):
+    """A tool that can observe a process, with its options fixed.
 
-    name: str
-    drift: float
-    """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p));
-    0 for a backend that does not sample."""
-    targets: frozenset[str]
-    """Kinds of processes that it can observe: `scheduler`, perhaps `workers` and `client`."""
-    sees_threads: bool
-    """Whether it observes all threads of the process, and not only the one that runs the agent: the
-    event loop's, but in the test's own process the main one, whichever runs a scheduler there."""
-    disturbs: bool
-    """Whether it slows the scheduler down or takes a hook of the interpreter. Such a backend
-    records alone: the body of the test is run once more for it."""
+    What is known of it without making one is declared by class attributes: `sparing`, and the
+    properties from `name` to `needs`. These are abstract, so that a type checker and the registry
+    find a class that lacks one.
+    """
+
+    sparing: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    """Options with which `schedprof doctor` tries the backend out."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name that users choose the backend by."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int | None:
+        """Place in the order in which messages recommend backends, lowest first.
+
+        The built-in backends have ranks from 10 to 60. With None it is never recommended.
+        """
+
+    @property
+    @abstractmethod
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Files that a recording may become. Their kind says what opens and what exports them."""
+
+    @property
+    @abstractmethod
+    def options_type(self) -> type[Any]:
+        """Frozen dataclass of the options, each with a default and of a type that
+        `backends/options.py` can read: bool, int, float, str or tuple[str, ...]."""
+
+    @property
+    @abstractmethod
+    def measures(self) -> frozenset[str]:
+        """All metrics that it can measure, whatever its options."""
+
+    @property
+    @abstractmethod
+    def drift(self) -> float:
+        """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p));
+        0 for a backend that does not sample."""
+
+    @property
+    @abstractmethod
+    def targets(self) -> frozenset[str]:
+        """Kinds of processes that it can observe: `scheduler`, perhaps `workers` and `client`."""
+
+    @property
+    @abstractmethod
+    def sees_threads(self) -> bool:
+        """Whether it observes all threads of a process.
+
+        One that does not observes the thread of the event loop, or in the test's own process
+        the main thread, whichever thread a scheduler runs in there.
+        """
+
+    @property
+    @abstractmethod
+    def disturbs(self) -> bool:
+        """Whether it slows the scheduler down or takes a hook that the interpreter has only once.
+
+        Such a backend records alone: the body of the test is run once more for it.
+        """
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """Packages, as pip names them, that must be installed where the scheduler runs."""
+
+    @abstractmethod
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        """Make one for a test.
+
+        Args:
+            rate_hz: samples per second, for a backend that samples.
+            options: as the user gave them.
+            patterns: functions that the test's limits name, as `module:qualname` with wildcards.
+
+        Raises:
+            SettingsError: for an option that is unknown or malformed.
+        """
 
     @property
     def suffix(self) -> str:
         """Ending of its artifacts, as in `scheduler.<suffix>`."""
+        return self.artifacts[0].ending
 
     @property
     def metrics(self) -> frozenset[str]:
-        """Metrics that a limit can judge by its profiles."""
+        """Metrics that a limit can judge by its profiles, with these options."""
+        return self.measures
 
     @property
     def mode(self) -> str:
-        """Options that change what a sample means; empty for the defaults."""
+        """Options that change what a sample or a cost means; empty for the defaults."""
+        return ""
 
     @property
+    @abstractmethod
     def settings(self) -> Mapping[str, Setting]:
         """All options, for the record."""
 
+    @abstractmethod
     def start(self, target: Target, *, timeout_s: float) -> Recording:
-        """Begin to record; returns when it is proven that the target is being observed.
+        """Begin to record; return when it is proven that the target is being observed.
 
         Raises:
             BackendNotInstalledError: with the command that installs it.
@@ -85,6 +163,7 @@ class Backend(Protocol):
             RecordingError: if it does not come to work for another reason.
         """
 
+    @abstractmethod
     def read(self, content: bytes, namer: Namer) -> Profile:
         """Parse what a recording brought back.
 
@@ -93,11 +172,40 @@ class Backend(Protocol):
         """
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Further artifacts that can be made of a recording, by the endings of their names."""
+        """Return further artifacts made of a recording, by the endings of their names."""
+        return {}
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Open in the test's own process what the tool keeps open there until the process ends.
+
+        Called once, before the first test without the fixture; a check for leaked descriptors would
+        blame that test. The default does nothing.
+        """
+        return
+
+    @classmethod
+    def notes(cls, scheduler: Machine, *, is_main_thread: bool) -> Mapping[str, str]:
+        """Return what a fact that `schedprof doctor` prints means for the backend, by the fact.
+
+        Args:
+            scheduler: the machine that the scheduler runs on.
+            is_main_thread: whether the scheduler's event loop is in the main thread.
+        """
+        return {}
+
+
+DECLARED = tuple(field.name for field in fields(BackendFacts))
+"""Class attributes of a backend that make up its facts."""
+
+
+def facts_of(backend: type[Backend]) -> BackendFacts:
+    """Collect what a class of backends declares."""
+    return BackendFacts(**{name: getattr(backend, name) for name in DECLARED})
 
 
 def side_by_side(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
-    """What records together: one that disturbs the scheduler does so alone."""
+    """Group backends that record together: one that disturbs the scheduler records alone."""
     calm = tuple(backend for backend in backends if not backend.disturbs)
     alone = [(backend,) for backend in backends if backend.disturbs]
     return [each for each in (calm, *alone) if each]
@@ -109,14 +217,4 @@ class BackendFactory(Protocol):
     def __call__(
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str]
     ) -> Backend:
-        """Make one for a test.
-
-        Args:
-            rate_hz: samples per second, for a backend that samples.
-            options: as the user gave them.
-            patterns: functions that the test's limits speak of, as `module:qualname` with
-                wildcards.
-
-        Raises:
-            SettingsError: for an option that is unknown or malformed.
-        """
+        """Make one for a test, as `Backend.__init__` describes."""

@@ -1,4 +1,4 @@
-"""Options of one backend, from text or Python values to a frozen dataclass."""
+"""Reads the options of a backend, text or Python values, into a frozen dataclass."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.errors import SettingsError, quoted
+from pytest_schedprof.model.words import read_boolean
 
 T = TypeVar("T")
-
-TRUE = frozenset({"true", "yes", "on", "1"})
-FALSE = frozenset({"false", "no", "off", "0"})
 
 
 def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
@@ -34,32 +32,23 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
 
 
 def plain(options: Any) -> dict[str, Any]:
-    """All options for the record, where there are lists and no tuples."""
+    """Return all options for the record, with lists instead of tuples."""
     items = asdict(options).items()
     return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
 
 def _type_name(annotation: Any) -> str:
-    """As it was written, whether or not annotations are kept as text."""
+    """Return an annotation as it was written, whether or not annotations are kept as text."""
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def _convert(backend: str, name: str, type_name: str, value: object) -> Any:
     try:
         return _CONVERTERS[type_name](value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise SettingsError(
-            f"schedprof: option {backend}.{name} must be {_WORDS[type_name]}, got {value!r}"
+            f"schedprof: option {backend}.{name} must be {_WORDS[type_name]}, got {quoted(value)}"
         ) from None
-
-
-def _to_bool(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    text = str(value).strip().lower()
-    if text not in TRUE | FALSE:
-        raise ValueError(value)
-    return text in TRUE
 
 
 def _to_words(value: object) -> tuple[str, ...]:
@@ -70,17 +59,28 @@ def _to_words(value: object) -> tuple[str, ...]:
     return tuple(shlex.split(value))
 
 
+MOST = 10**9
+"""Largest number that an option can have."""
+
+
+def _to_number(value: object, kind: type[int] | type[float]) -> int | float:
+    number = kind(str(value))
+    if not -MOST <= number <= MOST:
+        raise ValueError(value)
+    return number
+
+
 _CONVERTERS: dict[str, Callable[[object], object]] = {
-    "bool": _to_bool,
-    "int": lambda value: int(str(value)),
-    "float": lambda value: float(str(value)),
+    "bool": read_boolean,
+    "int": lambda value: _to_number(value, int),
+    "float": lambda value: _to_number(value, float),
     "str": str,
     "tuple[str, ...]": _to_words,
 }
 _WORDS = {
     "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
+    "int": f"a whole number of at most {MOST}",
+    "float": f"a number of at most {MOST}",
     "str": "text",
     "tuple[str, ...]": "a list of words",
 }

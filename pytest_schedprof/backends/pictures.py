@@ -1,4 +1,4 @@
-"""Further files that are made of samples, for other tools than speedscope."""
+"""Makes further files of samples, for tools other than speedscope."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pytest_schedprof.formats.flamegraph import write_flamegraph
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.formats.timeline import write_timeline
 
-SPEEDSCOPE = "speedscope"
-"""What is recorded, and kept in any case."""
+RECORDED = "speedscope"
+"""Format of the recording itself, which is always kept."""
 
 WRITERS = {
     "chrometrace": ("chrometrace.json", write_timeline),
@@ -19,8 +19,8 @@ WRITERS = {
 
 
 def check_formats(backend: str, formats: Sequence[str]) -> None:
-    """Raises SettingsError for a format that cannot be made."""
-    known = sorted((SPEEDSCOPE, *WRITERS))
+    """Raise SettingsError for a format that cannot be made."""
+    known = sorted((RECORDED, *WRITERS))
     for name in formats:
         if name not in known:
             raise SettingsError(
@@ -29,7 +29,7 @@ def check_formats(backend: str, formats: Sequence[str]) -> None:
 
 
 def pictures(backend: str, formats: Sequence[str], content: bytes) -> dict[str, bytes]:
-    """The files of these formats, by the endings of their names."""
+    """Make files of these formats from a speedscope file; return them by their endings."""
     wanted = [WRITERS[name] for name in formats if name in WRITERS]
     if not wanted:
         return {}

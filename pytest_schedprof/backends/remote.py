@@ -1,43 +1,104 @@
-"""A recording that the agent keeps in its target, as the recorder sees it."""
+"""A recording that the agent keeps in its target, controlled from here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import signal
+import weakref
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from pytest_schedprof.agent import recordings
+from pytest_schedprof.agent import guard, recordings
 from pytest_schedprof.backends.contract import RawProfile
-from pytest_schedprof.clusters.contract import Target
 from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.remote.contract import Target
 
 CHUNK_BYTES = 4 * 2**20
+
+FULL_BYTES = 64 * 2**10
+"""Free bytes below which a disk counts as full: profilers write in blocks."""
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+UP_TO_THE_FAULT = "up to the fault: the scheduler was lost before the window ended"
+"""The warning and the doubt of a profile that survived its scheduler."""
 
 
 class RemoteRecording:
     """Ends a recording by its token and fetches its file in pieces.
 
-    Subclasses refuse a profile that is not to be trusted.
+    Subclasses refuse a profile that cannot be trusted.
     """
 
-    def __init__(self, target: Target, token: str, backend: str) -> None:
+    def __init__(
+        self, target: Target, token: str, backend: str, survivor: Mapping[str, int] = NOTHING
+    ) -> None:
+        """Take over the recording that the agent began.
+
+        Args:
+            survivor: the agent's answer of that name: where to find what was recorded so far if
+                the target dies.
+        """
         self._target = target
         self._token = token
         self._backend = backend
+        self._survivor = survivor
+        self._held = hold(survivor)
+        self._let_go: Callable[[], object] = lambda: None
+        if self._held is not None:  # closed at the latest with this object, as after a Ctrl-C
+            self._let_go = weakref.finalize(self, _close, self._held)
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Warnings of a recording that ended well, by what the agent says of it.
+        """Return the warnings for a recording, by the agent's answer when it ended.
 
         Raises:
-            RecordingError: if it did not.
+            RecordingError: if the recording did not end well.
         """
         return tuple(answer.get("warnings", ()))
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
-        """Why limits cannot be judged by a recording that ended well, by what the agent says."""
+        """Return why limits cannot be judged by a recording that ended well; else empty."""
         return ""
 
     def verify(self, content: bytes) -> None:
-        """Raises RecordingError for a file that lacks the proof of its truth."""
+        """Raise RecordingError for a file that lacks the proof that the profiler was at work."""
+
+    def restore(self, content: bytes) -> bytes:
+        """Return the file that the backend reads, made of what survived the target.
+
+        Raises:
+            RecordingError: if nothing can be made of it.
+        """
+        return content
+
+    def salvage(self) -> RawProfile | None:
+        """Return what was recorded until the target was lost; None if nothing survived it."""
+        if self._held is None:
+            return None
+        self._await_writer()
+        try:
+            content = self.restore(os.pread(self._held, os.fstat(self._held).st_size, 0))
+            self.verify(content)
+        except (OSError, RecordingError):  # a test may have closed its descriptors
+            return None
+        finally:
+            self._let_go()
+        return RawProfile(content, (UP_TO_THE_FAULT,), UP_TO_THE_FAULT)
+
+    def _await_writer(self) -> None:
+        """Wait until another process of the target's machine has written the file, if one does.
+
+        If the target hangs, the writer is told to end. A writer that hangs too is killed, because
+        it may hold a dead target.
+        """
+        writer = self._survivor.get("writer", 0)
+        if not has_open(writer, self._survivor):  # it has ended, or none is needed
+            return
+        born, scheduler = guard.birth(writer), self._survivor["pid"]
+        if not guard.has_ended(scheduler, guard.birth(scheduler)):
+            guard.signal_to(writer, signal.SIGINT)
+        guard.end(writer, born)
 
     def stop(self, *, timeout_s: float) -> RawProfile:
         """End the recording, check that it did its work, and fetch its file."""
@@ -48,15 +109,20 @@ class RemoteRecording:
                 "was it restarted?"
             )
         try:
-            warnings = self.check(answer)
-            content = self._fetch(answer["size"])
-        finally:
-            told = self._target.call(recordings.discard, self._token)
-        self.verify(content)
+            try:
+                warnings = self.check(answer)
+                content = self._fetch(answer["size"])
+            finally:
+                told = self._target.call(recordings.discard, self._token)
+            self._let_go()
+            self.verify(content)
+        except RecordingError as error:
+            raise _for_want_of_room(error, answer, self._target.label) from error
         return RawProfile(content, (*warnings, *told), self.doubt(answer))
 
     def abandon(self, *, timeout_s: float) -> None:
         """End the recording and delete its file unread."""
+        self._let_go()
         self._end(timeout_s)
         self._target.call(recordings.discard, self._token)
 
@@ -74,8 +140,55 @@ class RemoteRecording:
         return b"".join(pieces)
 
 
+def _for_want_of_room(
+    error: RecordingError, answer: Mapping[str, Any], label: str
+) -> RecordingError:
+    """Return the error, or one that names the full disk which is the cause of it."""
+    room = answer["room"]
+    if room["free"] >= FULL_BYTES:
+        return error
+    return RecordingError(
+        f"schedprof: the disk with {room['place']!r} is full where {label} runs, so the profile is "
+        f"not complete: make room, or start it with another TMPDIR "
+        f"({str(error).removeprefix('schedprof: ')})"
+    )
+
+
+def hold(survivor: Mapping[str, int]) -> int | None:
+    """Open a file that a process of this machine has open; None if there is no such file here.
+
+    The process may be on another machine, where its number means another process.
+    """
+    if not survivor or not has_open(survivor["pid"], survivor):
+        return None
+    try:
+        return os.open(_place(survivor["pid"], survivor), os.O_RDONLY)
+    except OSError:
+        return None
+
+
+def has_open(pid: int, survivor: Mapping[str, int]) -> bool:
+    """Whether a process has the file open, and is thus the one that was meant."""
+    try:
+        found = os.stat(_place(pid, survivor))
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (survivor["device"], survivor["inode"])
+
+
+def _place(pid: int, survivor: Mapping[str, int]) -> str:
+    return f"/proc/{pid}/fd/{survivor['descriptor']}"
+
+
+def _close(descriptor: int) -> None:
+    try:
+        os.close(descriptor)
+    except OSError:
+        pass  # the test closed it
+
+
 def already_at_work(backend: str, label: str, reason: str) -> RecordingError:
-    """For a second recording where there can be but one."""
+    """Return the error for a second recording where only one is possible."""
     return RecordingError(
         f"schedprof: another {backend} recording is under way on {label}; {reason}"
     )

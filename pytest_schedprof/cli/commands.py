@@ -1,4 +1,4 @@
-"""How a command of `schedprof` is told to the parser."""
+"""Helpers that add the commands of `schedprof` and their arguments to the parser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_command(
     description: str,
     example: str,
 ) -> argparse.ArgumentParser:
-    """Its parser; the example keeps its lines."""
+    """Add a command and return its parser; the line breaks of the example are kept."""
     parser = commands.add_parser(
         name,
         help=purpose,
@@ -28,3 +28,19 @@ def add_command(
     )
     parser.set_defaults(run=run)
     return parser
+
+
+DEFAULT = ".schedprof/latest"
+"""The run that commands take if none is given."""
+
+
+def add_run(parser: argparse.ArgumentParser, name: str = "directory") -> None:
+    """Add the argument for a run; call it after adding all other arguments."""
+    parser.add_argument(
+        name,
+        nargs="?",
+        default=DEFAULT,
+        metavar="DIR",
+        help="a run, or a directory of runs, of which the newest is used; DIR/latest is the "
+        f"newest too (default: {DEFAULT})",
+    )

@@ -1,4 +1,4 @@
-"""`schedprof compare`: what changed between two sets of results, with an exit status."""
+"""`schedprof compare`: print what changed between two sets of results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from pytest_schedprof.cli.commands import Commands, add_command
+from pytest_schedprof.cli.output import say
 from pytest_schedprof.cli.sources import add_directory, load_both
 
 if TYPE_CHECKING:
@@ -16,44 +17,44 @@ EXAMPLE = """\
 examples: schedprof compare main .schedprof
           schedprof compare s3://bucket/baselines/main run/ --markdown >> "$GITHUB_STEP_SUMMARY"
 
-exit status: 0 without a regression, 1 with one, 2 for a mistake (also files that cannot be read),
-3 under --strict if anything is undecided"""
+exit status: 0 without a regression, 1 with one, 2 for a mistake or a file that cannot be read, 3
+with --strict if anything is undecided"""
 
 REGRESSED, UNDECIDED = 1, 3
 
 
 def add_to(commands: Commands) -> None:
-    """Its part of the command line."""
+    """Add the command to the command line."""
     parser = add_command(
         commands,
         "compare",
         run,
-        purpose="what changed between two runs or baselines",
-        description="Compares results: a baseline by its name, path or URL, the directory of a run "
-        "or of one test in it, or a directory of runs, of which the newest counts.",
+        purpose="show what changed between two runs or baselines",
+        description="Compares two sets of results. Each is a baseline by name, path or URL, the "
+        "directory of a run or of one of its tests, or a directory of runs, of which the newest "
+        "is used.",
         example=EXAMPLE,
     )
     parser.add_argument("before", metavar="A", help="the earlier results, or 'latest'")
-    parser.add_argument("after", metavar="B", help="the later ones")
+    parser.add_argument("after", metavar="B", help="the later results")
     add_directory(parser)
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument(
         "--markdown", action="store_true", help="print a summary for a pull request"
     )
-    parser.add_argument("--strict", action="store_true", help="exit with 3 if all is not decided")
-    parser.add_argument("-v", "--verbose", action="store_true", help="also what is undecided")
+    parser.add_argument("--strict", action="store_true", help="exit with 3 if undecided")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also show what is undecided")
 
 
 def run(given: argparse.Namespace) -> int:
     """Print what changed."""
     report = load_both(given.before, given.after, given.dir)
-    print(_text(report, given))
+    say(_text(report, given))
     return status(report, is_strict=given.strict)
 
 
 def _text(report: Report, given: argparse.Namespace) -> str:
-    from pytest_schedprof.reports.changes import report_lines
-    from pytest_schedprof.reports.exchange import as_json, as_markdown
+    from pytest_schedprof.reports.comparisons import as_json, as_markdown, report_lines
 
     if given.json:
         return as_json(report)
@@ -63,7 +64,7 @@ def _text(report: Report, given: argparse.Namespace) -> str:
 
 
 def status(report: Report, *, is_strict: bool) -> int:
-    """The exit status."""
+    """Return the exit status."""
     from pytest_schedprof.model.verdict import Verdict
 
     if report.verdict is Verdict.FAIL:

@@ -1,4 +1,4 @@
-"""`schedprof completion`: what a shell needs to complete the command line."""
+"""`schedprof completion`: print a completion script for a shell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from pytest_schedprof.cli.commands import Commands, add_command
+from pytest_schedprof.cli.output import say
 from pytest_schedprof.errors import SchedprofError
 
 EXAMPLE = """\
@@ -19,44 +20,40 @@ SHELLS = ("bash", "zsh", "fish")
 
 FILES = ("A", "B", "FILE")
 DIRECTORIES = ("DIR", "DIR_OR_URL")
-"""What arguments are called that name files."""
+"""Metavars of arguments that are files or directories."""
 
 
 def add_to(commands: Commands) -> None:
-    """Its part of the command line."""
+    """Add the command to the command line."""
     parser = add_command(
         commands,
         "completion",
         run,
-        purpose="a script with which a shell completes these commands",
-        description="Prints a script for a shell, which completes commands, options and files.",
+        purpose="print a completion script for a shell",
+        description="Prints a script that makes a shell complete commands, options and files.",
         example=EXAMPLE,
     )
-    parser.add_argument("shell", choices=SHELLS, help="whose script to print")
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print it."""
-    from pytest_schedprof.cli.main import parser_of_all
-
+    """Print the script."""
     try:
         import shtab
     except ImportError:
         raise SchedprofError(
-            "schedprof: shtab is not installed, which writes the scripts: "
-            "pip install 'pytest-schedprof[completion]'"
+            "schedprof: this needs the package shtab: pip install 'pytest-schedprof[completion]'"
         ) from None
-    parser = parser_of_all()
-    for action in _actions(parser):
+    for action in _actions(given.parser):
         if action.metavar in (*FILES, *DIRECTORIES):
             is_file = action.metavar in FILES
             action.complete = shtab.FILE if is_file else shtab.DIRECTORY  # type: ignore[attr-defined]
-    print(shtab.complete(parser, given.shell))
+    say(shtab.complete(given.parser, given.shell))
     return 0
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Of all commands."""
+    """Yield the arguments of all commands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for each in action.choices.values():

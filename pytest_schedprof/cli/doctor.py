@@ -1,4 +1,4 @@
-"""`schedprof doctor`: which backends work on a scheduler, and why others do not."""
+"""`schedprof doctor`: check which backends work on a scheduler, and why others do not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.options import DEFAULT_BACKEND, option_named
+from pytest_schedprof.cli.output import say
+from pytest_schedprof.settings.options import DEFAULT_BACKEND, option_named
 
 EXAMPLE = """\
 example: schedprof doctor --backend pyspy --backend cputime tcp://127.0.0.1:8786
@@ -16,47 +17,47 @@ mistake on the command line"""
 
 
 def add_to(commands: Commands) -> None:
-    """Its part of the command line."""
+    """Add the command to the command line."""
     parser = add_command(
         commands,
         "doctor",
         run,
-        purpose="which backends work on a scheduler, and why others do not",
-        description="Records for a moment with each backend on a scheduler, and says which of "
-        "them work there, why others do not, and what to do about it.",
+        purpose="check which backends work on a scheduler, and why others do not",
+        description="Makes a short recording with each backend on a scheduler, and says which "
+        "backends work, why others do not, and what to do about it.",
         example=EXAMPLE,
     )
     parser.add_argument(
         "address",
         nargs="?",
         metavar="ADDRESS",
-        help="of a scheduler that runs already, as tcp://127.0.0.1:8786 (without one: a scheduler "
-        "that is started here for it)",
+        help="address of a running scheduler such as tcp://127.0.0.1:8786 (default: start a "
+        "scheduler on this machine)",
     )
     parser.add_argument(
         "--backend",
         action="append",
         metavar="NAME",
-        help="the backend that must work for exit status 0; may be given again (default: pyspy)",
+        help="a backend that must work for exit status 0; may be repeated (default: pyspy)",
     )
     parser.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="B.O=V",
-        help="an option of a backend, as pyspy.send=true; may be given again",
+        help="an option of a backend, such as pyspy.send=true; may be repeated",
     )
     parser.add_argument(
         "--timeout",
         default="10",
         metavar="SECONDS",
-        help="what connecting, or starting or stopping a backend, may take (default: 10)",
+        help="seconds to wait for a connection, and for a backend to start or stop (default: 10)",
     )
-    parser.add_argument("--json", action="store_true", help="print all that was found as JSON")
+    parser.add_argument("--json", action="store_true", help="print all findings as JSON")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what was found."""
+    """Print the findings."""
     chosen = [
         name
         for text in given.backend or [",".join(DEFAULT_BACKEND)]
@@ -65,16 +66,17 @@ def run(given: argparse.Namespace) -> int:
     timeout = option_named("timeout").value(given.timeout, "--timeout")
     options = _options(given.option)
 
-    from pytest_schedprof.doctor import examine  # which loads distributed: --help need not
-    from pytest_schedprof.reports.checkup import as_json, as_text
+    # Imported here because it loads distributed, which --help does not need.
+    from pytest_schedprof.measuring.doctor import examine
+    from pytest_schedprof.reports.doctor_output import as_json, as_text
 
     checkup = examine(given.address, chosen, options, timeout_s=timeout)
-    print(as_json(checkup) if given.json else as_text(checkup))
+    say(as_json(checkup) if given.json else as_text(checkup))
     return 0 if checkup.works else 1
 
 
 def _options(texts: list[str]) -> dict[str, dict[str, Any]]:
-    """Of each backend, by its name."""
+    """Return the options of each backend, by its name."""
     options: dict[str, dict[str, Any]] = {}
     for text in texts:
         backend, name, value = option_named("option").value(text, "--option")

@@ -1,4 +1,4 @@
-"""`schedprof export`: what a run recorded, in formats of other tools."""
+"""`schedprof export`: write recordings of a run in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.runs import DEFAULT, add_run
+from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_run
 from pytest_schedprof.errors import SettingsError
 
 EXAMPLE = """\
 examples: schedprof export test_shuffle --format pprof -o shuffle.pb.gz
           schedprof export --format github-action-benchmark .schedprof/latest -o figures.json
 
-speedscope, collapsed and pprof are made of samples, pstats of what cprofile counted, chrometrace
-of a trace or else of samples; github-action-benchmark of the figures of a whole run
+speedscope, collapsed and pprof are made from samples, pstats from cProfile's files, chrometrace
+from a trace or from samples; github-action-benchmark from the figures of a whole run
 
-exit status: 0 if it was written, 1 if it cannot be made of what there is, 2 for a mistake"""
+exit status: 0 on success, 1 if the recordings do not allow the format, 2 for a mistake"""
 
 BENCHMARKS = "github-action-benchmark"
 FORMATS = ("speedscope", "collapsed", "pprof", "chrometrace", "pstats", BENCHMARKS)
@@ -25,38 +24,38 @@ BINARY = ("pprof", "pstats")
 
 
 def add_to(commands: Commands) -> None:
-    """Its part of the command line."""
+    """Add the command to the command line."""
     parser = add_command(
         commands,
         "export",
         run,
-        purpose="what was recorded, in a format of other tools",
-        description="Writes what a test's backends recorded of the scheduler as another tool reads "
-        f"it, or, as {BENCHMARKS}, the figures of all tests of a run.",
+        purpose="write recordings in the format of another tool",
+        description="Writes a test's recordings of the scheduler in the format of another tool, or "
+        f"with {BENCHMARKS} the figures of all tests of a run.",
         example=EXAMPLE,
     )
     parser.add_argument(
         "test",
         nargs="?",
         metavar="TEST",
-        help=f"its ID, or a part that no other test has; none for {BENCHMARKS}",
+        help=f"test ID, or a unique part of it; none for {BENCHMARKS}",
     )
     add_run(parser)
-    parser.add_argument("--format", required=True, choices=FORMATS, help="what to write")
-    parser.add_argument("--backend", metavar="NAME", help="whose files to take, if there are more")
+    parser.add_argument("--format", required=True, choices=FORMATS, help="format to write")
+    parser.add_argument("--backend", metavar="NAME", help="use recordings of this backend")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="where to (default: standard output)"
+        "-o", "--output", metavar="FILE", help="file to write (default: standard output)"
     )
 
 
 def run(given: argparse.Namespace) -> int:
-    """Write it."""
+    """Write the export."""
     if given.format == BENCHMARKS:
         content = _benchmarks(given)
     elif given.test is None:
-        raise SettingsError(f"schedprof: --format {given.format} is of one test: give TEST")
+        raise SettingsError(f"schedprof: --format {given.format} needs a test: give TEST")
     elif given.format in BINARY and not given.output and sys.stdout.isatty():
-        raise SettingsError(f"schedprof: {given.format} is no text: give a file with -o")
+        raise SettingsError(f"schedprof: {given.format} is a binary format: give a file with -o")
     else:
         content = _of_test(given)
     _write(content, given.output)
@@ -68,25 +67,31 @@ def _benchmarks(given: argparse.Namespace) -> bytes:
     from pytest_schedprof.storage.runs import find_run
 
     if given.test is not None and given.directory != DEFAULT:
-        raise SettingsError(f"schedprof: {BENCHMARKS} is of a whole run: give DIR alone")
+        raise SettingsError(f"schedprof: {BENCHMARKS} is for a whole run: give only DIR")
     run = find_run(Path(given.test or given.directory))
     return f"{as_benchmarks(run.results())}\n".encode()
 
 
 def _of_test(given: argparse.Namespace) -> bytes:
+    from pytest_schedprof.backends.registry import find_backends
     from pytest_schedprof.errors import ArtifactError
     from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
+    from pytest_schedprof.model.backend import artifacts_of, rank_of
+    from pytest_schedprof.model.words import listed
     from pytest_schedprof.storage.runs import find_run
 
     test = find_run(Path(given.directory)).test(given.test)
-    names = test.artifacts(given.backend)
-    found = export_of(names, given.format)
+    names, known = test.artifacts(given.backend), find_backends().facts
+    recorded = sorted(test.result.backends, key=lambda each: rank_of(each.backend, known))
+    artifacts = [one for each in recorded for one in artifacts_of(each.backend, known)]
+    found = export_of(names, given.format, artifacts)
     if found is None:
         whose = f" with {given.backend}" if given.backend else ""
-        others = ", ".join(form for form in EXPORTS if export_of(names, form)) or "none"
+        forms = [form for form in EXPORTS if export_of(names, form, artifacts)]
+        sources = listed(backends_for(given.format, known.values()), "or")
         raise ArtifactError(
-            f"schedprof: {given.format} is made of what {' or '.join(backends_for(given.format))} "
-            f"records; formats that can be made of {test.result.test_id}{whose}: {others}"
+            f"schedprof: {given.format} needs a recording of {sources}; formats available for "
+            f"{test.result.test_id}{whose}: {', '.join(forms) or 'none'}"
         )
     return found.make([test.read(name) for name in found.names])
 
@@ -99,7 +104,7 @@ def _write(content: bytes, output: str | None) -> None:
     from pytest_schedprof.storage.run_directory import write
 
     path = Path(output).resolve()
-    if path.exists() and not path.is_file():  # as /dev/null, or a pipe
+    if path.exists() and not path.is_file():  # such as /dev/null, or a pipe
         path.write_bytes(content)
     else:
         write(path, content)

@@ -1,4 +1,4 @@
-"""`schedprof`: finds the command and turns errors into exit statuses."""
+"""`schedprof`: run the command and turn errors into exit statuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from pytest_schedprof.cli import (
     report,
     show,
 )
-from pytest_schedprof.errors import SchedprofError, SettingsError
+from pytest_schedprof.cli.output import complain
+from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
 
 COMMANDS = (
     show,
@@ -36,21 +37,24 @@ COMMANDS = (
     calibrate,
     completion,
 )
-"""Modules with `add_to(commands)`, which gives their parser a `run(arguments)` for its default."""
+"""Modules with `add_to(commands)`, which adds a parser and sets its `run(arguments)`."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 for yes, 1 for no or for trouble, 2 for a mistake of the user's."""
+    """Run a command; return its exit status: 0, 1 for "no" or an error, 2 for a user's mistake."""
     given = parser_of_all().parse_args(arguments)
     try:
         status: int = given.run(given)
     except SchedprofError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return USAGE if isinstance(error, SettingsError) else FAILED
-    except BrokenPipeError:  # who reads it, as `head` does, has read enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # a path on which the system can do nothing, such as one too long
+        complain(f"schedprof: {error.strerror}: {quoted(error.filename)}")
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -58,9 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser_of_all() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser("schedprof", description="Profiles of dask schedulers.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.set_defaults(parser=parser)  # `schedprof completion` needs all of it
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)

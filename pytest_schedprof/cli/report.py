@@ -1,4 +1,4 @@
-"""`schedprof report`: pages of a run, to be opened in a browser."""
+"""`schedprof report`: write HTML pages of a run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from pytest_schedprof.cli.commands import Commands, add_command
+from pytest_schedprof.cli.output import say
 
 EXAMPLE = """\
 examples: schedprof report
@@ -16,15 +17,15 @@ exit status: 0 if the pages were written, 1 if not, 2 for a mistake on the comma
 
 
 def add_to(commands: Commands) -> None:
-    """Its part of the command line."""
+    """Add the command to the command line."""
     parser = add_command(
         commands,
         "report",
         run,
-        purpose="pages of a run, to be opened in a browser",
-        description="Writes index.html into the directory of a run, and one for each of its tests. "
-        "They need no network and no server. A session of pytest makes them at its end; this "
-        "makes them anew, or beside another run.",
+        purpose="write HTML pages of a run",
+        description="Writes index.html into the directory of a run, and a page for each of its "
+        "tests. The pages need no network and no server. pytest writes them at the end of a "
+        "session; this command writes them again, or in comparison with another run.",
         example=EXAMPLE,
     )
     parser.add_argument(
@@ -32,12 +33,12 @@ def add_to(commands: Commands) -> None:
         nargs="?",
         default=".schedprof/latest",
         metavar="DIR",
-        help="a run, or a directory of runs of which the newest counts (default: %(default)s)",
+        help="a run, or a directory of runs, of which the newest is used (default: %(default)s)",
     )
     parser.add_argument(
         "--against",
         metavar="DIR",
-        help="another run, to show what changed since then, also in flame graphs",
+        help="an earlier run; show what changed since then, also in flame graphs",
     )
 
     parser.add_argument(
@@ -45,13 +46,14 @@ def add_to(commands: Commands) -> None:
         nargs="?",
         const="",
         metavar="DIR_OR_URL",
-        help="also how figures went over the runs there, with steps and trends (without a value: "
-        "the runs beside this one)",
+        help="also show figures over the runs there, with steps and trends (without a value: the "
+        "runs beside this one)",
     )
 
 
 def run(given: argparse.Namespace) -> int:
-    """Write the pages, and print where they begin."""
+    """Write the pages and print the path of the first one."""
+    from pytest_schedprof.backends.registry import find_backends
     from pytest_schedprof.pages.writing import write_pages
     from pytest_schedprof.storage.runs import find_run
 
@@ -59,5 +61,6 @@ def run(given: argparse.Namespace) -> int:
     against = find_run(Path(given.against)).path if given.against else None
     is_beside = given.history == ""
     history = str(directory.parent) if is_beside else given.history or ""
-    print(write_pages(directory, against, history))
+    known = find_backends().facts
+    say(write_pages(directory, against, history, known=known))
     return 0

@@ -1,41 +1,43 @@
-"""`schedprof show`: one test's result on the terminal."""
+"""`schedprof show`: print one test's result."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.runs import add_run
+from pytest_schedprof.cli.commands import Commands, add_command, add_run
+from pytest_schedprof.cli.output import say
 
 EXAMPLE = """\
 example: schedprof show 'test_shuffle[1000]' .schedprof/latest
 
-exit status: 0, whatever its verdicts; 1 if its record cannot be read, 2 if it is not clear which
-test is meant"""
+exit status: 0 whatever the verdicts, 1 if the record cannot be read, 2 if TEST matches no test or
+more than one"""
 
 
 def add_to(commands: Commands) -> None:
-    """Its part of the command line."""
+    """Add the command to the command line."""
     parser = add_command(
         commands,
         "show",
         run,
-        purpose="one test's result: verdicts, hottest functions, owners, costs, files",
-        description="Prints all that a run knows of one test.",
+        purpose="print one test's result: verdicts, hottest functions, owners, costs, files",
+        description="Prints everything that a run recorded about one test.",
         example=EXAMPLE,
     )
-    parser.add_argument("test", metavar="TEST", help="its ID, or a part that no other test has")
+    parser.add_argument("test", metavar="TEST", help="test ID, or a unique part of it")
     add_run(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help="more functions")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show more functions")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print it."""
-    from pytest_schedprof.reports.one_test import test_lines
+    """Print the result."""
+    from pytest_schedprof.backends.registry import find_backends
+    from pytest_schedprof.reports.terminal import test_lines
     from pytest_schedprof.storage.runs import find_run
 
     test = find_run(Path(given.directory)).test(given.test)
-    for line in test_lines(test.result, str(test.path), int(given.verbose)):
-        print(line.text)
+    known = find_backends().facts
+    for line in test_lines(test.result, str(test.path), int(given.verbose), known):
+        say(line.text)
     return 0

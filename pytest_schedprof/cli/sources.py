@@ -1,4 +1,4 @@
-"""Results that commands name: where they are, and how two of them are compared."""
+"""Load and compare the results that commands name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Where baselines are looked for by name."""
+    """Add the option for the directory in which baselines are found by name."""
     parser.add_argument(
         "--dir",
         default=".schedprof",
         metavar="DIR",
-        help="where runs and baselines are kept (default: .schedprof)",
+        help="directory of runs and baselines (default: .schedprof)",
     )
 
 
 def load_both(before: str, after: str, directory: str) -> Report:
-    """Compare what two names stand for.
+    """Load two sets of results and compare them.
 
     Raises:
         BaselineError: if one cannot be read, or they have no test in common.
@@ -30,14 +30,14 @@ def load_both(before: str, after: str, directory: str) -> Report:
     from pytest_schedprof.comparison.compare import compare
     from pytest_schedprof.comparison.policy import Policy
     from pytest_schedprof.storage.baselines import load
-    from pytest_schedprof.storage.calibration import load_calibrations
+    from pytest_schedprof.storage.calibration_file import load_calibrations
 
     policy = Policy(calibrations=load_calibrations(directory))
     one, other = load(before, directory), load(after, directory)
     report = compare(one.results, other.results, policy, names=(one.name, other.name))
     if not report.comparisons:
         raise BaselineError(
-            f"schedprof: {before!r} and {after!r} have no test in common that was measured in "
-            f"both ({len(one.results)} and {len(other.results)} tests)"
+            f"schedprof: {before!r} and {after!r} have no measured test in common "
+            f"({len(one.results)} and {len(other.results)} tests)"
         )
     return report

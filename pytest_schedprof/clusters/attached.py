@@ -1,17 +1,17 @@
-"""A scheduler that runs already: by address, or as the cluster or client a user's fixture gives."""
+"""A scheduler that runs already, by its address or by what a user's fixture returned."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pytest_schedprof.clusters.contract import Cluster
+from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.errors import ClusterError
 
 NOT_RUNNING = ("newly-created", "connecting", "created", "starting", "closing", "closed", "failed")
-"""What clients and clusters call themselves before they can be used, and after."""
+"""Statuses of clients and clusters that cannot be used yet, or not any more."""
 
 
-class AttachedCluster:
+class AttachedCluster(Cluster):
     """Somebody else's cluster: used, never ended."""
 
     kind = "attached"
@@ -21,20 +21,29 @@ class AttachedCluster:
         self.address = address
         self.security = security
 
+    @classmethod
+    def start(cls, spec: ClusterSpec, *, timeout_s: float) -> AttachedCluster:
+        """Return the cluster at the address that the specification has for its kind."""
+        return cls(spec.kind)
+
     def death(self, patience_s: float = 0) -> str | None:
-        """Not known from here; a lost connection tells it."""
+        """Return None: the process is not known here, only a lost connection shows its end."""
         return None
 
     def is_whole(self) -> bool:
-        """Not known from here; its owner decides."""
+        """Return True: its owner decides whether it can be used."""
         return True
 
     def close(self) -> None:
-        """Its owner closes it."""
+        """Do nothing: its owner closes it."""
 
 
 def as_cluster(value: Any) -> Cluster:
-    """What a `schedprof_cluster` fixture may return, as a cluster: also anything of dask's."""
+    """Wrap what a `schedprof_cluster` fixture returned: a cluster, client or address of dask's.
+
+    Raises:
+        ClusterError: for anything else, or if it is not connected.
+    """
     if isinstance(value, str):
         return AttachedCluster(value)
     if all(hasattr(value, name) for name in ("kind", "address", "death", "close")):
@@ -61,6 +70,6 @@ def _client_address(value: Any) -> str | None:
 
 
 def _status(value: Any) -> str | None:
-    """dask-gateway's is a word, that of others in an enumeration."""
+    """Return the status as a word: dask-gateway has a string, others an enumeration."""
     status = getattr(value, "status", None)
     return getattr(status, "name", status)

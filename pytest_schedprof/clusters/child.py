@@ -1,4 +1,4 @@
-"""A child process that is ready when it says so and ends when told, by a ladder if need be."""
+"""A child process that reports when it is ready, and is terminated or killed if it hangs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -16,36 +17,40 @@ from typing import Any
 import dask.config
 
 import pytest_schedprof
+from pytest_schedprof.agent.guard import signal_to
 from pytest_schedprof.environments.paths import session_paths
 from pytest_schedprof.environments.programs import environment_elsewhere
 from pytest_schedprof.errors import ClusterError
 
 PROGRAM = """
 import sys
-# What Python has comes first, else a file beside the tests could stand for a module of it.
+# The standard library comes first, or a file beside the tests could replace one of its modules.
 sys.path[:] = [*filter(None, sys.path), *sys.argv[2:]]
 from pytest_schedprof.clusters.process import main
 main()
 """
-"""Not `-m`, so that the functions there have the module they are written in."""
+"""Program of a child. With `-m` functions of that module would belong to `__main__`."""
 
 PROGRAM_ELSEWHERE = """
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 sys.path[:] = filter(None, sys.path)
-# This package by its file: nothing else of the session's may be found before what is there.
+# Import this package by its file, so that no other package of the session comes first.
 spec = spec_from_file_location("pytest_schedprof", sys.argv[2])
 sys.modules[spec.name] = module_from_spec(spec)
 spec.loader.exec_module(sys.modules[spec.name])
 from pytest_schedprof.clusters.process import main
 main()
 """
-"""For another interpreter, which need not have this package, and may have another version of it."""
+"""The same for another interpreter, which may lack this package or have another version of it."""
 
 EXCEPTION = re.compile(r"^Traceback .*\n(?:[ \t].*\n|\n)*(\S.*)$", re.MULTILINE)
-"""A traceback in a log, with the line that names the exception."""
+"""Matches a traceback in a log; the group is the line that names the exception."""
 
 LAST_WORDS_S = 3.0
+
+LOG_BYTES = 1_000_000
+"""How much of the end of a log is read."""
 
 
 class Child:
@@ -62,7 +67,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 env=self._environment(),
-                start_new_session=True,  # a Ctrl-C is for the session, which then closes this
+                start_new_session=True,  # a Ctrl-C is for the session, which closes this
             )
 
     def _command(self, interpreter: str) -> list[str]:
@@ -77,28 +82,36 @@ class Child:
         if not self._is_here:
             config = changed(config, dask.config.merge(*dask.config.defaults))
         environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(config)
-        # Sets of strings are then gone through in the same order every run.
+        # Sets of strings then have the same order in every run.
         environment.setdefault("PYTHONHASHSEED", "0")
         return environment
 
     def tell(self, spec: dict[str, Any]) -> None:
-        """Say what to run."""
+        """Tell the child what to run.
+
+        Raises:
+            ClusterError: if it has ended.
+        """
         assert self.process.stdin is not None
         line = json.dumps({**spec, **self._paths()}).encode() + b"\n"
         try:
             self.process.stdin.write(line)
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise self._failure("ended before it was told what to run") from None
+            raise self._failed("before it was told what to run") from None
 
     def _paths(self) -> dict[str, Any]:
-        """The parent's path, so that functions of test modules can be found by name."""
+        """Return the parent's paths, so that the child can import functions of test modules."""
         if self._is_here:
             return {"sys_path": sys.path}
         return {"paths": session_paths().as_dict(), "python": sys.version_info[:2]}
 
     def answer(self, deadline: float) -> list[str]:
-        """The addresses, when all of it is ready."""
+        """Wait until the child is ready and return the addresses of its nodes.
+
+        Raises:
+            ClusterError: if it ends before, or is not ready by the deadline.
+        """
         addresses: list[str] = json.loads(self._line(deadline))
         return addresses
 
@@ -108,46 +121,75 @@ class Child:
         while not answer.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
-                raise self._failure("was not ready in time; raise --schedprof-timeout")
+                what = f"{self._whose} process was not ready in time; raise --schedprof-timeout"
+                raise ClusterError(f"schedprof: {what}: {self.last_error()}")
             piece = os.read(self.process.stdout.fileno(), 65536)
             if not piece:
-                self.death(LAST_WORDS_S)  # what it says of the reason comes after this
-                raise self._failure("ended while starting")
+                raise self._failed("while starting")
             answer += piece
         return answer
 
     def death(self, patience_s: float = 0) -> str | None:
-        """How the process ended, None while it runs."""
+        """Return how the process ended, None while it runs."""
         try:
             status = self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
             return None
         how = f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
-        return f"the {self.name}'s process {self.process.pid} {how}"
+        return f"{self._whose} process {self.process.pid} {how}"
+
+    def _free_from_profiler(self) -> None:
+        """Kill a py-spy that holds the killed process, if its watchdog could not.
+
+        Somebody else's debugger may hold it too, and is left alone.
+        """
+        for pid in profilers_of(self.process.pid):
+            signal_to(pid, signal.SIGKILL)
+        try:
+            self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            pass
+
+    @property
+    def _whose(self) -> str:
+        """The possessive of the name: `the scheduler's`, `the workers'`."""
+        return f"the {self.name}'" if self.name.endswith("s") else f"the {self.name}'s"
 
     def last_words(self) -> str:
-        """The last line of the log."""
+        """Return the last line of the log."""
         lines = self._logged().splitlines()
         return lines[-1] if lines else "its log is empty"
 
     def last_error(self) -> str:
-        """The last exception in the log; what follows it may be the interpreter's good-bye."""
+        """Return the last exception in the log, or else the last line.
+
+        Output of the interpreter's exit may follow an exception.
+        """
         errors = EXCEPTION.findall(self._logged())
         return errors[-1] if errors else self.last_words()
 
+    def logged(self) -> bytes:
+        """Return the log, or the end of a long one."""
+        return self.log.read_bytes()[-LOG_BYTES:] if self.log.exists() else b""
+
     def _logged(self) -> str:
-        return self.log.read_text(errors="replace").strip() if self.log.exists() else ""
+        return self.logged().decode(errors="replace").strip()
 
     def hang_up(self) -> None:
-        """Ask the process to end."""
+        """Tell the child to end.
+
+        Closing its standard input is not enough if a child that a test forked has it open, too.
+        """
         assert self.process.stdin is not None
         try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it ended with the order unread
+            if not self.process.stdin.closed:
+                self.process.stdin.write(b"\n")
+                self.process.stdin.close()
+        except OSError:
+            pass  # it has ended, or the test closed the pipe, on which it ends too
 
     def reap(self) -> None:
-        """Wait for the end; terminate, then kill a process that does not come to it."""
+        """Wait for the end; terminate the process if it takes too long, then kill it."""
         self.hang_up()
         for patience, push in ((10, self.process.terminate), (2, self.process.kill)):
             try:
@@ -158,16 +200,31 @@ class Child:
         try:
             self.process.wait(2)
         except subprocess.TimeoutExpired:
-            pass  # somebody's debugger holds what is left of it
+            self._free_from_profiler()
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def _failure(self, what: str) -> ClusterError:
-        return ClusterError(f"schedprof: the {self.name}'s process {what}: {self.last_error()}")
+    def _failed(self, when: str) -> ClusterError:
+        """Return the error that says how the process ended; its reason is logged before it ends."""
+        death = self.death(LAST_WORDS_S) or f"{self._whose} process hung up"
+        return ClusterError(f"schedprof: {death} {when}: {self.last_error()}")
+
+
+def profilers_of(pid: int) -> list[int]:
+    """Return the processes of py-spy that sample a process."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            program, *arguments = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue  # it has just ended
+        if Path(program).name == "py-spy" and str(pid) in arguments:
+            found.append(int(path.parent.name))
+    return found
 
 
 def changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs from the defaults: those of another release may be others."""
+    """Return the options that differ from the defaults, which another release may have changed."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         default = defaults.get(name)

@@ -1,4 +1,4 @@
-"""A project of docker compose: containers that are started, looked at and taken down together."""
+"""A project of docker compose: start, inspect and remove its containers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_schedprof.clusters import keeper
+from pytest_schedprof.clusters import compose_guard as compose_guard
 from pytest_schedprof.errors import ClusterError
 
 BUILDING_S = 900.0
-"""Images are built or pulled when a project is started for the first time."""
+"""Limit for starting a project; the first start builds or pulls images."""
 
-LOOK_S = 60.0
+INSPECT_S = 60.0
 DOWN_S = 60.0
 LAST_LINES = 3
 
@@ -29,99 +29,121 @@ ENGINE_PROBLEMS = {
     "cannot connect": "start it, or say in DOCKER_HOST where it is",
     "failed to connect": "start it, or say in DOCKER_HOST where it is",
 }
-"""By what `docker` says, in lower case."""
+"""Remedies for errors of `docker`, by a part of its message in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One of a project's, as the engine sees it now."""
+    """A container of a project in its current state."""
 
     id: str
     service: str
     is_running: bool
     health: str
-    """`starting`, `healthy` or `unhealthy`; empty for one that has no check."""
+    """`starting`, `healthy` or `unhealthy`; empty without a health check."""
     exit_code: int
     is_out_of_memory: bool
 
 
 class Compose:
-    """One project of its own name, so that sessions do not meet."""
+    """A project with a random name, so that sessions do not share containers."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.project = f"schedprof-{uuid.uuid4().hex[:8]}"
         self._directory = files[0].parent
         each_file = [part for file in files for part in ("--file", str(file))]
         self._command = [*_compose(), "--project-name", self.project, *each_file]
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def up(self) -> None:
-        """Build what is missing and start all containers.
+        """Build missing images and start all containers.
 
         Raises:
-            ClusterError: with what compose says.
+            ClusterError: with the last output of compose.
         """
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", keeper.__file__, *self._command],
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", compose_guard.__file__, *self._command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=self._directory,
-            start_new_session=True,  # a Ctrl-C is for the session, which then closes this
+            start_new_session=True,  # a Ctrl-C is for the session, which closes this
         )
         status, said = self._answer()
         if status:
             raise ClusterError(f"schedprof: {self._command[0]} up failed: {last_lines(said)}")
 
     def _answer(self) -> tuple[int, str]:
-        assert self._keeper is not None
-        assert self._keeper.stdout is not None
-        if not select.select([self._keeper.stdout], [], [], BUILDING_S)[0]:
+        assert self._guard is not None
+        assert self._guard.stdout is not None
+        if not select.select([self._guard.stdout], [], [], BUILDING_S)[0]:
             raise ClusterError(
                 f"schedprof: {self._command[0]} up was not done within {BUILDING_S:g} s; "
                 "build the images beforehand"
             )
-        line = self._keeper.stdout.readline()
+        line = self._guard.stdout.readline()
         status, said = json.loads(line) if line else (1, "it ended without a word")
         return status, said
 
     def containers(self) -> list[Container]:
-        """All of the project, also those that ended."""
+        """Return all containers of the project, also those that ended."""
         label = f"label=com.docker.compose.project={self.project}"
         ids = _docker("ps", "--all", "--quiet", "--no-trunc", "--filter", label).split()
         return [_container(each) for each in json.loads(_docker("inspect", *ids))] if ids else []
 
     def port(self, service: str, port: int) -> str:
-        """Where a port of a service can be reached, as `127.0.0.1:32768`; empty if nowhere."""
+        """Return where a port of a service is published, as `127.0.0.1:32768`, or an empty text."""
         answer = _run([*self._command, "port", service, str(port)], cwd=self._directory)
         found = answer.stdout.decode().strip()
         return "" if found.endswith(":0") else found
 
     def last_words(self, container: Container) -> str:
-        """What a container said in the end."""
+        """Return the last lines of a container's log."""
         return last_lines(_docker("logs", "--tail", "20", container.id, merged=True))
 
+    def log(self, container: Container) -> bytes:
+        """Return the end of a container's log."""
+        return _docker("logs", "--tail", "10000", container.id, merged=True).encode()
+
     def down(self) -> None:
-        """End and remove containers, networks and volumes."""
-        process, self._keeper = self._keeper, None
+        """Stop and remove containers, networks and volumes."""
+        process, self._guard = self._guard, None
         if process is None:
             return
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(b"\n")  # a child of the tests may have the pipe open, too
+            process.stdin.write(
+                b"\n"
+            )  # closing is not enough if a child of the tests has the pipe open, too
             process.stdin.close()
         except BrokenPipeError:
             pass
         try:
-            process.wait(DOWN_S)
+            if process.wait(DOWN_S):  # it was killed, or docker failed
+                self._remove()
         except subprocess.TimeoutExpired:
-            pass  # it is at it, and nobody else would take them down
+            pass  # leave it running: nothing else would remove the containers
         process.stdout.close()
+
+    def _remove(self) -> None:
+        """Remove the project from here, because the process that should have done it was killed.
+
+        Raises:
+            ClusterError: with what docker says, and the command that removes the project.
+        """
+        command = [*self._command, *compose_guard.DOWN]
+        answer = _run(command, cwd=self._directory)
+        if answer.returncode:
+            said = last_lines(answer.stderr.decode(errors="replace"))
+            raise ClusterError(
+                f"schedprof: containers may be left, because docker refuses to remove them ({said})"
+                f"; remove them with: {' '.join(command)}"
+            )
 
 
 def wait_until(deadline: float, is_so: Callable[[], bool]) -> bool:
-    """Ask until it is so, or too late."""
+    """Poll a condition; return whether it became true before the deadline."""
     while not is_so():
         if time.monotonic() > deadline:
             return False
@@ -130,7 +152,7 @@ def wait_until(deadline: float, is_so: Callable[[], bool]) -> bool:
 
 
 def last_lines(text: str) -> str:
-    """The end of what somebody said, in one line."""
+    """Return the last lines of a text, joined into one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
 
@@ -148,10 +170,10 @@ def _container(found: dict[str, Any]) -> Container:
 
 
 def _docker(*arguments: str, merged: bool = False) -> str:
-    """What `docker` answers.
+    """Run a command of `docker` and return its output.
 
     Raises:
-        ClusterError: with what it says against it.
+        ClusterError: with its error message and remedies.
     """
     answer = _run(["docker", *arguments], stderr=subprocess.STDOUT if merged else subprocess.PIPE)
     if answer.returncode:
@@ -173,17 +195,17 @@ def _run(
             stdout=subprocess.PIPE,
             stderr=stderr,
             cwd=cwd,
-            timeout=LOOK_S,
+            timeout=INSPECT_S,
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            f"schedprof: {' '.join(command[:2])} gave no answer within {LOOK_S:g} s; is the Docker "
-            "engine well?"
+            f"schedprof: {' '.join(command[:2])} gave no answer within {INSPECT_S:g} s; is the "
+            "Docker engine well?"
         ) from None
 
 
 def _compose() -> list[str]:
-    """The command of compose, once an engine has answered.
+    """Return the command of compose, after checking that an engine answers.
 
     Raises:
         ClusterError: if there is no engine, or no compose.

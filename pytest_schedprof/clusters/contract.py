@@ -1,70 +1,105 @@
-"""What every kind of cluster can do for the recorder."""
+"""The interface of a cluster, and what a test asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+from pytest_schedprof.remote.control import Control
+from pytest_schedprof.remote.reachability import open_line
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """What a test asks for; equal specs share one cluster."""
+    """The cluster that a test asks for; tests with equal specifications share one cluster."""
 
     kind: str
-    """`local`, `simulated`, `docker`, or the address of a scheduler that runs already."""
+    """A name in `clusters/__init__.py`, or the address of a scheduler that runs already."""
     workers: int = 0
     threads: int = 1
     options: tuple[tuple[str, str], ...] = ()
     interpreter: str = ""
-    """Path of another one for the processes of a cluster of our own; empty for this one."""
+    """Path of another interpreter for the cluster's processes; empty for this one."""
 
 
-class Target(Protocol):
-    """A process that a backend observes: the scheduler, a worker's, or the client's."""
+@dataclass(frozen=True, slots=True)
+class ClusterRequest:
+    """The settings of a test that are about its cluster."""
 
     kind: str
-    """`scheduler`, `workers` or `client`."""
-    name: str
-    """Begin of its artifacts' names."""
-    addresses: tuple[str, ...]
-    """Of the workers in it."""
+    workers: int | None
+    """None for the kind's default."""
+    threads: int
+    options: tuple[tuple[str, str], ...]
+    timeout_s: float
+    chosen: frozenset[str] = frozenset()
+    """Names of the settings that a marker of the test gives."""
+
+
+class Cluster(ABC):
+    """A scheduler under test and its workers.
+
+    `clusters/__init__.py` describes the kinds that can be started.
+    """
+
+    address: str
+    """Where the scheduler listens."""
+    security: Any
+    """What a client needs to connect to it, None for nothing."""
 
     @property
-    def label(self) -> str:
-        """What messages call it, with its address: `the scheduler tcp://...`."""
+    @abstractmethod
+    def kind(self) -> str:
+        """Name of its kind, as records have it."""
 
     @property
-    def client_id(self) -> str:
-        """Name by which the scheduler knows who asks."""
+    @abstractmethod
+    def is_ours(self) -> bool:
+        """Whether it was started here, and nobody else uses it."""
 
-    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
-        """Run an agent's function there and return its answer.
+    @classmethod
+    @abstractmethod
+    def start(cls, spec: ClusterSpec, *, timeout_s: float) -> Cluster:
+        """Start it, or connect to the one that the specification names.
 
         Raises:
-            SchedulerLostError: if the scheduler is gone.
-            RecordingError: if the function failed, or the target is gone.
+            ClusterError: if it is not ready in time.
+            SettingsError: for an option that cannot be used.
         """
 
-
-class Cluster(Protocol):
-    """A scheduler under test and its workers."""
-
-    kind: str
-    address: str
-    security: Any
-    is_ours: bool
-    """Whether it was started here, and nobody else uses it."""
-
+    @abstractmethod
     def death(self, patience_s: float = 0) -> str | None:
-        """How the scheduler ended, None while it lives or where this cannot be known.
+        """Return how the scheduler ended, or None while it lives or where this cannot be known.
 
-        A process that was killed loses its connections before it is seen to end: who lost
-        one should wait a little for the reason.
+        Connections of a killed process break before the process is seen to end. A caller that
+        lost one should wait a little for the reason.
         """
 
-    def is_whole(self) -> bool:
-        """Whether the next test can use it as it stands."""
+    def open_line(self, timeout_s: float) -> Control:
+        """Connect the recorder's own line to the scheduler.
 
+        Raises:
+            SchedulerLostError: if no scheduler answers.
+        """
+        return open_line(self.address, self.security, timeout_s)
+
+    def begin_test(self) -> None:
+        """Prepare for a test, whose client connects next. The default does nothing."""
+        return
+
+    def begin_round(self) -> None:
+        """Prepare for a round, which begins now. The default does nothing."""
+        return
+
+    def log(self) -> bytes:
+        """Return the scheduler's log, or its end; empty where it is not kept here."""
+        return b""
+
+    @abstractmethod
+    def is_whole(self) -> bool:
+        """Return whether the next test can use it as it is."""
+
+    @abstractmethod
     def close(self) -> None:
         """End what was started here; no process is left, whatever state it is in."""

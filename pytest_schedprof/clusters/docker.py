@@ -1,4 +1,4 @@
-"""A cluster in containers: a compose project that is up for as long as the session."""
+"""A cluster in containers: a compose project that runs as long as the session."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pytest_schedprof.clusters.compose import Compose, Container, wait_until
+from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.options import is_encrypted
 from pytest_schedprof.errors import ClusterError, SettingsError
 
@@ -16,12 +17,12 @@ USUAL_FILES = ("docker/docker-compose.yml", "docker-compose.yml", "compose.yaml"
 SERVICE, PORT = "scheduler", "8786"
 
 
-class DockerCluster:
-    """Containers of a compose file; which of them is the scheduler's, options say."""
+class DockerCluster(Cluster):
+    """Containers of a compose file; options say which of them is the scheduler."""
 
     kind = "docker"
     security = None
-    """dask's own configuration, for an address that begins with tls://."""
+    """None: for an address with tls:// clients use dask's own configuration."""
     is_ours = True
 
     def __init__(self, *, timeout_s: float, options: Mapping[str, str]) -> None:
@@ -37,8 +38,17 @@ class DockerCluster:
             self.close()
             raise
 
+    @classmethod
+    def start(cls, spec: ClusterSpec, *, timeout_s: float) -> DockerCluster:
+        """Start the containers and wait until all of them are healthy."""
+        return cls(timeout_s=timeout_s, options=dict(spec.options))
+
     def _wait_until_ready(self, deadline: float, timeout_s: float) -> None:
-        """Until every container with a health check is healthy; one that ends is told at once."""
+        """Wait until all containers with a health check are healthy.
+
+        Raises:
+            ClusterError: at once if a container ends, or if they are not healthy in time.
+        """
         if not any(each.service == self._service for each in self._compose.containers()):
             self._raise_unknown_service()
         if not wait_until(deadline, lambda: not self._unready()):
@@ -48,7 +58,7 @@ class DockerCluster:
             )
 
     def _unready(self) -> list[Container]:
-        """Those whose health check has not said yes yet."""
+        """Return the containers whose health check has not succeeded yet."""
         containers = self._compose.containers()
         for each in containers:
             if _has_failed(each) or (each.service == self._service and not each.is_running):
@@ -63,7 +73,7 @@ class DockerCluster:
         )
 
     def _place(self) -> str:
-        """Where this machine reaches the scheduler."""
+        """Return the host and port at which this machine reaches the scheduler."""
         found = self._compose.port(self._service, self._port)
         if not found:
             raise ClusterError(
@@ -75,7 +85,7 @@ class DockerCluster:
         return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
 
     def death(self, patience_s: float = 0) -> str | None:
-        """How the scheduler's container ended, or why it cannot be seen any more."""
+        """Return how the scheduler's container ended, or why it cannot be inspected."""
         try:
             wait_until(time.monotonic() + patience_s, lambda: not self._is_running())
             return None if self._is_running() else "; ".join(map(self._end_of, self._schedulers()))
@@ -86,7 +96,7 @@ class DockerCluster:
         return any(each.is_running for each in self._schedulers())
 
     def _schedulers(self) -> list[Container]:
-        """But one, unless the service was scaled."""
+        """Return the scheduler's container; several if its service was scaled."""
         found = [each for each in self._compose.containers() if each.service == self._service]
         if not found:
             raise ClusterError(f"schedprof: the container {self._service!r} was removed")
@@ -103,20 +113,27 @@ class DockerCluster:
     def _log_of(self, container: Container) -> str:
         return f"its log ends: {self._compose.last_words(container)}"
 
+    def log(self) -> bytes:
+        """Return the end of the log of the scheduler's container."""
+        try:
+            return b"".join(self._compose.log(each) for each in self._schedulers())
+        except ClusterError:
+            return b""  # the container was removed
+
     def is_whole(self) -> bool:
-        """Whether the scheduler runs, and no other container has failed."""
+        """Return whether the scheduler runs and no other container has failed."""
         return not self.death() and not any(map(_has_failed, self._compose.containers()))
 
     def close(self) -> None:
-        """Take the project down."""
+        """Remove the project."""
         self._compose.down()
 
 
 def compose_files(given: str) -> list[Path]:
-    """The files that an option names, or the first of the usual ones that is there.
+    """Return the files that an option names, or the first of the usual files that exists.
 
     Raises:
-        SettingsError: if there is none.
+        SettingsError: if a file does not exist.
     """
     if not given:
         found = [Path(name).absolute() for name in USUAL_FILES if Path(name).exists()]
@@ -143,10 +160,10 @@ def _port(text: str) -> int:
 
 
 def _has_failed(container: Container) -> bool:
-    """One that did its work and left has not."""
+    """Return whether a container ended with an error."""
     return not container.is_running and container.exit_code != 0
 
 
 def _engine_host() -> str:
-    """The machine that publishes the ports: this one, unless the engine is reached elsewhere."""
+    """Return the machine that publishes ports: this one, unless DOCKER_HOST names another."""
     return urlsplit(os.environ.get("DOCKER_HOST", "")).hostname or "127.0.0.1"

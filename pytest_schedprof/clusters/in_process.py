@@ -1,8 +1,9 @@
-"""Schedulers of the test's own process: of `gen_cluster`, a `LocalCluster`, and dask's local ones.
+"""Schedulers in the test's own process: `gen_cluster`, `LocalCluster`, and dask's local schedulers.
 
-They come and go within the test, so nothing can be asked of one in advance: the whole process is
-observed, samples are told apart by owner, and tasks are counted over all schedulers that lived
-meanwhile. No line is opened and no thread started, for tests of dask itself look for such.
+They start and close within the test, so none can be asked for anything in advance. The whole
+process is observed, samples are attributed to owners, and tasks are counted over all schedulers
+that existed during the test. No connection is opened and no thread started, because tests of dask
+itself check for leaked ones.
 """
 
 from __future__ import annotations
@@ -12,44 +13,58 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from dask.callbacks import Callback
-from distributed import Scheduler
+from distributed import Client, Scheduler
 from distributed.core import Status
 
 from pytest_schedprof.agent import facts, names
 from pytest_schedprof.agent.recordings import OwnProcess
-from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.clusters.targets import call_here
-from pytest_schedprof.errors import ClusterError, SchedprofError
+from pytest_schedprof.errors import ClusterError, NoSchedulerError, SchedprofError
+from pytest_schedprof.model.environment import IN_PROCESS, VALIDATED
+from pytest_schedprof.remote.control import Line
+from pytest_schedprof.remote.targets import call_here
+
+LOOP_S = 5.0
+"""How long to wait for an event loop in another thread; a busy one runs the function later."""
 
 ENDINGS = ("memory", "erred")
+TAKE_THE_FIXTURE = "give it the fixture schedprof_scheduler, as an argument"
+
 GONE = (Status.closing, Status.closed, Status.failed)
 
 
 class Schedulers(OwnProcess):
-    """Stands for all schedulers of this process; counts what each of them did until it closed."""
+    """Represents all schedulers of this process; counts the work of each until it closes."""
 
     def __init__(self) -> None:
         self.lived = False
-        """Whether there was any."""
+        """Whether there was any scheduler."""
+        self.has_client = False
+        """Whether the test had a client, of whichever scheduler."""
         self.threads: set[int] = set()
-        """Where their event loops ran."""
+        """Identifiers of the threads in which their event loops ran."""
+        self.validated = False
+        """Whether any of them checked its own state at each transition."""
         self._left: Counter[str] = Counter()
         self._begun_at: WeakKeyDictionary[Scheduler, int] = WeakKeyDictionary()
-        """Transitions that schedulers had made before."""
+        """Transitions that each scheduler had made before the test."""
         self._counted: WeakSet[Scheduler] = WeakSet()
         self._local = Callback(start=self._begin_locally, posttask=self._end_locally)
-        self._patched = {name: getattr(Scheduler, name) for name in ("close", "_clear_task_state")}
+        self._undo = ExitStack()
 
     def watch(self) -> None:
-        """Stand before what makes a scheduler forget."""
+        """Patch the methods that reset counters, and the one that starts a client."""
         for scheduler in list(Scheduler._instances):
             self._begun_at[scheduler] = scheduler.transition_counter
-        before_close, before_clear = self._patched.values()
+        clients = [each for each in list(Client._instances) if not isinstance(each, Line)]
+        self.has_client = any(each.status == "running" for each in clients)
+        before_close, before_clear = Scheduler.close, Scheduler._clear_task_state
+        before_start: Any = Client._start
         counting = self
 
         @functools.wraps(before_close)
@@ -59,23 +74,32 @@ class Schedulers(OwnProcess):
 
         @functools.wraps(before_clear)
         def clear(scheduler: Scheduler) -> Any:
-            if scheduler not in counting._counted:  # forgets tasks, not transitions
+            if scheduler not in counting._counted:  # it resets tasks, not transitions
                 counting._left.update(finished(scheduler))
             return before_clear(scheduler)
 
-        patched: Any = Scheduler
-        patched.close, patched._clear_task_state = close, clear
+        @functools.wraps(before_start)
+        def start(client: Client, *args: Any, **keywords: Any) -> Any:
+            counting.has_client = counting.has_client or not isinstance(client, Line)
+            return before_start(client, *args, **keywords)
+
+        for patched, function in ((Scheduler, close), (Scheduler, clear), (Client, start)):
+            self._patch(patched, function)
         self._local.register()
+        self._undo.callback(self._local.unregister)
+
+    def _patch(self, owner: Any, function: Any) -> None:
+        name = function.__wrapped__.__name__
+        self._undo.callback(setattr, owner, name, function.__wrapped__)
+        setattr(owner, name, function)
 
     def unwatch(self) -> None:
-        """Leave all as it was."""
+        """Undo `watch`."""
         self._living()
-        self._local.unregister()
-        for name, function in self._patched.items():
-            setattr(Scheduler, name, function)
+        self._undo.close()
 
     def _begin_locally(self, graph: Any) -> None:
-        """One of dask's schedulers for threads, processes, or none of them."""
+        """Note that one of dask's local schedulers started."""
         self.lived = True
 
     def _end_locally(self, *task: Any) -> None:
@@ -95,39 +119,68 @@ class Schedulers(OwnProcess):
 
     def _note(self, scheduler: Scheduler) -> None:
         self.lived = True
+        self.validated |= bool(scheduler.validate)
         has_worked = scheduler.transition_counter > self._begun_at.get(scheduler, 0)
         if has_worked and scheduler.thread_id:
             self.threads.add(scheduler.thread_id)
 
     def _lives(self, scheduler: Scheduler) -> bool:
-        """Those of tests before may be closed and yet in memory, for who knows how long."""
+        """Return whether a scheduler is open; others of earlier tests may be in memory."""
         return scheduler not in self._counted and scheduler.status not in GONE
+
+    def run_on_loops(self, function: Callable[[], None]) -> None:
+        """Run a function in the threads of the event loops of all schedulers but in this thread."""
+        here = threading.get_ident()
+        loops = {each.loop for each in self._living() if each.thread_id not in (None, here)}
+        done = [_run_on(loop, function) for loop in loops]
+        for each in done:
+            each.wait(LOOP_S)
+
+    @property
+    def is_any_alive(self) -> bool:
+        """Whether there is a scheduler that may still make transitions."""
+        return bool(self._living())
 
     @property
     def transition_counter(self) -> int:
-        """Transitions of all of them, as a scheduler counts its own."""
+        """Transitions of all schedulers, in the form of a scheduler's attribute."""
         living = sum(each.transition_counter for each in self._living())
         return self._left["transitions"] + living
 
     @property
     def task_prefixes(self) -> dict[str, Any]:
-        """Tasks that came to an end on any of them, as a scheduler keeps its own."""
+        """Finished tasks of all schedulers, in the form of a scheduler's attribute."""
         counts = Counter({ending: self._left[ending] for ending in ENDINGS})
         for scheduler in self._living():
             counts.update(finished(scheduler))
         return {"all": SimpleNamespace(state_counts=counts)}
 
 
+def _run_on(loop: Any, function: Callable[[], None]) -> threading.Event:
+    done = threading.Event()
+
+    def run() -> None:
+        function()
+        done.set()
+
+    loop.add_callback(run)
+    return done
+
+
 def finished(scheduler: Any) -> Counter[str]:
-    """Tasks that came to an end, by how."""
+    """Count a scheduler's finished tasks by their final state."""
     counts: Counter[str] = Counter()
     for prefix in scheduler.task_prefixes.values():
         counts.update({ending: prefix.state_counts[ending] for ending in ENDINGS})
     return counts
 
 
+PLACES: dict[tuple[str, str, int], str] = {}
+"""Names of functions by their place: each is looked up once in this process."""
+
+
 class InProcess:
-    """Takes the place of a scheduler under test, of its cluster and of the control line to it."""
+    """Stands in for the scheduler under test, its cluster and the control line."""
 
     kind = name = "scheduler"
     label = "the test's own process"
@@ -139,7 +192,7 @@ class InProcess:
         self.schedulers = Schedulers()
         self.schedulers.watch()
         self.window: Any = None
-        self.cluster = SimpleNamespace(kind="in-process", death=self.death, is_ours=True)
+        self.cluster = SimpleNamespace(kind=IN_PROCESS, death=self.death, is_ours=True)
         self.control: Any = self
         self.description: dict[str, Any] = {
             "pid": os.getpid(),
@@ -149,28 +202,40 @@ class InProcess:
         }
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
-        """Run an agent's function here."""
+        """Run a function of the agent in this process."""
         return call_here(function, args, self.schedulers)
 
     def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
-        """`module:qualname` of each place in the code."""
-        return names.name_places(places)
+        """Return `module:qualname` for each place in the code."""
+        if unknown := [place for place in places if place not in PLACES]:
+            PLACES.update(zip(unknown, names.name_places(unknown), strict=True))
+        return [PLACES[place] for place in places]
 
-    def leave(self, backends: Sequence[Backend]) -> list[SchedprofError]:
-        """A test in which no scheduler ran, or none that was seen, has nothing to be judged."""
+    def leave(self, one_thread: Sequence[str]) -> list[SchedprofError]:
+        """Return an error if no scheduler ran, or none that these backends could observe."""
         self.schedulers.unwatch()
-        blind = [backend.name for backend in backends if not backend.sees_threads]
+        if self.schedulers.validated:  # an argument of the scheduler wins over the configuration
+            self.description["configuration"]["validate"] = VALIDATED
         if not self.schedulers.lived:
-            what = "no scheduler ran in its own process; give it"
-        elif blind and self.schedulers.threads - {threading.main_thread().ident}:
-            what = (
-                f"{' and '.join(blind)} cannot see its scheduler, whose event loop was not in the "
-                "main thread: use pyspy, or give it"
+            return [NoSchedulerError(f"schedprof: the test is marked, but {self._where_it_is()}")]
+        if one_thread and self.schedulers.threads - {threading.main_thread().ident}:
+            return [
+                ClusterError(
+                    f"schedprof: the test is marked, but {' and '.join(one_thread)} cannot see its "
+                    "scheduler, whose event loop was not in the main thread: use a backend that "
+                    f"observes all threads, or {TAKE_THE_FIXTURE}"
+                )
+            ]
+        return []
+
+    def _where_it_is(self) -> str:
+        """Say why no scheduler was seen, and what to do."""
+        if self.schedulers.has_client:
+            return (
+                "its client's scheduler is in another process: return that client or its cluster "
+                f"from a fixture schedprof_cluster, and {TAKE_THE_FIXTURE}"
             )
-        else:
-            return []
-        fixture = "the fixture schedprof_scheduler, as an argument"
-        return [ClusterError(f"schedprof: the test is marked, but {what} {fixture}")]
+        return f"no scheduler ran in its own process; {TAKE_THE_FIXTURE}"
 
     def death(self, patience_s: float = 0) -> None:
-        """It would be that of the test itself."""
+        """Return None: the scheduler's process is the test's own."""

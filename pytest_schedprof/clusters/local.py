@@ -1,4 +1,4 @@
-"""The default cluster: a real scheduler in one process, real workers in another."""
+"""The cluster `local`: a real scheduler in one process, real workers in another."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pytest_schedprof.clusters.options import worker_options
 from pytest_schedprof.clusters.own import HOST, OwnCluster
 
 
-class LocalCluster(OwnCluster):
-    """Two processes; the workers share one."""
+class LocalProcesses(OwnCluster):
+    """One process for the scheduler, and one that all workers share."""
 
     kind = "local"
 
@@ -19,7 +19,7 @@ class LocalCluster(OwnCluster):
             "host": HOST,
             "nthreads": threads,
             "dashboard": False,
-            # All share a process, so none can tell its own memory from the others'.
+            # All share a process, so no worker knows its own memory.
             "memory_limit": 0,
             "local_directory": str(self._directory),
         }

@@ -1,10 +1,10 @@
-"""Scheduler or workers as they live in a process of ours."""
+"""Run a scheduler or workers in a process of a cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TextIO
 
@@ -12,48 +12,48 @@ from distributed import Scheduler, Worker
 from distributed.core import Status
 from distributed.security import Security
 
-DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
-"""Why a worker that was dropped closes: it is told, or it asks just before the message arrives."""
+from pytest_schedprof.simulation.behaviour import DROPPED
+from pytest_schedprof.simulation.slots import NodeSlot
 
 
 class LocalWorker(Worker):
-    """One that notices when the scheduler drops it, as `Client.restart` does without nannies."""
+    """A worker that notices when the scheduler removes it, as `Client.restart` does."""
 
     is_wanted_back = False
 
     async def close(self, *args: Any, **kwargs: Any) -> Any:
-        """As any worker does; who is retired has left these states before it is dropped."""
+        """Close, and note whether the scheduler removed it in a restart.
+
+        A retired worker is in none of these states when the scheduler removes it.
+        """
         if self.status in (Status.running, Status.paused):
             self.is_wanted_back = kwargs.get("reason") in DROPPED
         return await super().close(*args, **kwargs)
 
 
-class Place:
-    """Where a node lives, and after it the one that takes its place."""
+def run(spec: dict[str, Any], serving: Coroutine[Any, Any, None]) -> None:
+    """Run what serves the nodes, in virtual time if they are those of a virtual cluster."""
+    if spec["role"] != "virtual":
+        return asyncio.run(serving)
+    from pytest_schedprof.virtual import node
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self.node = make()
-
-    async def until_left(self) -> None:
-        """Until the node is gone for good: what is closed stays closed, what is restarted not."""
-        await self.node.finished()
-        while getattr(self.node, "is_wanted_back", False):
-            self.node = self._make()
-            await self.node
-            await self.node.finished()
+    node.run(serving)
 
 
 async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Future[None]) -> None:
-    """Start nodes, tell their addresses, and stay until the last of them or the parent is gone."""
-    places = [Place(make) for make in await _makers(spec)]
-    await asyncio.gather(*(place.node for place in places))
+    """Start nodes, report their addresses, and run until all nodes or the parent are gone."""
+    if spec["role"] == "virtual":
+        from pytest_schedprof.virtual import node
+
+        return await node.serve(spec, answer, parent_gone)
+    slots = [NodeSlot(make) for make in await _makers(spec)]
+    await asyncio.gather(*(slot.node for slot in slots))
     with answer:
-        print(json.dumps([place.node.address for place in places]), file=answer)
-    all_left = asyncio.gather(*(place.until_left() for place in places))
+        print(json.dumps([slot.node.address for slot in slots]), file=answer)
+    all_left = asyncio.gather(*(slot.until_left() for slot in slots))
     ends: list[asyncio.Future[Any]] = [parent_gone, all_left]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    await asyncio.gather(*(place.node.close() for place in places), return_exceptions=True)
+    await asyncio.gather(*(slot.node.close() for slot in slots), return_exceptions=True)
 
 
 async def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:
@@ -76,12 +76,14 @@ def _expected(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _hollow_makers(spec: dict[str, Any], security: Security) -> list[Callable[[], Any]]:
-    """Workers that share the desk of this process."""
+    """Return makers of hollow workers, which share the server of this process."""
     from pytest_schedprof.simulation.behaviour import read_behaviour
-    from pytest_schedprof.simulation.desk import Desk
     from pytest_schedprof.simulation.worker import HollowWorker
+    from pytest_schedprof.simulation.worker_server import WorkerServer
 
-    desk = Desk(spec["scheduler"], read_behaviour(spec["options"]), security, spec["block"])
-    await desk
-    make = partial(HollowWorker, desk, nthreads=spec["threads"])
+    server = WorkerServer(
+        spec["scheduler"], read_behaviour(spec["options"]), security, spec["block"]
+    )
+    await server
+    make = partial(HollowWorker, server, nthreads=spec["threads"])
     return [partial(make, name=f"{spec['first'] + number}") for number in range(spec["count"])]

@@ -1,4 +1,4 @@
-"""Options of clusters of our own, by name: `tls`, `config.*`, and those of the kind."""
+"""Options of clusters that are started here, as `--schedprof-cluster-option` takes them."""
 
 from __future__ import annotations
 
@@ -9,36 +9,28 @@ from typing import Any
 
 import dask.config
 
-from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.simulation.behaviour import TRAITS, read_behaviour
+from pytest_schedprof.clusters import KINDS, option_names
+from pytest_schedprof.errors import SettingsError, quoted
+from pytest_schedprof.model.words import read_boolean
+from pytest_schedprof.simulation.behaviour import read_behaviour
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
-KNOWN = {
-    "local": ("tls", "config.*", "worker.*"),
-    "simulated": ("tls", "config.*", *TRAITS),
-    "docker": ("compose_file", "service", "port", "tls"),
-}
-"""What each kind takes. `worker.*` are keywords of `distributed.Worker`, `config.*` dask's."""
-
-FLAGS = {"true": True, "yes": True, "on": True, "1": True}
-FLAGS |= {"false": False, "no": False, "off": False, "0": False}
-
 
 def is_known(kind: str | None, name: str) -> bool:
-    """Whether a kind of cluster, or without one any, has an option of that name."""
+    """Return whether this kind of cluster, or any kind if None, has an option of that name."""
     first, dot, rest = name.partition(".")
     return (f"{first}.*" if dot and rest else name) in _known(kind)
 
 
 def _known(kind: str | None) -> tuple[str, ...]:
     if kind is None:
-        return tuple(dict.fromkeys(name for each in KNOWN.values() for name in each))
-    return KNOWN.get(kind, ())
+        return tuple(dict.fromkeys(name for each in KINDS for name in option_names(each)))
+    return option_names(kind)
 
 
 def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
-    """What can be known before anything is started; without a kind, of all kinds together.
+    """Check options before anything is started; those of all kinds together if the kind is None.
 
     Raises:
         SettingsError: for an option that is unknown or malformed.
@@ -47,7 +39,7 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
         if not is_known(kind, name):
             near = difflib.get_close_matches(name, _known(kind), 1)
             raise SettingsError(
-                f"schedprof: cluster {kind or ' or '.join(KNOWN)!r} has no option {name!r}; "
+                f"schedprof: cluster {kind or ' or '.join(KINDS)!r} has no option {name!r}; "
                 + (f"did you mean {near[0]!r}? " if near else "")
                 + f"known: {', '.join(_known(kind)) or 'none'}"
             )
@@ -56,20 +48,22 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
 
 
 def is_encrypted(options: Mapping[str, str]) -> bool:
-    """Whether the processes are to speak TLS."""
+    """Return whether the processes must use TLS."""
     text = options.get("tls", "false")
-    if text.strip().lower() not in FLAGS:
-        raise SettingsError(f"schedprof: cluster option tls must be true or false, got {text!r}")
-    return FLAGS[text.strip().lower()]
+    try:
+        return read_boolean(text)
+    except ValueError:
+        message = f"schedprof: cluster option tls must be true or false, got {quoted(text)}"
+        raise SettingsError(message) from None
 
 
 def config_of(options: Mapping[str, str]) -> dict[str, Any]:
-    """dask's own configuration of the cluster's processes."""
+    """Return the options of dask for the cluster's processes, without their prefix."""
     return _under("config.", options)
 
 
 def worker_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Keywords for each worker."""
+    """Return the keywords of each `distributed.Worker`."""
     return _under("worker.", options)
 
 

@@ -1,11 +1,11 @@
-"""A cluster of our own: a scheduler and its workers in processes that end with the session."""
+"""Base of clusters that are started here, in processes that end with the session."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,17 @@ import dask.config
 from distributed.security import Security
 
 from pytest_schedprof.clusters.child import Child
+from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted
-from pytest_schedprof.clusters.understanding import require_understanding
 from pytest_schedprof.errors import ClusterError
+from pytest_schedprof.remote.compatibility import require_compatible
 
 HOST = "127.0.0.1"
 
 
-class OwnCluster(ABC):
-    """Processes on the loopback interface; the scheduler's loop is in its main thread."""
+class OwnCluster(Cluster):
+    """Processes on the loopback interface; the scheduler's event loop runs in the main thread."""
 
-    kind: str
     is_ours = True
 
     def __init__(
@@ -41,20 +41,31 @@ class OwnCluster(ABC):
         self._children: list[Child] = []
         self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
         try:
-            with dask.config.set(config_of(options)):  # which children inherit
+            with dask.config.set(config_of(options)):  # children inherit it
                 self._start(self._orders(workers, threads, options), time.monotonic() + timeout_s)
             if interpreter:
-                require_understanding(self.address, self.security, interpreter, timeout_s)
+                require_compatible(self.address, self.security, interpreter, timeout_s)
         except BaseException:
             self.close()
             raise
 
+    @classmethod
+    def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
+        """Start the processes and wait until all of them are ready."""
+        return cls(
+            spec.workers,
+            timeout_s=timeout_s,
+            threads=spec.threads,
+            options=dict(spec.options),
+            interpreter=spec.interpreter,
+        )
+
     @abstractmethod
     def _orders(self, workers: int, threads: int, options: Mapping[str, str]) -> list[Any]:
-        """What each process of workers is to run, but for where the scheduler is."""
+        """Return what each process of workers has to run, without the scheduler's address."""
 
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
-        """All at once, for what takes long is that each of them imports distributed."""
+        """Start all processes at once, since each takes long to import distributed."""
         names = ["scheduler", *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
         made = [Child(each, self._directory / f"{each}.log", self.interpreter) for each in names]
         scheduler, *workers = made
@@ -77,27 +88,31 @@ class OwnCluster(ABC):
             "port": 0,
             "protocol": protocol,
             "dashboard": False,
-            # The scheduler serves HTTP all the same, at a port of its own choice or a usual one.
+            # The scheduler serves HTTP in any case; port 0 keeps it off the default port.
             "dashboard_address": f"{HOST}:0",
             "local_directory": str(self._directory),
         }
         return {"role": "scheduler", "options": options}
 
     def _secrets(self) -> dict[str, Any]:
-        """What both sides need to trust each other; it travels by pipe, never by file."""
+        """Return the keys and certificates for both sides; they are sent by pipe, never by file."""
         if self.security is None:
             return {}
         values = {name: getattr(self.security, name, None) for name in Security.__slots__}
         return {name: value for name, value in values.items() if value}
 
     def death(self, patience_s: float = 0) -> str | None:
-        """How the scheduler ended, with its last words."""
+        """Return how the scheduler ended, with the last line of its log."""
         scheduler = self._children[-1]
         death = scheduler.death(patience_s)
         return f"{death}; its log ends: {scheduler.last_words()}" if death else None
 
+    def log(self) -> bytes:
+        """Return the scheduler's log."""
+        return self._children[-1].logged()
+
     def is_whole(self) -> bool:
-        """Whether all processes run."""
+        """Return whether all processes run."""
         return not any(child.death() for child in self._children)
 
     def close(self) -> None:

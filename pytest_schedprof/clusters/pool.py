@@ -1,32 +1,36 @@
-"""The session's clusters: one at a time, kept for as long as tests ask for the same."""
+"""The session's cluster: one at a time, kept as long as tests ask for the same one."""
 
 from __future__ import annotations
 
+from pytest_schedprof.clusters import KINDS, class_of
 from pytest_schedprof.clusters.attached import AttachedCluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.docker import DockerCluster
-from pytest_schedprof.clusters.local import LocalCluster
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.errors import SettingsError
 
-OWN: dict[str, type[OwnCluster]] = {"local": LocalCluster, "simulated": SimulatedCluster}
+DYING_S = 2.0
+"""How long a scheduler that hung up may take to be seen dead."""
 
 
 class ClusterPool:
-    """Starts a cluster when first asked; an idle second one would be noise for the first."""
+    """Holds at most one running cluster: an idle second one would disturb measurements."""
 
     def __init__(self) -> None:
         self._spec: ClusterSpec | None = None
         self._cluster: Cluster | None = None
 
     def get(self, spec: ClusterSpec, *, timeout_s: float) -> Cluster:
-        """The running cluster if it is what is asked for and whole, else a new one."""
+        """Return the running cluster if it fits the specification and is whole, else a new one."""
         if self._cluster is None or spec != self._spec or not self._cluster.is_whole():
             self.close()
             self._cluster = start(spec, timeout_s=timeout_s)
             self._spec = spec
         return self._cluster
+
+    def replacement(self, cluster: Cluster, *, timeout_s: float) -> Cluster | None:
+        """Return a new cluster for a dead one of this pool; None if it is none, or lives."""
+        if cluster is not self._cluster or self._spec is None or not cluster.death(DYING_S):
+            return None
+        return self.get(self._spec, timeout_s=timeout_s)
 
     def close(self) -> None:
         """End the running cluster, if any."""
@@ -36,20 +40,12 @@ class ClusterPool:
 
 
 def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:
-    """A cluster by its specification; settings have made sure that the kind is known."""
-    if spec.interpreter and spec.kind not in OWN:
+    """Start a cluster by its specification, whose kind the settings have checked."""
+    elsewhere = [name for name, kind in KINDS.items() if kind.takes_interpreter]
+    if spec.interpreter and spec.kind not in elsewhere:
         raise SettingsError(
             f"schedprof: cluster {spec.kind!r} has an interpreter of its own; {spec.interpreter!r} "
-            f"can run cluster {' or '.join(map(repr, OWN))}"
+            f"can run cluster {' or '.join(map(repr, elsewhere))}"
         )
-    if spec.kind == DockerCluster.kind:
-        return DockerCluster(timeout_s=timeout_s, options=dict(spec.options))
-    if spec.kind not in OWN:
-        return AttachedCluster(spec.kind)
-    return OWN[spec.kind](
-        spec.workers,
-        timeout_s=timeout_s,
-        threads=spec.threads,
-        options=dict(spec.options),
-        interpreter=spec.interpreter,
-    )
+    cluster = class_of(spec.kind) if spec.kind in KINDS else AttachedCluster
+    return cluster.start(spec, timeout_s=timeout_s)

@@ -1,8 +1,8 @@
 """Main program of a scheduler's or workers' process.
 
-Reads one JSON line that says what to run, answers with one that says what runs, and ends
-when its standard input closes. So it outlives neither the test session nor a SIGKILL of it,
-and removes the cluster's directory when nobody else is left to do it.
+Reads one JSON line that says what to run, answers with one that says what runs, and ends when
+another line comes, its standard input closes, or its parent dies. So it ends with the test session,
+also if that is killed, and then removes the cluster's directory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import shutil
 import sys
 import threading
@@ -24,15 +25,15 @@ def main() -> None:
     directory = sys.argv[1]
     os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
     with os.fdopen(os.dup(1), "w") as answer:
-        os.dup2(2, 1)  # what user code prints goes to the log, not into the answer
-        from pytest_schedprof.clusters import nodes  # while the parent gets the scheduler ready
+        os.dup2(2, 1)  # output of user code goes to the log, not into the answer
+        from pytest_schedprof.clusters import nodes  # import while the parent tells what to run
 
         with os.fdopen(0, "rb", buffering=0, closefd=False) as order:
-            spec = json.loads(order.readline() or "null")
+            spec = json.loads(order.readline().strip() or "null")
         if spec is None:
             return _remove(directory)
         _allow_descriptors()
-        # Only now: a file beside the tests may have the name of a module that distributed needs.
+        # Only now: a file beside the tests may have the name of a module that distributed imports.
         sys.path[:] = _path(spec)
 
         is_left = threading.Event()
@@ -41,14 +42,14 @@ def main() -> None:
             await nodes.serve(spec, answer, _watch_parent(directory, is_left))
 
         try:
-            asyncio.run(serve())  # breaks where the parent is gone before it has its answer
+            nodes.run(spec, serve())  # raises if the parent is gone before it has its answer
         finally:
-            if is_left.wait(0.1):  # the thread that reads its end may be a moment behind
+            if is_left.wait(0.1):  # the thread that watches the parent may be slower
                 _remove(directory)
 
 
 def _path(spec: dict[str, Any]) -> list[str]:
-    """The session's; of another interpreter its own too, before what the session has installed."""
+    """Return `sys.path`: the session's, merged with its own if this is another interpreter."""
     if "sys_path" in spec:
         return list(spec["sys_path"])
     theirs = spec["paths"]
@@ -57,33 +58,36 @@ def _path(spec: dict[str, Any]) -> list[str]:
 
 
 def _allow_descriptors() -> None:
-    """As many as the system allows: a scheduler has one for each worker."""
+    """Raise the limit of open files as far as allowed: a scheduler has one for each worker."""
     try:
         import resource
     except ImportError:  # Windows
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS calls it unlimited, and takes no such number
+    with suppress(
+        ValueError, OSError
+    ):  # macOS reports an unlimited number, which it does not accept
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _remove(directory: str) -> None:
-    """Each process of the cluster does so: the last one leaves nothing behind."""
+    """Remove the cluster's directory; each process does so when it ends."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def _watch_parent(directory: str, is_left: threading.Event) -> asyncio.Future[None]:
-    """A future that is cancelled when the parent closed its end, also by dying.
+    """A future that is cancelled when the parent wrote another line, closed its end or died.
 
-    A thread, because a loop that hangs would never see it: after a grace period the
-    process ends the hard way.
+    The parent's end stays open after its death if a process that it forked has it too, so the
+    parent's process is watched as well. A thread, because a loop that hangs would never see it:
+    after a grace period the process ends the hard way.
     """
     loop = asyncio.get_running_loop()
     gone: asyncio.Future[None] = loop.create_future()
+    signs = [0, *_parents_end()]
 
     def wait() -> None:
-        while os.read(0, 4096):
-            pass
+        select.select(signs, [], [])
         is_left.set()
         loop.call_soon_threadsafe(gone.cancel)
         threading.Event().wait(GRACE_S)
@@ -92,3 +96,14 @@ def _watch_parent(directory: str, is_left: threading.Event) -> asyncio.Future[No
 
     threading.Thread(target=wait, name="schedprof-parent", daemon=True).start()
     return gone
+
+
+def _parents_end() -> list[int]:
+    """Return a descriptor that can be read when the parent has died, where the system has that.
+
+    Asking for the parent's ID now and then would take the interpreter's lock from the scheduler.
+    """
+    try:
+        return [os.pidfd_open(os.getppid())]
+    except (AttributeError, OSError):
+        return []

@@ -1,4 +1,4 @@
-"""Hollow workers, thousands of them, beside a real scheduler."""
+"""The cluster `simulated`: a real scheduler and thousands of hollow workers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from pytest_schedprof.clusters.own import OwnCluster
 
-IN_A_PROCESS = 2500
-"""Each worker takes two descriptors, and systems allow a process so many of them."""
+WORKERS_PER_PROCESS = 2500
+"""Hollow workers per process: each takes two descriptors, whose number is limited."""
 
 
 class SimulatedCluster(OwnCluster):
-    """A process for the scheduler, and one or a few for all workers."""
+    """One process for the scheduler, and a few for all workers."""
 
     kind = "simulated"
 
@@ -21,10 +21,10 @@ class SimulatedCluster(OwnCluster):
             {
                 "role": "hollow-workers",
                 "first": first,
-                "count": min(IN_A_PROCESS, workers - first),
+                "count": min(WORKERS_PER_PROCESS, workers - first),
                 "threads": threads,
                 "block": 1 + number,
                 "options": dict(options),
             }
-            for number, first in enumerate(range(0, workers, IN_A_PROCESS))
+            for number, first in enumerate(range(0, workers, WORKERS_PER_PROCESS))
         ]

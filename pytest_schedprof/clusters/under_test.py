@@ -11,17 +11,17 @@ from typing import Any
 
 from distributed import Client
 
-from pytest_schedprof.agent import facts
-from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.agent import decisions, facts
 from pytest_schedprof.clusters.contract import Cluster
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.quiet import any_versions, muted
-from pytest_schedprof.errors import SchedprofError, SchedulerLostError
+from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostError
+from pytest_schedprof.remote.control import Control, close_client, keep_time
+from pytest_schedprof.remote.warnings_off import any_versions, muted
 
 CLEANING_S = 5.0
+CLOSING_S = 20.0
 
 IN_BODYS_THREAD: ContextVar[bool] = ContextVar("schedprof_in_bodys_thread", default=True)
-"""Whether a window begins in the thread whose CPU time is the body's."""
+"""Whether a window begins in the thread that runs the body."""
 
 
 class Measure:
@@ -39,7 +39,7 @@ class Measure:
     def __exit__(self, *error: Any) -> None:
         self._entered.pop().__exit__(*error)
 
-    # In a thread, so that the test's own event loop, and a client on it, stay alive.
+    # In another thread, so that the test's event loop, and a client on it, keep running.
 
     async def __aenter__(self) -> None:
         token = IN_BODYS_THREAD.set(False)
@@ -53,40 +53,57 @@ class Measure:
 
 
 class SchedulerUnderTest:
-    """What the fixture `schedprof_scheduler` gives to a test."""
+    """The value of the fixture `schedprof_scheduler`."""
 
     def __init__(self, client: Client, cluster: Cluster, control: Control) -> None:
         self.client = client
-        """A client of the test's own, the default client while the test runs."""
+        """The test's own client, which is the default client while the test runs."""
         self.cluster = cluster
         self.control = control
         self.address = cluster.address
         """Where the scheduler listens."""
         description = control.call(facts.describe)
         self.pid: int = description["pid"]
-        """Process ID of the scheduler, on its own machine."""
+        """Process ID of the scheduler on its machine."""
         self.description: dict[str, Any] = description
         self.window: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Addresses of the workers that the scheduler knows now."""
+        """Addresses of the workers that the scheduler knows at the moment."""
         return tuple(self.control.call(facts.worker_names))
 
-    def leave(self, backends: Sequence[Backend]) -> list[SchedprofError]:
-        """What was wrong with it, now that the test's body is over."""
+    def leave(self, one_thread: Sequence[str]) -> list[SchedprofError]:
+        """Return what was wrong with the scheduler, now that the test's body is over.
+
+        Args:
+            one_thread: names of the backends that observe one thread only.
+        """
         return []
 
     def measure(self) -> Measure:
-        """Profile only what happens inside: `with scheduler.measure():`, or `async with`.
+        """Profile only the code inside: `with scheduler.measure():`, or `async with`.
 
-        Without profiling, and inside another `measure`, it changes nothing.
+        It has no effect if the test is not profiled, or inside another `measure`.
         """
         return Measure(self.window)
 
+    def plan(self, seconds: float, what: str, worker: int | str) -> None:
+        """Let something happen to a worker of a virtual cluster, so many virtual seconds from now.
+
+        Args:
+            what: `kill`, `pause`, `resume` or `arrive`.
+            worker: its name: 0, 1, 2, ...
+
+        Raises:
+            ClusterError: if that is not possible.
+        """
+        if fault := self.control.call(decisions.plan, seconds, what, str(worker)):
+            raise ClusterError(f"schedprof: {fault}")
+
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[Client]:
-        """An asynchronous client for `async def` tests."""
+        """Yield an asynchronous client, for `async def` tests."""
         client = Client(self.address, security=self.cluster.security, asynchronous=True)
         with any_versions():
             await client
@@ -96,10 +113,12 @@ class SchedulerUnderTest:
 
 @contextmanager
 def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnderTest]:
-    """A cluster's scheduler with a fresh client, for one test."""
+    """Connect a new client to a cluster's scheduler, for one test."""
+    cluster.begin_test()
     try:
         with any_versions():
             client = Client(cluster.address, security=cluster.security)
+        keep_time(client)
     except (OSError, ValueError) as error:
         raise SchedulerLostError(
             f"schedprof: no scheduler answers at {cluster.address!r}: {error}"
@@ -108,19 +127,19 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
         yield SchedulerUnderTest(client, cluster, control)
     finally:
         with muted("distributed.client"):
-            client.close()
+            close_client(client, timeout_s=CLOSING_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What was on the scheduler before a test and must be there after it."""
+    """What was on the scheduler before a test and must not be touched by it."""
 
     tasks: frozenset[Any] = frozenset()
     clients: frozenset[str] = frozenset()
-    """Other people's: also what they do meanwhile is theirs."""
+    """Clients of others; what they do during the test is not cleaned up either."""
     datasets: frozenset[Any] = frozenset()
     workers: int | None = None
-    """None where they come and go as somebody else likes."""
+    """Number of workers, None if others decide about it."""
 
     @property
     def is_shared(self) -> bool:
@@ -129,7 +148,7 @@ class Surroundings:
 
 
 def look_around(cluster: Cluster, control: Control) -> Surroundings:
-    """What a test must not touch: on a cluster of our own nothing but the number of workers."""
+    """Return what a test must not touch: on our own cluster only the number of workers."""
     found = control.call(facts.surroundings)
     if cluster.is_ours:
         return Surroundings(workers=found["workers"])
@@ -141,7 +160,7 @@ NOTHING = Surroundings()
 
 
 def clean(control: Control, before: Surroundings = NOTHING) -> str | None:
-    """Wait until nothing of the last test is left; what is, after a deadline."""
+    """Remove what a test left, and return what is still there after a deadline."""
     control.unpublish_all_but(before.datasets)
     if tasks := control.call(facts.wait_until_idle, CLEANING_S, before.tasks, before.clients):
         return f"the scheduler still knows {tasks} tasks"

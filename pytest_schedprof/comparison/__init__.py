@@ -1,4 +1,4 @@
-"""Two measurements of one test compared: what rose, what fell, and how sure that is.
+"""Compare two measurements of one test: which figures changed, and how certain that is.
 
-The method, with its sources, is in docs/statistics.md.
+docs/statistics.md describes the method, with its sources.
 """

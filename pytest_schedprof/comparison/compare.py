@@ -1,4 +1,4 @@
-"""Results before and after: every test that both have, and those that only one has."""
+"""Compare two sets of results, test by test and backend by backend."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pytest_schedprof.comparison.matching import (
     obstacle_in_turns,
     obstacle_to_counts,
     obstacle_to_time,
+    renamed_tests,
     too_few_samples,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
-from pytest_schedprof.comparison.tests import renamed_tests
 from pytest_schedprof.comparison.timed import timed_changes
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 from pytest_schedprof.model.result import Result
@@ -30,7 +30,7 @@ def compare(
     *,
     names: tuple[str, str] = ("before", "after"),
 ) -> Report:
-    """Everything that can be said of two sets of results."""
+    """Compare all tests of two sets of results, and list the tests that only one set has."""
     olds, news = measurements(before), measurements(after)
     old_ids, new_ids = {key[0] for key in olds}, {key[0] for key in news}
     unusable = {result.test_id for result in after} - new_ids
@@ -58,7 +58,7 @@ def compare_one(
     *,
     is_binding: bool = True,
 ) -> Comparison:
-    """A measurement against the newest that fits it, or the reason why none does."""
+    """Compare a measurement with the newest comparable candidate, or say why there is none."""
     before, reason = choose(candidates, after)
     if before is None:
         return _comparison(after, [], [reason], is_binding)
@@ -76,7 +76,7 @@ def compare_one(
 def compare_in_turns(
     before: Measurement, after: Measurement, policy: Policy, *, is_binding: bool = True
 ) -> Comparison:
-    """Two sides of one session, whose rounds were measured in turns."""
+    """Compare two sides of one session whose rounds were measured in turns."""
     if reason := obstacle_in_turns(before, after):
         return _comparison(after, [], [reason], is_binding)
     old, new = (side.figures(policy.calibrations) for side in (before, after))
@@ -96,7 +96,7 @@ def compare_in_turns(
 def _comparison(
     after: Measurement, changes: Sequence[Change], reasons: Sequence[str], is_binding: bool
 ) -> Comparison:
-    """What changed, the gravest first."""
+    """Collect the changes, the most severe first."""
     told = sorted((each for each in changes if each.outcome is not Outcome.SAME), key=_gravity)
     return Comparison(
         after.result.test_id,
@@ -110,7 +110,7 @@ def _comparison(
 
 
 def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measurement | None, str]:
-    """The newest that fits, or why the newest does not."""
+    """Return the newest comparable candidate, or None and why the newest is not comparable."""
     reasons = []
     for before in candidates:
         reason = obstacle(before, after)
@@ -121,6 +121,6 @@ def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measu
 
 
 def _gravity(change: Change) -> tuple[int, bool, float, str]:
-    """Functions first: what the whole gained is what they did."""
+    """Sort key: by outcome, functions before the whole, then by size of the change."""
     is_whole = not change.subject
     return _ORDER.index(change.outcome), is_whole, -abs(change.difference), change.subject

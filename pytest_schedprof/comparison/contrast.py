@@ -1,4 +1,4 @@
-"""One figure against another: their difference, and how far it may be off."""
+"""The difference of two figures, with its standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_schedprof.analysis.student import MANY, bound_at, upper_tail
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number with its standard error, which is 0 where it is the same every run."""
+    """A number with its standard error, 0 for an exact number."""
 
     value: float
     error: float = 0.0
@@ -21,7 +21,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What a figure was and is; the error is that of their difference."""
+    """A figure before and after, with the standard error of the difference."""
 
     before: float
     after: float
@@ -30,17 +30,17 @@ class Contrast:
 
     @property
     def difference(self) -> float:
-        """Above zero if it rose."""
+        """Positive if the figure rose."""
         return self.after - self.before
 
     @property
     def low(self) -> float:
-        """The difference is at least this, at the confidence level of all bounds."""
+        """Lower bound of the difference, at the confidence level of all bounds."""
         return self.difference - self._half
 
     @property
     def high(self) -> float:
-        """The difference is at most this, at the same level."""
+        """Upper bound of the difference, at the same level."""
         return self.difference + self._half
 
     @property
@@ -49,12 +49,12 @@ class Contrast:
 
     @property
     def chance_of_rise(self) -> float:
-        """How likely a rise like this one is where nothing changed."""
+        """P value of a rise: its probability if nothing changed."""
         return self._chance(self.difference)
 
     @property
     def chance_of_fall(self) -> float:
-        """The same of a fall."""
+        """P value of a fall."""
         return self._chance(-self.difference)
 
     def _chance(self, difference: float) -> float:
@@ -64,20 +64,20 @@ class Contrast:
 
 
 def unpaired(before: Figure, after: Figure) -> Contrast:
-    """Two figures that were measured apart, after Welch."""
+    """Contrast of two independent figures (Welch)."""
     error = hypot(before.error, after.error)
     return Contrast(before.value, after.value, error, _freedom([before, after]))
 
 
 def _freedom(figures: Sequence[Figure]) -> int:
-    """By Welch and Satterthwaite: the noisier figure counts most."""
+    """Degrees of freedom of the difference (Welch and Satterthwaite)."""
     variances = [figure.error**2 for figure in figures]
     parts = sum(v**2 / f.freedom for v, f in zip(variances, figures, strict=True) if f.freedom)
     return max(1, int(sum(variances) ** 2 / parts)) if parts else MANY
 
 
 def paired(before: Sequence[float], after: Sequence[float]) -> Contrast:
-    """Figures that were measured in turns: noise that met both of a pair cancels."""
+    """Contrast of figures that were measured in turns; noise common to a pair cancels."""
     differences = [b - a for a, b in zip(before, after, strict=True)]
     count = len(differences)
     error = stdev(differences) / sqrt(count) if count > 1 else inf
@@ -85,11 +85,11 @@ def paired(before: Sequence[float], after: Sequence[float]) -> Contrast:
 
 
 def small_enough(chances: Sequence[float], alpha: float) -> list[bool]:
-    """Which of many chances are taken for none, after Benjamini and Hochberg.
+    """Return which p values are significant, after Benjamini and Hochberg.
 
-    The k smallest, for the largest k of which all are at most k parts of alpha divided by how many
-    there are. Where nothing changed any is accepted in at most `alpha` of cases; where something
-    did, at most such a part of what is accepted is wrong, on average.
+    The k smallest are, for the largest k whose p value is at most k * alpha / n. If nothing
+    changed, any is significant with a probability of at most `alpha`. If something changed, the
+    expected part of wrong ones among the significant ones is at most `alpha`.
     """
     bars = (alpha * rank / len(chances) for rank in range(1, len(chances) + 1))
     below = [each for each, bar in zip(sorted(chances), bars, strict=True) if each <= bar]

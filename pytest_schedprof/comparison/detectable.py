@@ -1,4 +1,4 @@
-"""The smallest change that a comparison finds, by the tests that it makes."""
+"""Compute the smallest change that a comparison detects, from the tests that it makes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.student import MANY, critical
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.model.calibration import Detectable
+from pytest_schedprof.model.metric import CPU, SHARE
 
 MISSED = 0.05
-"""Part of such changes that is not found."""
+"""Probability that a change of that size is missed."""
 
 LARGEST, STEPS = 100.0, 40
-"""What is not seen of a hundred times as much is never seen; and steps of the search for less."""
+"""Largest rise that is tried, as a fraction, and steps of the bisection below it."""
 
 LEVELS = (0.05, 0.2, 0.5)
-"""Shares of functions whose change is told."""
+"""Shares of functions for which the smallest change is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,35 +29,41 @@ class Noise:
 
     rounds: int
     cpu: float
-    """Of the CPU time per task, as a fraction of it."""
+    """Standard error of the CPU time per task, as a fraction of it."""
     share: float
-    """Of a share, in units of sqrt(p (1 - p))."""
+    """Standard error of a share, in units of sqrt(p (1 - p))."""
     beforehand: int = MANY
-    """Degrees of freedom with which the scatter of single windows' CPU time was measured."""
+    """Degrees of freedom of the scatter of CPU time between single windows, from a calibration."""
 
     @property
     def of_share(self) -> int:
-        """The least that Welch finds of two sides; blocks of time show that of a single window."""
+        """Degrees of freedom of a share: the smallest that Welch gives for two such sides."""
         return self.rounds - 1 if self.rounds >= MIN_ROUNDS else MANY
 
     @property
     def of_cpu(self) -> int:
-        """The same of CPU time, of which a single window shows no scatter."""
+        """Degrees of freedom of the CPU time; a single window has the calibration's."""
         return self.rounds - 1 if self.rounds >= MIN_ROUNDS else self.beforehand
 
 
 def detectable(noise: Noise, family: int, policy: Policy) -> Iterator[Detectable]:
-    """Of the whole and of functions, where so many figures are compared with each other."""
-    bar = _Bar(noise, policy, policy.alpha / max(1, family))  # as of one that rises alone
-    yield Detectable("cpu", 0.0, noise.rounds, _smallest(bar.sees_cpu))
+    """Yield the smallest detectable changes of the CPU time and of functions' shares.
+
+    Args:
+        noise: standard errors of each side.
+        family: number of figures that are tested together.
+        policy: thresholds of the comparison.
+    """
+    bar = _Bar(noise, policy, policy.alpha / max(1, family))  # as if one figure rises alone
+    yield Detectable(CPU, 0.0, noise.rounds, _smallest(bar.sees_cpu))
     for level in LEVELS:
         dearer = _smallest(partial(bar.sees_share, level))
         change = None if dearer is None else _share_after(level, dearer) - level
-        yield Detectable("share", level, noise.rounds, change)
+        yield Detectable(SHARE, level, noise.rounds, change)
 
 
 def _smallest(is_seen: Callable[[float], bool]) -> float | None:
-    """The least rise that is seen, by bisection."""
+    """Return the smallest rise that is detected, by bisection; None if none is."""
     low, high = 0.0, LARGEST
     if not is_seen(high):
         return None
@@ -67,26 +74,26 @@ def _smallest(is_seen: Callable[[float], bool]) -> float | None:
 
 
 def _share_after(level: float, dearer: float) -> float:
-    """A function that costs more also makes the whole larger, of which it holds a part."""
+    """Share of a function after its cost rose, which makes the whole larger too."""
     return level * (1 + dearer) / (1 + level * dearer)
 
 
 @dataclass(frozen=True)
 class _Bar:
-    """What a change must get over: as `comparison/timed.py` has it."""
+    """The tests that a change must pass, as in `comparison/timed.py`."""
 
     noise: Noise
     policy: Policy
     alone: float
-    """How small a chance must be, for one figure of the family."""
+    """Largest p value of one figure of the family."""
 
     def sees_cpu(self, rise: float) -> bool:
-        """Of the whole, as a part of what it was."""
+        """Whether a rise of the CPU time, as a fraction of it, is detected."""
         error = self.noise.cpu * hypot(1, 1 + rise)
         return self._sees(rise, error, self.alone, self.policy.cpu_rise, self.noise.of_cpu)
 
     def sees_share(self, level: float, dearer: float) -> bool:
-        """Of a function that costs so much more: its share, and its CPU time (one test alone)."""
+        """Whether a rise of a function's cost is detected, in its share and in its CPU time."""
         cpu, after = 1 + level * dearer, _share_after(level, dearer)
         typical = (level + after) / 2
         of_share = sqrt(2 * typical * (1 - typical)) * self.noise.share
@@ -97,6 +104,6 @@ class _Bar:
         ) and self._sees(level * dearer, of_cost, policy.alpha, policy.cpu_rise * level, of_both)
 
     def _sees(self, rise: float, error: float, chance: float, needed: float, freedom: int) -> bool:
-        """Whether what is seen of it is no chance and large enough, but in few cases."""
+        """Whether a rise is significant and large enough with a probability of 1 - MISSED."""
         least = rise - critical(MISSED, freedom) * error
         return least >= max(critical(chance, freedom) * error, needed)

@@ -1,9 +1,11 @@
-"""Calls and bytecodes compared: facts where they are steady, and of one owner taken together."""
+"""Compare exact figures, such as calls and bytecodes; moves within an owner are recognised."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from math import isclose, sqrt
 
 from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.contrast import Contrast, Figure, unpaired
@@ -14,34 +16,65 @@ from pytest_schedprof.model.metric import METRICS
 
 NOTHING = Figure(0.0)
 
-FLOOR = 1e-4
-"""Of the whole: what moves by less is rare, and whether it happens at all is often chance."""
-
 ROUNDING = 1e-9
-"""What is 1 % more is so whatever the computer makes of it."""
+"""Relative tolerance, so that a change of exactly 1 % counts despite rounding errors."""
 
 ERRORS = 4
-"""A count that scatters must have moved by so many standard errors, and by a part of the whole
-that counts: what depends on time may be one thing in one session, and another in the next."""
+"""Number of standard errors by which a scattering count must change. It must also change by a
+relevant part of the whole, since counts that depend on timing differ from session to session."""
 
-UNSTEADY = "it may depend on time: three rounds or more, on a simulated cluster, show what does"
+UNSTEADY = "it may depend on timing: run three rounds or more, on a simulated cluster"
+
+OTHER_WAYS = (
+    "tasks took other ways through the state machine than before, as under another load: compare "
+    "on a cluster of our own, with the fixture schedprof_scheduler"
+)
+
+SEEDS = (
+    "the hash seeds of the two sessions differ: set PYTHONHASHSEED=0 in both to rule out that the "
+    "order of a set moved it"
+)
+
+MISSED = (
+    "it was counted in some rounds and not at all in others: if the test replaces or imports it, "
+    "do so before the window"
+)
+
+ALIKE = 0.01
+"""Relative tolerance for rounds that differ in nothing but that a function was not counted."""
 
 COVERED = 0.9
-"""Of the rises in one place, what falls there must make up for it to be called a move."""
+"""Part of the rises in one owner or module that its falls must cover to be called a move."""
 
 
 def exact_changes(before: Figures, after: Figures, policy: Policy) -> list[Change]:
-    """Every exact figure that both sides measured, also what stayed the same."""
+    """Compare every exact figure that both sides measured; unchanged figures are included."""
     changes: dict[str, list[Change]] = {}
     for metric in [name for name in before.metrics if name in after.metrics]:
         changes[metric] = _of_metric(metric, before, after, policy)
-    costly = changes.get("bytecodes", [])
     for metric, found in changes.items():
-        if metric == "bytecodes" or not METRICS[metric].of_functions:
+        if not (weighed_by := METRICS[metric].weighed_by):
             continue
-        settle = _by_bytecodes(costly) if costly else _without_bytecodes
+        costly = changes.get(weighed_by, [])
+        settle = _by_cost(weighed_by, costly) if costly else partial(_without_cost, weighed_by)
         changes[metric] = [settle(change) if _is_up(change) else change for change in found]
-    return [change for found in changes.values() for change in found]
+    every = [change for found in changes.values() for change in found]
+    if (before.is_in_process or after.is_in_process) and _took_other_ways(every, policy):
+        return [_open(change) if _is_up(change) else change for change in every]
+    return every
+
+
+def _took_other_ways(changes: list[Change], policy: Policy) -> bool:
+    """Whether tasks went through the state machine in other ways on the two sides."""
+    return any(
+        abs(change.difference) > policy.exact_rise * change.before
+        for change in changes
+        if METRICS[change.metric].is_way and not change.subject
+    )
+
+
+def _open(change: Change) -> Change:
+    return replace(change, outcome=Outcome.UNDECIDED, note=OTHER_WAYS)
 
 
 def _is_up(change: Change) -> bool:
@@ -56,15 +89,49 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
         name: unpaired(olds.get(name, NOTHING), news.get(name, NOTHING))
         for name in sorted({*olds, *news})
     }
-    found = [_change(metric, name, each, total, policy) for name, each in contrasts.items()]
-    found = _with_moves(found, policy)
+    least = max(before.floor, after.floor) * total
+    judged = partial(_change, metric, total=total, least=least, policy=policy)
+    found = _with_moves([judged(name, each) for name, each in contrasts.items()], policy)
+    found = [
+        _unless_missed(each, olds.get(each.subject, NOTHING), news.get(each.subject, NOTHING))
+        for each in found
+    ]
     if old and new:
-        found.append(_change(metric, "", unpaired(old, new), total, policy))
-    return found
+        found.append(judged("", unpaired(old, new)))
+    if has_one_seed(before, after):
+        return found
+    return [_with_seeds(each) for each in found]
 
 
-def _change(metric: str, subject: str, contrast: Contrast, total: float, policy: Policy) -> Change:
-    outcome = _outcome(contrast, total, policy)
+def has_one_seed(before: Figures, after: Figures) -> bool:
+    """Whether both schedulers had the same hash seed, so that their sets had the same order.
+
+    Only the test's own process has a seed that nobody chose.
+    """
+    if not (before.is_in_process or after.is_in_process):
+        return True
+    return before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
+
+
+def _with_seeds(change: Change) -> Change:
+    """Say of a rise how to rule out that the order of a set caused it."""
+    if change.outcome is Outcome.REGRESSED:
+        return replace(change, note=SEEDS)
+    if change.outcome is Outcome.UNDECIDED:
+        return replace(change, note=f"{change.note}; {SEEDS}")
+    return change
+
+
+def _change(
+    metric: str,
+    subject: str,
+    contrast: Contrast,
+    *,
+    total: float,
+    least: float,
+    policy: Policy,
+) -> Change:
+    outcome = _outcome(contrast, total, least, policy)
     return Change(
         metric,
         subject,
@@ -78,9 +145,9 @@ def _change(metric: str, subject: str, contrast: Contrast, total: float, policy:
     )
 
 
-def _outcome(contrast: Contrast, total: float, policy: Policy) -> Outcome:
+def _outcome(contrast: Contrast, total: float, least: float, policy: Policy) -> Outcome:
     moved = abs(contrast.difference) * (1 + ROUNDING)
-    if not moved or moved < max(policy.exact_rise * contrast.before, FLOOR * total):
+    if not moved or moved < max(policy.exact_rise * contrast.before, least):
         return Outcome.SAME
     is_rise = contrast.difference > 0
     if not contrast.error or moved >= max(ERRORS * contrast.error, policy.exact_rise * total):
@@ -89,8 +156,28 @@ def _outcome(contrast: Contrast, total: float, policy: Policy) -> Outcome:
     return Outcome.SAME if is_chance or not is_rise else Outcome.UNDECIDED
 
 
+def _unless_missed(change: Change, old: Figure, new: Figure) -> Change:
+    """Leave it open how a function changed that was not counted in some of the rounds."""
+    if change.outcome is Outcome.SAME and (_misses_rounds(old, new) or _misses_rounds(new, old)):
+        return replace(change, outcome=Outcome.UNDECIDED, note=MISSED)
+    return change
+
+
+def _misses_rounds(steady: Figure, other: Figure) -> bool:
+    """Whether the other figure is this one in some of its rounds, and zero in the rest of them."""
+    rounds = other.freedom + 1
+    if steady.error or not steady.value or not other.error or other.freedom == MANY:
+        return False
+    counted = round(rounds * other.value / steady.value)
+    if not 0 < counted < rounds:
+        return False
+    value = steady.value * counted / rounds
+    error = value * sqrt((rounds - counted) / (counted * (rounds - 1)))
+    return isclose(other.value, value, rel_tol=ALIKE) and isclose(other.error, error, rel_tol=ALIKE)
+
+
 def _with_moves(changes: list[Change], policy: Policy) -> list[Change]:
-    """What moved within an owner, or else within a module, is a shift and no regression."""
+    """Turn changes that cancel within an owner, or within a module, into shifts."""
     for place in (lambda change: change.owner, _module):
         groups: dict[str, list[Change]] = {}
         for change in changes:
@@ -104,7 +191,7 @@ def _module(change: Change) -> str:
 
 
 def _settled(group: list[Change], policy: Policy) -> list[Change]:
-    """One place's changes, once it is known whether they make up for each other."""
+    """Turn the changes of one owner or module into shifts if they cancel each other."""
     rise = sum(max(0.0, change.difference) for change in group)
     fall = -sum(min(0.0, change.difference) for change in group)
     total = sum(change.before for change in group)
@@ -129,7 +216,11 @@ def _has_come_or_gone(change: Change) -> bool:
 
 
 def _makes_up(rise: float, fall: float, is_recast: bool) -> bool:
-    """Falls for rises; where no function came or went, just as much: it may be two changes."""
+    """Whether the falls cover the rises.
+
+    Unless a function came or went (`is_recast`), they must be of the same size: otherwise these are
+    two independent changes.
+    """
     if not rise or not fall:
         return False
     return COVERED * rise <= fall and (is_recast or COVERED * fall <= rise)
@@ -140,15 +231,16 @@ def _as_shift(change: Change, rise: float, fall: float) -> Change:
     return replace(change, outcome=Outcome.SHIFTED, note=note)
 
 
-def _by_bytecodes(costly: list[Change]) -> Callable[[Change], Change]:
-    """More calls are a regression only where more was done in them, or around them."""
+def _by_cost(weighed_by: str, costly: list[Change]) -> Callable[[Change], Change]:
+    """Return a rule: more of a metric, as calls, is a regression only if the function or its owner
+    costs more by another one, as bytecodes."""
     dearer = {change.subject for change in costly if _is_up(change)}
     owners = _risen_owners(costly)
 
     def settle(change: Change) -> Change:
         if change.subject in dearer or change.owner in owners:
             return change
-        note = "more calls, but no more bytecodes in the functions that make them"
+        note = f"more {change.metric}, but no more {weighed_by} in the functions that make them"
         return replace(change, outcome=Outcome.SHIFTED, note=note)
 
     return settle
@@ -158,8 +250,8 @@ def _risen_owners(costly: list[Change]) -> set[str]:
     return {change.owner for change in costly if _is_up(change)}
 
 
-def _without_bytecodes(change: Change) -> Change:
+def _without_cost(weighed_by: str, change: Change) -> Change:
     if change.before and change.subject:
         return change
-    note = "calls alone do not tell what new functions cost: count bytecodes too"
+    note = f"{change.metric} alone do not tell what new functions cost: count {weighed_by} too"
     return replace(change, outcome=Outcome.UNDECIDED, note=note)

@@ -1,4 +1,4 @@
-"""What a record says of one backend's window, as figures that can be held against others."""
+"""Figures of one backend's window, with the standard errors that a comparison needs."""
 
 from __future__ import annotations
 
@@ -10,53 +10,79 @@ from statistics import median, stdev
 
 from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER, owner_alone
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
 from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import Function
-from pytest_schedprof.model.result import BackendResult, Segment
+from pytest_schedprof.model.result import BackendResult, FunctionCost, Segment
 from pytest_schedprof.model.verdict import Estimate
 
 GUESSED = 2
-"""Degrees of freedom of an error that nobody measured: a single round of the same code took three
-times the CPU time, when the collector of garbage ran. So it takes much to be called a change."""
+"""Degrees of freedom of an error that was not measured. A single round of the same code took
+three times the CPU time when the garbage collector ran, so only a large difference is a change."""
 
 STEADY = 0.001
-"""Counts that scatter less between three rounds or more are the same every run: a tenth of what
-counts. No function can be trusted to be so without: which worker was idle when, and whether its
-word came before or after another's, decides what the state machine does, too."""
+"""Counts whose scatter between three or more rounds is below this are exact: a tenth of the
+smallest relevant change. No function is exact by itself: the state machine also depends on which
+worker was idle when, and on the order of messages."""
 
 UNSTEADY = 0.05
-"""Standard deviation, as a fraction, of a count where no rounds show it."""
+"""Assumed standard deviation of a count, as a fraction, without three rounds to measure it."""
+
+UNSTEADY_IN_PROCESS = 0.1
+"""Least scatter between sessions of a count that scatters at all, in the test's own process. There
+one thread runs scheduler, workers and clients, so how often a task is stolen or queued depends on
+the load of the machine: between sessions of the same code under loads of 2 to 8, counts differed by
+up to 49 %, though they scattered by 2 % between the rounds of one session."""
+
+UNKNOWN_ORDERS = 2.0
+"""The same of a count that an earlier release made there: in the order of other hash seeds, one
+function ran 14 to 93 bytecodes per task, and the same number in all rounds of each session."""
+
+FLOOR = 1e-4
+"""Part of the whole below which a change is ignored: rare events often depend on chance."""
+
+FLOOR_IN_PROCESS = 3e-3
+"""The same in the test's own process. Three rounds of one session agreed on 4 tasks of 92 that were
+fetched twice (4e-4 of all bytecodes), those of another one on 32 comparisons of 40 tasks (1.4e-3);
+in other sessions there were none. One message more per task is 5e-3."""
 
 TELLING = 0.01
-"""Share of functions whose scatter says what is usual."""
-
-TRAFFIC = frozenset({"messages_in", "messages_out", "bytes_in", "bytes_out"})
+"""Smallest share of functions from which the usual dispersion is computed."""
 
 UNSTEADY_TRAFFIC = 0.2
-"""The same of messages and their bytes, where fewer than three rounds show it: 2.06 and 3.01 a task
-were seen of the same code, in two rounds each. How many are sent as one depends on who is busy, so
-rounds that agree within a session say little of the next: with more of them it is still 5 %."""
+"""The same of messages and their bytes with fewer than three rounds: 2.06 and 3.01 messages per
+task were measured of the same code, in two rounds each. How many are sent in one batch depends on
+who is busy, so rounds that agree in one session say little about the next: with three or more
+rounds 5 % is assumed."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One backend's window."""
+    """Figures of one backend's window."""
 
     result: BackendResult
     noise: tuple[BackendCalibration, ...] = ()
-    """What the same backend measured of identical windows on the same machine."""
+    """Calibrations of the same backend on the same machine."""
+    is_in_process: bool = False
+    """Whether the scheduler shared its process with the test, workers and clients."""
+    hash_seed: str = ""
+    """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
+
+    @property
+    def floor(self) -> float:
+        """Part of the whole below which a change of a count is ignored."""
+        return FLOOR_IN_PROCESS if self.is_in_process else FLOOR
 
     @property
     def tasks(self) -> int:
-        """Over all rounds."""
+        """Tasks of all rounds."""
         return self.result.window.tasks
 
     def exact(self, metric: str) -> dict[Function, Figure]:
-        """Every function's count per task; the scheduler's own ones alone."""
+        """Return the count per task of every function of the scheduler."""
         if self.result.costs is None or not self.tasks:
             return {}
         return {
@@ -64,40 +90,58 @@ class Figures:
                 metric, each.total[metric] / self.tasks, each.scatter.get(metric)
             )
             for each in self.result.costs.functions
-            if metric in each.total and each.owner not in NOT_SCHEDULER
+            if metric in each.total and self._is_schedulers(each)
         }
 
+    def _is_schedulers(self, cost: FunctionCost) -> bool:
+        """Whether the scheduler made all calls of a function."""
+        if cost.owner in NOT_SCHEDULER:
+            return False
+        return not (self.is_in_process and is_used_by_all(cost.function))
+
     def whole(self, metric: str) -> Figure | None:
-        """Of the scheduler as a whole; None where the backend does not tell."""
+        """Return the figure of the scheduler as a whole, None if the backend has none."""
         if self.result.costs is None or not self.tasks:
             return None
         if metric in self.result.costs.whole:
             value = self.result.costs.whole[metric] / self.tasks
             return self._count(metric, value, self.result.costs.scatter.get(metric))
         parts = self.exact(metric).values()
-        error = sqrt(sum(part.error**2 for part in parts))
+        # Not the root of the squares: how messages were batched, and the load where the test's own
+        # process runs the scheduler, move many functions together.
+        error = sum(part.error for part in parts)
         return Figure(sum(part.value for part in parts), error) if parts else None
 
     def _count(self, metric: str, value: float, scatter: float | None) -> Figure:
         rounds = self._rounds
-        if metric in TRAFFIC:
+        if METRICS[metric].is_decision:
+            return Figure(value)
+        if METRICS[metric].is_traffic:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
+        if self._has_unknown_orders:
+            return Figure(value, value * UNKNOWN_ORDERS)
         if scatter is None or rounds < MIN_ROUNDS:
             return Figure(value, value * max(scatter or 0.0, UNSTEADY))
         if scatter < STEADY:
             return Figure(value)
-        return Figure(value, value * scatter / sqrt(rounds), rounds - 1)
+        least = UNSTEADY_IN_PROCESS if self.is_in_process else 0.0
+        return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
+
+    @property
+    def _has_unknown_orders(self) -> bool:
+        """Whether an earlier release counted, which left the order of sets to the hash seed."""
+        return self.is_in_process and not self.hash_seed
 
     @property
     def _rounds(self) -> int:
-        """At each of its scales."""
+        """Rounds at each scale."""
         window = self.result.window
         return window.rounds // max(1, len(window.scales))
 
     @cached_property
     def metrics(self) -> list[str]:
-        """Exact ones that the backend measured."""
+        """Exact metrics that the backend measured."""
         costs = self.result.costs
         if costs is None:
             return []
@@ -106,7 +150,7 @@ class Figures:
 
     @cached_property
     def cpu(self) -> Figure:
-        """CPU time of the scheduler per task, by the scatter of rounds if there are enough."""
+        """CPU time of the scheduler per task, with an error from the rounds if there are enough."""
         value = self.result.window.cpu_seconds / self.tasks if self.tasks else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
@@ -115,7 +159,7 @@ class Figures:
 
     @property
     def _cpu_scatter(self) -> float:
-        """Of single windows. Of several calibrations the worst: some noise lasts for hours."""
+        """Scatter of single windows: the worst calibration, since some noise lasts for hours."""
         return max((each.instead_of(DRIFT) for each in self._spreads), default=DRIFT)
 
     @property
@@ -124,7 +168,7 @@ class Figures:
 
     @cached_property
     def cpu_of_rounds(self) -> list[float]:
-        """The same of each segment; none at several scales, which differ by what they are."""
+        """CPU time per task of each segment; empty if the test runs at several scales."""
         window = self.result.window
         if len(window.scales) > 1:
             return []
@@ -132,16 +176,12 @@ class Figures:
 
     @property
     def busy(self) -> float:
-        """Which part of the samples was the scheduler's."""
-        shares = self.result.shares
-        if shares is None:
-            return 0.0
-        all_of_them = shares.busy_samples + shares.idle_samples + shares.empty_samples
-        return shares.busy_samples / max(1, all_of_them)
+        """Part of the samples that are busy samples of the scheduler."""
+        return self.result.shares.busy_part if self.result.shares else 0.0
 
     @cached_property
     def shares(self) -> dict[str, Estimate]:
-        """Of every function, and of every `@owner`."""
+        """Shares of every function and of every `@owner`."""
         if self.result.shares is None:
             return {}
         found = {each.function: each.share for each in self.result.shares.functions}
@@ -150,7 +190,7 @@ class Figures:
 
     @cached_property
     def self_shares(self) -> dict[Function, Estimate]:
-        """Of samples that end in the function."""
+        """Self shares of every function."""
         if self.result.shares is None:
             return {}
         return {
@@ -158,7 +198,7 @@ class Figures:
         }
 
     def _drifting(self, share: Estimate) -> Estimate:
-        """As far as shares stray on this machine; rounds show that themselves."""
+        """Exchange the drift of a share for that of the calibrations; rounds need none."""
         shares = self.result.shares
         spreads = [each.drift for each in self.noise if each.drift]
         if not (shares and shares.drift and spreads):
@@ -167,7 +207,7 @@ class Figures:
         return with_drift(share, shares.drift, drift, shares.freedom)
 
     def share(self, subject: str, typical: float) -> Figure:
-        """A share; `typical` is that of both sides together, which gives the error of a zero."""
+        """Return a share; `typical` is the pooled share of both sides, which gives its error."""
         shares, found = self.result.shares, self.shares.get(subject)
         if shares is None or not shares.busy_samples:
             return Figure(0.0, 1.0, 1)
@@ -181,28 +221,28 @@ class Figures:
 
     @cached_property
     def _usual_ratio(self) -> float:
-        """The median of functions that hold enough for their scatter to be seen.
+        """Median dispersion of functions with a share large enough to measure it.
 
-        A few rounds tell the scatter of one function badly, and that of all together well: one
-        that seems to scatter less does so by chance.
+        A few rounds estimate the dispersion of one function badly, and that of all functions well:
+        a lower dispersion of one function is chance.
         """
         ratios = [each.dispersion for each in self.shares.values() if each.value >= TELLING]
         return median(ratios) if ratios else 1.0
 
     def cost(self, subject: str, typical: float) -> Figure:
-        """CPU time per task of a function: its share of what the scheduler was busy with."""
+        """Return the CPU time per task of a function: its share of the scheduler's busy time."""
         share, cpu = self.share(subject, typical), self.cpu
         error = self.busy * hypot(share.error * cpu.value, cpu.error * share.value)
         return Figure(share.value * self.busy * cpu.value, error, share.freedom)
 
 
 def freedom_of(spreads: Sequence[Spread]) -> int:
-    """Of what few windows showed no more is known than of a guess."""
+    """Degrees of freedom from calibrations, at least GUESSED."""
     return max([GUESSED, *(int(each.freedom) for each in spreads)])
 
 
 def owner_of_subject(subject: str) -> str:
-    """Of an owner itself; of the whole none."""
+    """The owner of a subject; an empty string for the scheduler as a whole."""
     if subject.startswith("@"):
         return subject[1:]
     return owner_alone(subject) if subject else ""

@@ -1,31 +1,36 @@
-"""Which measurements may be held against each other, and why others may not."""
+"""Decide which measurements are comparable, and why others are not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
-from pytest_schedprof.model.place import Environment
+from pytest_schedprof.model.environment import IN_PROCESS, Environment
 from pytest_schedprof.model.result import BackendResult, Result
 
 SAME_WORK = 0.01
-"""Costs are per task: of a workload of another size they are other costs."""
+"""Largest difference in tasks per round: costs per task depend on the size of the workload."""
+
+
+WIDE = frozenset({"all", "scheduling"})
+"""Words of the option `modules` of `counts` for many modules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one backend measured of one test, with what it was measured on."""
+    """The result of one backend in one test, with the record that it is from."""
 
     result: Result
     of: BackendResult
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """Sizes at which the test ran."""
+        """Scales at which the test ran."""
         return self.of.window.scales
 
     @property
@@ -35,16 +40,16 @@ class Measurement:
 
     @property
     def kind(self) -> str:
-        """Of the cluster."""
+        """Kind of the cluster."""
         return self.result.cluster.kind if self.result.cluster else ""
 
     @property
     def machine(self) -> str:
-        """The scheduler's processors."""
+        """Processors of the scheduler's machine."""
         return self.result.environment.scheduler_machine if self.result.environment else ""
 
     def figures(self, calibrations: Sequence[Calibration] = ()) -> Figures:
-        """What is compared of it, by what is known of its machine."""
+        """Return the figures to compare, with the calibrations of the same machine."""
         place = (self.machine, self.python, self.kind)
         noise = tuple(
             each
@@ -53,21 +58,21 @@ class Measurement:
             for each in calibration.backends
             if (each.backend, each.mode) == (self.of.backend, self.of.mode)
         )
-        return Figures(self.of, noise)
+        return Figures(self.of, noise, self.kind == IN_PROCESS, self.hash_seed)
+
+    @property
+    def hash_seed(self) -> str:
+        """Hash seed of the scheduler's interpreter, empty in records without it."""
+        return self.result.environment.hash_seed if self.result.environment else ""
 
     @property
     def size(self) -> str:
-        """Of the cluster."""
-        cluster = self.result.cluster
-        return (
-            f"{cluster.kind}, {cluster.workers} workers, {cluster.threads} threads"
-            if (cluster)
-            else ""
-        )
+        """Kind and size of the cluster, in words."""
+        return self.result.cluster.size if self.result.cluster else ""
 
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
-    """By test ID and backend, the newest first; of what is not usable nothing."""
+    """Group usable results by test ID and backend, the newest first."""
     found: dict[tuple[str, str], list[Measurement]] = {}
     for result in sorted(results, key=lambda each: each.started_at, reverse=True):
         for of in result.backends if result.is_usable else ():
@@ -76,12 +81,13 @@ def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measur
 
 
 def obstacle(before: Measurement, after: Measurement) -> str:
-    """Why the two cannot be compared at all; empty if they can."""
+    """Return why the two cannot be compared at all, empty if they can."""
     return next((reason for reason in _obstacles(before, after) if reason), "")
 
 
 def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("mode", before.of.mode, after.of.mode)
+    yield _other_modules(before.of, after.of)
     yield _differing("Python", before.python, after.python)
     yield _differing("scale", _words(before.scales), _words(after.scales))
     yield _differing("cluster", before.size, after.size)
@@ -90,7 +96,7 @@ def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
 
 
 def doubt_of_sides(before: Measurement, after: Measurement) -> str:
-    """Why costs of the two say nothing of each other; empty if they do."""
+    """Return why costs of the two are not comparable, empty if they are."""
     for name, side in (("baseline", before), ("run", after)):
         if side.of.doubt:
             return f"the {name} cannot be judged: {side.of.doubt}"
@@ -105,19 +111,29 @@ def _differing(what: str, before: str, after: str) -> str:
     return f"another {what}: the baseline has {before or 'none'}, this run {after or 'none'}"
 
 
+def _other_modules(before: BackendResult, after: BackendResult) -> str:
+    """Compare which words for modules were chosen: what one side alone counted would seem new."""
+    one, other = (side.settings.get("modules") for side in (before, after))
+    if not (isinstance(one, list) and isinstance(other, list)):
+        return ""
+    if WIDE.intersection(one) == WIDE.intersection(other):
+        return ""
+    return _differing("choice of counted modules", " ".join(one), " ".join(other))
+
+
 def _words(scales: tuple[int, ...]) -> str:
     return ",".join(map(str, scales))
 
 
 def _configurations(before: Environment | None, after: Environment | None) -> Iterator[str]:
-    """Of options that both releases know."""
+    """Compare the options of the scheduler that both releases know."""
     one, other = (side.configuration if side else {} for side in (before, after))
     for name in sorted(one.keys() & other.keys()):
         yield _differing(f"distributed.scheduler.{name}", one[name], other[name])
 
 
 def _other_work(before: BackendResult, after: BackendResult) -> str:
-    """Tasks per round."""
+    """Compare the tasks per round."""
     tasks = [side.window.tasks / max(1, side.window.rounds) for side in (before, after)]
     if abs(tasks[1] - tasks[0]) <= SAME_WORK * max(tasks):
         return ""
@@ -128,12 +144,12 @@ def _other_work(before: BackendResult, after: BackendResult) -> str:
 
 
 def obstacle_to_time(before: Measurement, after: Measurement) -> str:
-    """Why CPU time and shares of the two cannot be compared; empty if they can."""
+    """Return why CPU time and shares of the two cannot be compared, empty if they can."""
     return another_machine(before, after) or too_few_samples(before, after)
 
 
 def too_few_samples(before: Measurement, after: Measurement) -> str:
-    """For anything to be said of shares."""
+    """Return why shares cannot be compared if either side has too few samples."""
     samples = [side.of.shares.busy_samples if side.of.shares else 0 for side in (before, after)]
     if min(samples) < MIN_SAMPLES:
         return f"{min(samples)} busy samples, at least {MIN_SAMPLES} are needed"
@@ -141,19 +157,19 @@ def too_few_samples(before: Measurement, after: Measurement) -> str:
 
 
 def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
-    """Why two sides of one session cannot be compared; they may be of two Pythons."""
+    """Return why two sides of one session cannot be compared; their Pythons may differ."""
     return doubt_of_sides(before, after) or _too_few_pairs(before, after, MIN_ROUNDS)
 
 
 def obstacle_to_counts(before: Measurement, after: Measurement) -> str:
-    """Why exact figures of the two cannot be compared; empty if they can."""
+    """Return why exact figures of the two cannot be compared, empty if they can."""
     if before.python == after.python:
         return ""
     return f"bytecodes of Python {before.python} and {after.python} are not the same"
 
 
 def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
-    """Of rounds in turns: what scatters, and by how much, one pair does not show."""
+    """Return why there are too few pairs of rounds to estimate the scatter."""
     pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
     if pairs < needed:
         return (
@@ -164,29 +180,26 @@ def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
 
 
 def another_machine(before: Measurement, after: Measurement) -> str:
-    """Whether times are those of other processors, of which nobody knows how fast they are."""
+    """Return that times are not comparable if the machines differ or are unknown."""
     machines = [before.machine, after.machine]
     if machines[0] == machines[1] and all(machines):
         return ""
     return (
         f"times are of another machine: {machines[0] or 'unknown'} and {machines[1] or 'unknown'}; "
-        "exact metrics (counts) compare across machines"
+        "exact metrics compare across machines"
     )
 
 
-def identities(results: Sequence[Result]) -> set[object]:
-    """What tells measurements apart; of two that are alike in it the later one counts."""
-    return {
-        (
-            *key,
-            each.of.mode,
-            each.python,
-            each.scales,
-            each.size,
-            tuple(sorted(environment.configuration.items())),
-            environment.scheduler_machine,
-        )
-        for key, found in measurements(results).items()
-        for each in found
-        if (environment := each.result.environment)
-    }
+def renamed_tests(vanished: Collection[str], new: Collection[str]) -> list[tuple[str, str]]:
+    """Return pairs (old ID, new ID) of tests with the same name, if the name is unique."""
+    olds, news = Counter(map(_name, vanished)), Counter(map(_name, new))
+    return [
+        (old, candidate)
+        for old in sorted(vanished)
+        for candidate in new
+        if _name(old) == _name(candidate) and olds[_name(old)] == news[_name(candidate)] == 1
+    ]
+
+
+def _name(test_id: str) -> str:
+    return test_id.rpartition("::")[2]

@@ -1,4 +1,4 @@
-"""How large a change must be, and how sure, before it counts: one table."""
+"""Thresholds of a comparison: how large and how certain a change must be."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pytest_schedprof.model.calibration import Calibration
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is asked of a change before it is called one."""
+    """Thresholds that a difference must pass to be called a change."""
 
     exact_rise: float = 0.01
-    """Calls and bytecodes per task, as a part of what they were."""
+    """Relative change of calls and bytecodes per task."""
     cpu_rise: float = 0.05
-    """CPU time per task, as a part of what it was."""
+    """Relative change of the CPU time per task."""
     share_rise: float = 0.02
-    """A share, as a difference."""
+    """Difference of a share."""
     alpha: float = 0.01
-    """How often a comparison of identical code may call anything a regression: for all timed
-    figures of one test taken together."""
+    """Rate of false alarms: probability that a comparison of identical code finds any regression,
+    for all timed figures of one test together."""
     seen_from: float = 0.02
-    """Functions that hold less before and after are not looked at: what they gained is less than
-    a rise that counts, and each more makes all others harder to decide."""
+    """Smallest share of functions that are compared. The change of smaller ones is below
+    `share_rise`, and each further figure makes all others harder to decide."""
     calibrations: tuple[Calibration, ...] = ()
-    """How far figures were measured to stray on machines; elsewhere constants are taken."""
+    """Measured scatter of figures on known machines; on others constants are used."""
 
 
 DEFAULT_POLICY = Policy()

@@ -1,4 +1,4 @@
-"""CPU time and shares compared: by confidence, all figures of one test taken together."""
+"""Compare CPU time and shares by statistical tests, for all figures of one test together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.owners import PLUMBING
 from pytest_schedprof.comparison.contrast import Contrast, paired, small_enough, unpaired
 from pytest_schedprof.comparison.figures import Figures, owner_of_subject
-from pytest_schedprof.comparison.moves import with_moves
+from pytest_schedprof.comparison.moved_cost import with_moved_costs
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.model.comparison import Change, Outcome
+from pytest_schedprof.model.metric import CPU, SHARE
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A share and the CPU time it stands for, each before and after."""
+    """A share and the corresponding CPU time, each before and after."""
 
     subject: str
     share: Contrast
@@ -25,7 +26,7 @@ class Candidate:
 def timed_changes(
     before: Figures, after: Figures, policy: Policy, *, in_turns: bool = False
 ) -> list[Change]:
-    """The CPU time of the whole, and the shares of all functions and owners worth a look."""
+    """Compare the CPU time of the whole, and the shares of all relevant functions and owners."""
     whole = _cpu(before, after, in_turns=in_turns)
     candidates = [
         _candidate(subject, before, after, whole) for subject in _subjects(before, after, policy)
@@ -37,12 +38,12 @@ def timed_changes(
         _share_change(*each, policy=policy)
         for each in zip(candidates, risen[1:], fallen[1:], strict=True)
     ]
-    changes = with_moves(changes, before, after)
+    changes = with_moved_costs(changes, before, after)
     return [_cpu_change(whole, risen[0], fallen[0], policy), *changes]
 
 
 def _cpu(before: Figures, after: Figures, *, in_turns: bool) -> Contrast:
-    """In turns, what slowed both down meanwhile cancels."""
+    """Contrast of the CPU time, paired if the rounds were measured in turns."""
     rounds = (before.cpu_of_rounds, after.cpu_of_rounds)
     if in_turns and len(rounds[0]) == len(rounds[1]) >= MIN_ROUNDS:
         return paired(*rounds)
@@ -50,7 +51,7 @@ def _cpu(before: Figures, after: Figures, *, in_turns: bool) -> Contrast:
 
 
 def _subjects(before: Figures, after: Figures, policy: Policy) -> list[str]:
-    """What surrounds all others says nothing that the whole does not say."""
+    """Return owners and functions to compare, without those that call all others."""
     return [
         subject
         for subject in sorted({*before.shares, *after.shares})
@@ -70,7 +71,7 @@ def _candidate(subject: str, before: Figures, after: Figures, whole: Contrast) -
 
 
 def _typical(subject: str, before: Figures, after: Figures) -> float:
-    """Of both sides together: the error of a difference is that where there is none."""
+    """Pooled share of both sides, for the error under the null hypothesis."""
     sides = [side for side in (before, after) if side.result.shares]
     samples = [side.result.shares.busy_samples for side in sides if side.result.shares]
     values = [side.shares[subject].value if subject in side.shares else 0.0 for side in sides]
@@ -78,7 +79,7 @@ def _typical(subject: str, before: Figures, after: Figures) -> float:
 
 
 def _cost(share: Contrast, busy_before: float, busy_after: float, whole: Contrast) -> Contrast:
-    """The change of `share * busy * cpu`, whose errors are those of the share and of the whole."""
+    """Contrast of `share * busy * cpu`, with the errors of the share and of the CPU time."""
     before = share.before * busy_before * whole.before
     after = share.after * busy_after * whole.after
     busy = (busy_before + busy_after) / 2
@@ -101,10 +102,10 @@ def _share_change(
         is_cheaper = cost.chance_of_fall <= policy.alpha and -cost.difference >= needed
         outcome, note = _beside_cost(is_cheaper, -cost.difference < needed, Outcome.IMPROVED)
     elif share.high >= policy.share_rise:
-        outcome, note = Outcome.UNDECIDED, "too few samples: give more rounds or more work"
+        outcome, note = Outcome.UNDECIDED, "too few samples: run more rounds or more work"
     subject = candidate.subject
     return Change(
-        "share",
+        SHARE,
         subject,
         owner_of_subject(subject),
         outcome,
@@ -117,12 +118,18 @@ def _share_change(
 
 
 def _beside_cost(is_sure: bool, is_slight: bool, outcome: Outcome) -> tuple[Outcome, str]:
-    """Shares add up to one: what others gain or lose moves them all. The cost has to agree."""
+    """Decide by the CPU time whether a changed share is a change.
+
+    Shares add up to one, so a share also changes when other functions change.
+    """
     if is_sure:
         return outcome, ""
     if is_slight:
-        return Outcome.SHIFTED, "its CPU time per task stayed: it is others' that moved"
-    return Outcome.UNDECIDED, "the share moved; whether its CPU time did needs more rounds"
+        return Outcome.SHIFTED, "its CPU time per task did not change; that of other functions did"
+    return (
+        Outcome.UNDECIDED,
+        "the share changed; more rounds are needed to see whether its CPU time did",
+    )
 
 
 def _cpu_change(cpu: Contrast, is_risen: bool, is_fallen: bool, policy: Policy) -> Change:
@@ -133,5 +140,5 @@ def _cpu_change(cpu: Contrast, is_risen: bool, is_fallen: bool, policy: Policy) 
     elif is_fallen and -cpu.difference >= needed:
         outcome = Outcome.IMPROVED
     elif cpu.high >= needed:
-        outcome, note = Outcome.UNDECIDED, "CPU time strays too far for it: give more rounds"
-    return Change("cpu", "", "", outcome, cpu.before, cpu.after, cpu.low, cpu.high, note)
+        outcome, note = Outcome.UNDECIDED, "CPU time varies too much to decide: run more rounds"
+    return Change(CPU, "", "", outcome, cpu.before, cpu.after, cpu.low, cpu.high, note)

@@ -1,4 +1,4 @@
-"""Environments that were made, kept for the next session."""
+"""Cache of environments that were made for `--schedprof-against`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_schedprof.environments.wanted import Packages
 from pytest_schedprof.errors import ClusterError
 
 LAYOUT = "1"
-"""Another for environments that are made in another way."""
+"""Version of the way in which environments are made; part of their hash."""
 
 UNUSED_DAYS = 30
 UNFINISHED_DAYS = 1
@@ -28,7 +28,7 @@ MAKING = "making-"
 
 
 def default_cache() -> Path:
-    """Where the system keeps what can be made again."""
+    """Return the directory of environments in the user's cache directory."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -39,16 +39,16 @@ def default_cache() -> Path:
 
 
 def environment_of(wanted: Packages, cache: Path, deadline: float) -> Path:
-    """The interpreter of an environment with these packages; made, if there is none yet.
+    """Return the interpreter of an environment with these packages, made if it is not cached.
 
-    It comes to its name when it is whole, so that neither an interrupt nor another session that
-    makes the same leaves a broken one.
+    A new environment is renamed to its final name when it is complete, so that neither an interrupt
+    nor another session that makes the same one leaves a broken one.
     """
     place = cache / name_of(wanted)
     try:
         if not interpreter_in(place).exists():
             _make(wanted, place, deadline)
-        os.utime(place)  # as a sign that it is in use
+        os.utime(place)  # marks it as in use
     except OSError as error:
         raise ClusterError(
             f"schedprof: no environment can be kept in {str(cache)!r}: {error}"
@@ -57,7 +57,7 @@ def environment_of(wanted: Packages, cache: Path, deadline: float) -> Path:
 
 
 def name_of(wanted: Packages) -> str:
-    """Readable, and with a hash of all that makes an environment what it is."""
+    """Return a readable name with a hash of everything that the environment depends on."""
     here = sorted(f"{name}=={version}" for name, version in installed(_behind()).items())
     parts = [LAYOUT, sys.version, sys.prefix, sys.base_prefix, *wanted.identity(), *here]
     digest = sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -77,18 +77,18 @@ def _make(wanted: Packages, place: Path, deadline: float) -> None:
     made = Path(tempfile.mkdtemp(prefix=MAKING, dir=place.parent))
     try:
         make(wanted.arguments, made, session_paths(), deadline)
-        if not interpreter_in(place).exists():  # it may be one whose interpreter is gone
+        if not interpreter_in(place).exists():  # a directory there may have lost its interpreter
             shutil.rmtree(place, ignore_errors=True)
         made.rename(place)
     except OSError:
-        if not interpreter_in(place).exists():  # else another session was first
+        if not interpreter_in(place).exists():  # otherwise another session was faster
             raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
 
 def _remove_old(cache: Path) -> None:
-    """What nobody has used for long, and what was left unfinished."""
+    """Remove environments that were not used for long, and unfinished ones."""
     for place in cache.iterdir():
         days = (time.time() - place.stat().st_mtime) / 86400
         unfinished = place.name.startswith(MAKING) and days > UNFINISHED_DAYS

@@ -1,4 +1,4 @@
-"""pip or uv, whichever this environment has."""
+"""Install packages into an environment with pip or uv, whichever is available here."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from pytest_schedprof.environments.programs import run
 from pytest_schedprof.errors import ClusterError
 
-TELLING = (
+PIP_CAUSES = (
     re.compile(r"connection broken by .*: ([^:]+?)'?\)?': /"),
     re.compile(r"^\s*(fatal: .*)$", re.MULTILINE),
     re.compile(r"^\s+(\w+(?:Error|Exception): .*)$", re.MULTILINE),
     re.compile(r"^ERROR: (Cannot install .*)$", re.MULTILINE),
 )
-"""What pip does not say last: of the network, of git, of a build, of contradictions."""
+"""Causes that are not in the last line of pip's output: network, git, builds, conflicts."""
 
 PIP_FLAGS = (
     "--no-deps",
-    "--ignore-installed",  # what is here is seen, and were good enough
+    "--ignore-installed",  # packages of this side are visible, and would count as installed
     "--no-input",
     "--disable-pip-version-check",
     "--retries=1",
@@ -30,14 +30,14 @@ PIP_FLAGS = (
 
 ERROR = re.compile(r"^(?:error:|\s*\u00d7) (.*)$", re.MULTILINE | re.IGNORECASE)
 CAUSE = re.compile(r"^\s*(?:cause:|Caused by:|╰─▶) (.*)$", re.MULTILINE)
-"""As uv has it below its errors; the last one is the first of all."""
+"""Causes below an error of uv; the last one is the root cause."""
 
 SETTINGS = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
-"""Of pip's configuration the indexes count, and not where else it installs to."""
+"""Variables that override pip's configuration of where to install; its indexes still count."""
 
 
 class Installer:
-    """Installs packages alone: what they need in turn is found out by who asks."""
+    """Installs packages without their dependencies; the caller finds out which are missing."""
 
     def __init__(self, python: Path, deadline: float) -> None:
         self._python = str(python)
@@ -45,19 +45,19 @@ class Installer:
         self._command = self._find()
 
     def install(self, arguments: Sequence[str]) -> None:
-        """Packages, into the environment of the interpreter.
+        """Install packages into the environment of the interpreter.
 
         Raises:
-            ClusterError: if that fails, with the words that tell why.
+            ClusterError: if that fails, with the cause from the output.
         """
         status, said = self._run([*self._command, *arguments])
         if status:
             raise ClusterError(
-                f"schedprof: {' '.join(arguments)!r} cannot be installed: {telling(said)}"
+                f"schedprof: {' '.join(arguments)!r} cannot be installed: {cause_of(said)}"
             )
 
     def _find(self) -> list[str]:
-        """The pip of this environment, by its directory; where it has none, uv made it."""
+        """Return the start of the command: this environment's pip, or uv, or a new pip there."""
         pip = importlib.util.find_spec("pip")
         if pip is None or pip.origin is None:
             if uv := shutil.which("uv"):
@@ -70,13 +70,13 @@ class Installer:
         if status:
             raise ClusterError(
                 "schedprof: neither pip nor uv is here to make an environment with "
-                f"({telling(said)}); pip install uv"
+                f"({cause_of(said)}); pip install uv"
             )
         return "-m", "pip"
 
     def _run(self, command: list[str]) -> tuple[int, str]:
         try:
-            # There, since Python looks for modules where it is started, too.
+            # In its own directory: Python also imports modules from the working directory.
             place = Path(self._python).parent
             return run(command, deadline=self._deadline, cwd=place, more=SETTINGS)
         except subprocess.TimeoutExpired:
@@ -86,9 +86,9 @@ class Installer:
             ) from None
 
 
-def telling(said: str) -> str:
-    """The words of pip or uv that tell why it failed, in one line."""
-    for pattern in TELLING:
+def cause_of(said: str) -> str:
+    """Return the cause of a failure from the output of pip or uv, in one line."""
+    for pattern in PIP_CAUSES:
         if found := pattern.findall(said):
             return str(found[-1])
     errors = [each for each in ERROR.findall(said) if "for help visit" not in each]

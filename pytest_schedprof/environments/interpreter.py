@@ -1,4 +1,4 @@
-"""The interpreter that a user asks for, asked in turn whether it can run a scheduler."""
+"""Find the interpreter for `--schedprof-against` and check that it can run a scheduler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARK = "schedprof: "
 
 QUESTION = """
 import json, platform, sys
-# Where it is started may be a package's checkout.
+# The working directory may be a package's checkout.
 sys.path[:] = [path for path in sys.path if path]
 told = {"implementation": platform.python_implementation(), "python": platform.python_version()}
 try:
@@ -34,7 +34,7 @@ except Exception as error:
     told["trouble"] = "%s: %s" % (type(error).__name__, str(error).split("\\n")[0])
 print("\\nschedprof: " + json.dumps(told))
 """
-"""Understood by every Python, so that an old one can say how old it is."""
+"""A program for every version of Python, so that an old one can report its version."""
 
 ASKING_S = 30.0
 MOST_WORDS = 80
@@ -42,41 +42,45 @@ MOST_WORDS = 80
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """One that can run a scheduler and its workers."""
+    """An interpreter that can run a scheduler and its workers."""
 
     path: Path
     python: str
-    """Its version."""
+    """Version of Python."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of dask and distributed there."""
+    """Versions of dask and distributed there."""
 
 
 def interpreter_for(spec: str, cache: Path, timeout_s: float) -> Interpreter:
-    """The interpreter that a text names, or one with the packages that it names.
+    """Return the interpreter that a text names, or one with the packages that it names.
 
     Args:
         spec: an interpreter or its environment's directory; or requirements and source
             checkouts, for which an environment is made.
-        cache: directory of environments that were made.
-        timeout_s: for making one.
+        cache: directory of cached environments.
+        timeout_s: for making a new environment.
 
     Raises:
-        SettingsError: for what is no interpreter, or none that a scheduler can run with.
+        SettingsError: if it is no interpreter, or none that can run a scheduler.
         ClusterError: if an environment could not be made.
     """
     wanted = read_wanted(spec)
     if isinstance(wanted, Path):
-        return ask(wanted)
+        return check_interpreter(wanted)
     deadline = time.monotonic() + timeout_s
-    return ask(environment_of(wanted, cache, deadline), spec.strip())
+    return check_interpreter(environment_of(wanted, cache, deadline), spec.strip())
 
 
-def ask(path: Path, name: str = "") -> Interpreter:
-    """What it says of itself.
+def check_interpreter(path: Path, name: str = "") -> Interpreter:
+    """Run an interpreter to ask for its versions, and check them.
 
     Args:
-        path: of the interpreter.
-        name: that messages call it by, if not by its path.
+        path: path of the interpreter.
+        name: name for messages, by default the path.
+
+    Raises:
+        SettingsError: if it cannot run a scheduler.
+        ClusterError: if it does not answer.
     """
     label = repr(name or str(path))
     told = _told(path, label)
@@ -92,12 +96,27 @@ def ask(path: Path, name: str = "") -> Interpreter:
             f"{path} -m pip install distributed",
         )
     versions = told["versions"]
-    if Version(versions["distributed"]) < Version(OLDEST_DISTRIBUTED):
+    if _is_too_old(Version(versions["distributed"])):
         raise _unfit(
             label,
             f"has distributed {versions['distributed']}; it must be {OLDEST_DISTRIBUTED} or newer",
         )
     return Interpreter(path, python, versions)
+
+
+def _is_too_old(version: Version) -> bool:
+    """Return whether a release is too old; a checkout without tags has a version of 0."""
+    return Version(OLDEST_DISTRIBUTED) > version and version.release != (0,)
+
+
+def can_run_tests(path: Path) -> bool:
+    """Return whether an interpreter can import pytest and this package."""
+    try:
+        deadline = time.monotonic() + ASKING_S
+        command = [str(path), "-c", "import pytest, pytest_schedprof"]
+        return run(command, deadline=deadline, cwd=path.parent)[0] == 0
+    except (subprocess.TimeoutExpired, OSError):
+        return False
 
 
 def _told(path: Path, label: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""An environment in which only what was asked for is another than here."""
+"""Make an environment that differs from this one only in the packages that were asked for."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from pytest_schedprof.errors import ClusterError
 MODULE = "schedprof_behind"
 
 LAST = f"~{MODULE}.pth"
-"""Read after all others that are there; twice, so what it does is a module's, which comes once."""
+"""Name of a file that `site` reads after all others. `site` reads it twice, so it only imports a
+module, which runs once."""
 
 BEHIND = """
-# Made by pytest-schedprof: what is installed on the other side comes behind what is here.
+# Made by pytest-schedprof: packages of the other environment come after those installed here.
 import site
 import sys
 from importlib.machinery import PathFinder
 
-# A checkout may be installed here by a finder that stands behind that of paths.
+# A checkout may be installed here by a finder that comes after the path finder.
 sys.meta_path.remove(PathFinder)
 sys.meta_path.append(PathFinder)
 for path in {sites!a}:
@@ -35,16 +36,16 @@ MOST_ROUNDS = 10
 
 
 def make(arguments: Sequence[str], place: Path, paths: SessionPaths, deadline: float) -> None:
-    """Install what is asked for, and what that needs and does not find on this side."""
+    """Install packages, and dependencies of theirs that are not met by this side's packages."""
     venv.EnvBuilder(symlinks=os.name != "nt").create(place)
     own = _packages_in(place)
     installer = Installer(interpreter_in(place), deadline)
     wanted = list(arguments)
     for _ in range(MOST_ROUNDS):
         installer.install(wanted)
-        wanted = unmet(str(own), [*paths.sites, *paths.beside])
+        wanted = unmet(str(own), [*paths.sites, *paths.beside], arguments)
         if not wanted:
-            # Not before: what is built for it is built with tools of its own choice.
+            # Last, so that packages are built with their own choice of build tools.
             (own / f"{MODULE}.py").write_text(BEHIND.format(sites=list(paths.sites)))
             (own / LAST).write_text(f"import {MODULE}\n")
             return
@@ -54,7 +55,7 @@ def make(arguments: Sequence[str], place: Path, paths: SessionPaths, deadline: f
 
 
 def interpreter_in(place: Path) -> Path:
-    """Of an environment made here."""
+    """Return the path of the interpreter in an environment."""
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 

@@ -1,4 +1,4 @@
-"""What is on this session's path: the tests' own, the standard library, and what is installed."""
+"""The entries of this session's `sys.path`, by what they are for."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class SessionPaths:
-    """Without the standard library, which every interpreter has its own of."""
+    """Entries of `sys.path` without the standard library, which each interpreter has its own of."""
 
     tests: tuple[str, ...]
-    """Where tests find what is theirs: before all that is installed."""
+    """Directories of tests, which come before the standard library."""
     beside: tuple[str, ...]
-    """Behind it: of checkouts, for the most part."""
+    """Directories after the standard library that are not `sites`: mostly editable checkouts."""
     sites: tuple[str, ...]
-    """Directories of packages, which are good for one minor version of Python."""
+    """Directories of installed packages, which fit one minor version of Python only."""
 
     def as_dict(self) -> dict[str, tuple[str, ...]]:
-        """As it travels."""
+        """Return a JSON-serialisable form."""
         return asdict(self)
 
 
 def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
-    """By their place in `sys.path`: before or behind the standard library."""
+    """Sort the entries of `sys.path` by their position before or after the standard library."""
     path = sys.path if path is None else path
     library = _library()
     first = next((number for number, each in enumerate(path) if each in library), len(path))
@@ -39,7 +39,7 @@ def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
 
 
 def is_site(path: str) -> bool:
-    """Whether it is one that packages are installed to."""
+    """Return whether packages are installed to this directory."""
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
 
 

@@ -1,4 +1,4 @@
-"""A program of another interpreter, which ends in time and with this session."""
+"""Run a program of another interpreter, with a deadline."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 OURS = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__")
-"""Variables that would lead another interpreter to packages of this one."""
+"""Environment variables that would make another interpreter import packages of this one."""
 
 
 def environment_elsewhere() -> dict[str, str]:
-    """This process's, without what is for this interpreter alone; its programs come last."""
+    """Return this process's environment variables for another interpreter.
+
+    Variables of this interpreter are left out, and its programs come last on the PATH.
+    """
     found = {name: value for name, value in os.environ.items() if name not in OURS}
     programs = (found.get("PATH"), sysconfig.get_path("scripts"))
     return {**found, "PATH": os.pathsep.join(filter(None, programs))}
@@ -26,13 +29,13 @@ def environment_elsewhere() -> dict[str, str]:
 def run(
     command: Sequence[str], *, deadline: float, cwd: Path, more: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
-    """Its exit status and all that it said.
+    """Run a program and return its exit status and its output.
 
     Raises:
-        subprocess.TimeoutExpired: if it did not end by the deadline; then it was killed.
-        OSError: if there is no such program, or none that can run here.
+        subprocess.TimeoutExpired: if it did not end by the deadline and was killed.
+        OSError: if there is no such program, or it cannot run here.
     """
-    # A file, for what the program started in turn might hold a pipe open.
+    # A file, since children of the program might hold a pipe open.
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             command,
@@ -53,7 +56,7 @@ def run(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With all that it started."""
+    """Kill a program and its children."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What the user asked for: an interpreter, or packages to make an environment of."""
+"""Read what `--schedprof-against` names: an interpreter, or packages for a new environment."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ FORMS = (
 )
 
 BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-"""Of a checkout; what they say of its needs is read when it is installed."""
+"""Files that a checkout has one of; its dependencies are read from them at installation."""
 
 COMMAND = re.compile(r"python[\d.]*(\.exe)?")
 LOOSE = re.compile(r"\s*([<>=!~]=?=?|@)\s*")
 SEPARATOR = re.compile(r"(?:,\s*|\s+)(?![<>=!~])")
 PIN = re.compile(r"===?[^*,]+$|@[0-9a-f]{40}$")
-"""Ends a requirement that is for one version, or for one commit."""
+"""Matches the end of a requirement that allows only one version or one commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What is to be installed for the other side; each as pip is told it."""
+    """Packages to install for the other side, each in the form that pip accepts."""
 
     requirements: tuple[str, ...] = ()
     checkouts: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
-        """For an installer; so that edits of a checkout are seen."""
+        """Arguments for an installer; checkouts are editable, so that changes take effect."""
         return [*self.requirements, *(word for each in self.checkouts for word in ("-e", each))]
 
     def identity(self) -> list[str]:
-        """What tells them from others; those that are not pinned are looked up anew each day."""
+        """Return the texts that identify an environment with these packages.
+
+        The date is one of them unless all requirements are pinned: others are resolved every day.
+        """
         pinned = all(PIN.search(each) for each in self.requirements)
         built = [
             file.read_text(encoding="utf-8", errors="replace")
@@ -53,15 +56,15 @@ class Packages:
 
 
 def read_wanted(spec: str) -> Path | Packages:
-    """An interpreter that is there, or packages.
+    """Return the path of an existing interpreter, or packages.
 
     Raises:
-        SettingsError: for what is neither.
+        SettingsError: if the text names neither.
     """
     spec = spec.strip()
     if COMMAND.fullmatch(spec) and (command := shutil.which(spec)):
         return Path(command)
-    if is_path(spec) and _place(spec).exists():  # whole, for it may have spaces in its name
+    if is_path(spec) and _place(spec).exists():  # as a whole, since a path may have spaces
         place = _place(spec)
         return Packages((), (str(place),)) if _is_checkout(place) else _interpreter_at(place)
     words = [word for word in SEPARATOR.split(LOOSE.sub(r"\1", spec)) if word]
@@ -74,13 +77,13 @@ def read_wanted(spec: str) -> Path | Packages:
 
 
 def is_path(text: str) -> bool:
-    """As pip tells them from requirements: `./distributed` is one, `distributed` is none."""
+    """Return whether pip takes it for a path: `./distributed` is one, `distributed` is not."""
     seps = [each for each in (os.sep, os.altsep) if each]
     return "://" not in text and (text[:1] in (".", "~") or any(each in text for each in seps))
 
 
 def _place(text: str) -> Path:
-    """Without a look through links: an environment's interpreter is one, to that of another."""
+    """Make a path absolute without following links: an environment's interpreter is a link."""
     return Path(os.path.abspath(os.path.expanduser(text)))
 
 
@@ -114,7 +117,7 @@ def _checkout(word: str) -> str:
 
 def _requirement(word: str) -> str:
     if "://" in word and "@" not in word.partition("://")[0]:
-        return word  # an address alone, as pip takes it
+        return word  # a URL without a name, which pip accepts
     try:
         Requirement(word)
     except InvalidRequirement as error:

@@ -1,4 +1,4 @@
-"""CPU time of the client's threads, by the phases that a computation has there."""
+"""Measure the CPU time of the client's threads, by phase of a computation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from distributed import Client
 
 from pytest_schedprof.clusters.under_test import IN_BODYS_THREAD
-from pytest_schedprof.evidence.stopwatch import Place, Stopwatch
+from pytest_schedprof.evidence.stopwatch import PatchTarget, Stopwatch
 
-PLACES: Mapping[str, Sequence[Place]] = {
+PHASES: Mapping[str, Sequence[PatchTarget]] = {
     "optimisation": (
         ("distributed.client", "collections_to_expr"),
         ("distributed.client", "Client.collections_to_dsk"),
@@ -20,26 +20,29 @@ PLACES: Mapping[str, Sequence[Place]] = {
     ),
     "serialisation": (("distributed.client", "serialize"), ("distributed.protocol", "serialize")),
 }
-"""Of all releases that are supported."""
+"""Functions of each phase, by the names that they have in any supported release."""
 
 HAS_CLOCKS = hasattr(time, "pthread_getcpuclockid")
 
 
 class ClientWatch:
-    """Looks at a client from the begin of each window to its end.
+    """Measures a client's CPU time by phase in each window.
 
-    The thread in which a window begins is taken for the one that constructs graphs, less what it
-    optimises and serialises. The client sends in the thread where it has its event loop.
+    The thread in which a window begins is taken for the one that constructs graphs; its
+    optimisation and serialisation are subtracted. The client sends in the thread of its event loop.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def __call__(self) -> Callable[[], dict[str, float]]:
-        """Begin; what it returns ends it. Of a client that is closed there is nothing to tell."""
+        """Begin to measure; the returned function ends it and returns seconds by phase.
+
+        It returns no phases for a client that is not running.
+        """
         if self._client.status != "running" or not IN_BODYS_THREAD.get():
             return dict
-        watch, standing = Stopwatch(PLACES), ExitStack()
+        watch, standing = Stopwatch(PHASES), ExitStack()
         clocks = _clocks(self._client.sync(_thread))
         standing.enter_context(watch.on())
         before = _read(clocks)
@@ -48,20 +51,20 @@ class ClientWatch:
             after = _read(clocks)
             standing.close()
             spent = {name: after[name] - before[name] for name in before if name in after}
-            return _phases(spent, {name: watch.seconds[name] for name in PLACES})
+            return _phases(spent, {name: watch.seconds[name] for name in PHASES})
 
         return end
 
 
 def _phases(spent: dict[str, float], timed: Mapping[str, float]) -> dict[str, float]:
-    """Of other threads, where the body has any, the stopwatch tells too."""
+    """Combine threads' CPU time with the stopwatch, whose times may be of other threads."""
     if "construction" in spent:
         spent["construction"] = max(0.0, spent["construction"] - sum(timed.values()))
     return {**spent, **timed}
 
 
 def _clocks(sends: int) -> dict[str, int]:
-    """Each thread's, so that a window may end in another one than it began in."""
+    """Return a CPU clock of each thread, which can be read from any thread."""
     if not HAS_CLOCKS:
         return {}
     threads = {"construction": threading.get_ident(), "sending": sends}
@@ -73,7 +76,7 @@ def _read(clocks: Mapping[str, int]) -> dict[str, float]:
     for name, clock in clocks.items():
         try:
             found[name] = time.clock_gettime(clock)
-        except OSError:  # of a thread that has ended
+        except OSError:  # the thread has ended
             continue
     return found
 

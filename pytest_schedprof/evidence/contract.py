@@ -1,55 +1,139 @@
-"""What a kind of evidence is to those who gather it."""
+"""The interface of a kind of evidence. A third party's kind has the same one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
 
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.evidence import ALL
 from pytest_schedprof.model.result import BackendResult
+
+if TYPE_CHECKING:
+    from dask.callbacks import Callback
+
+    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+
+NO_SCHEDULER = "it needs the scheduler before the test begins: give the test schedprof_scheduler"
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class EvidenceUnavailableError(SchedprofError):
-    """One kind of evidence cannot be had here; its text is the reason, in one line."""
+    """One kind of evidence cannot be gathered here; the text is the reason, in one line."""
+
+
+class Need(Enum):
+    """Something that a kind of evidence needs beside the test's body."""
+
+    SCHEDULER = "scheduler"
+    """The scheduler and a client of it before the body begins. A test without the fixture
+    `schedprof_scheduler` has neither, and the kind is then reported as missing."""
+    CALLBACKS = "callbacks"
+    """What the hook `pytest_schedprof_callbacks` returns; the hook is not called without it."""
+    CLIENT_PHASES = "client_phases"
+    """The client's CPU time by phase, which is measured in each window and kept in
+    `Segment.client`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTest:
+    """The test that a kind gathers evidence of."""
+
+    test_id: str
+    known_scheduler: SchedulerUnderTest | None = None
+    """None if the test's scheduler is not known before its body runs."""
+    callbacks: Sequence[Callback] = ()
+    """The session's callbacks of dask's local schedulers; empty unless a kind needs them."""
+
+    @property
+    def scheduler(self) -> SchedulerUnderTest:
+        """The scheduler under test, with its client and the control line to it.
+
+        Raises:
+            EvidenceUnavailableError: if it is not known before the body runs.
+        """
+        if self.known_scheduler is None:
+            raise EvidenceUnavailableError(NO_SCHEDULER)
+        return self.known_scheduler
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What a kind brought of all takes."""
+    """The files of a kind from all runs of the body."""
 
     files: Mapping[str, bytes]
-    """By their names, which begin with that of the kind."""
+    """Contents by file name; each name begins with the kind's name and a dot."""
     notes: tuple[str, ...] = ()
-    """What is not as one would expect, in a line each."""
+    """Things that a reader would not expect, one line each."""
 
 
-class Kind(Protocol):
-    """One instrument of dask's, at one scheduler and for one test."""
+class Kind(ABC):
+    """One instrument at work on one scheduler, for one test.
 
-    def take(self, number: int) -> AbstractContextManager[None]:
-        """Around one take, outside of what backends record.
+    A subclass states its descriptor in its class statement:
+
+        class QueueKind(Kind, name="queue", description="length of the scheduler's queue"): ...
+    """
+
+    name: ClassVar[str]
+    """What users call it, in `--schedprof-evidence` and in the names of its files."""
+    description: ClassVar[str]
+    """Which instrument it is, in one line."""
+    needs: ClassVar[frozenset[Need]]
+
+    def __init_subclass__(
+        cls, *, name: str, description: str, needs: Collection[Need] = (Need.SCHEDULER,)
+    ) -> None:
+        super().__init_subclass__()
+        if not _NAME.fullmatch(name) or name == ALL:
+            raise ValueError(f"{name!r} cannot name a kind of evidence: use letters, digits and _")
+        if not description or "\n" in description:
+            raise ValueError(f"the description of evidence {name!r} must be one line")
+        cls.name, cls.description, cls.needs = name, description, frozenset(needs)
+
+    def __init__(self, test: ObservedTest) -> None:
+        """Prepare for the runs of the body.
 
         Raises:
-            EvidenceUnavailableError: if it cannot be had here.
+            EvidenceUnavailableError: if the evidence cannot be gathered here.
         """
+        self.test = test
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """All that there is to keep, once the last take is over.
+    def around(self, number: int) -> AbstractContextManager[None]:
+        """Return a context manager for one run of the body; the default does nothing.
+
+        It is entered before the backends start and left after they stopped.
 
         Args:
-            found: what the backends found in the same takes.
+            number: of the run, from 1.
 
         Raises:
-            EvidenceUnavailableError: if there is nothing.
+            EvidenceUnavailableError: if the evidence cannot be gathered here.
+        """
+        return _nothing_around()
+
+    @abstractmethod
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """Return everything to keep, after the last run of the body.
+
+        Args:
+            found: what the backends found in the same runs.
+
+        Raises:
+            EvidenceUnavailableError: if there is nothing to keep.
         """
 
     def close(self) -> None:
-        """Leave nothing on the scheduler; called once in any case, also of a kind that failed."""
+        """Leave nothing on the scheduler; called once in any case, also after a failure."""
         return
 
 
-MakeKind = Callable[[SchedulerUnderTest, str], Kind]
-"""Of a scheduler and the ID of the test that runs on it; raises EvidenceUnavailableError."""
+@contextmanager
+def _nothing_around() -> Iterator[None]:
+    yield

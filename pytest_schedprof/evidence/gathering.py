@@ -1,48 +1,59 @@
-"""All kinds of evidence of one test: none of them can make it fail."""
+"""All kinds of evidence of one test. None of them can make the test fail."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
+from dask.callbacks import Callback
+
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import as_own
-from pytest_schedprof.evidence.contract import Brought, Kind
+from pytest_schedprof.evidence.contract import (
+    NO_SCHEDULER,
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    Need,
+    ObservedTest,
+)
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.storage.run_directory import write
 
 
 class Gathering:
-    """Kinds that are at work around each take of a test.
+    """Kinds of evidence that are at work around each run of a test's body.
 
-    A kind that fails is left out from there on, and the reason kept: evidence is for whoever
-    looks, and no test depends on it.
+    A kind that fails is left out from then on, and the reason is kept.
     """
 
-    def __init__(self, makers: Mapping[str, Callable[[], Kind]]) -> None:
+    def __init__(self, kinds: Sequence[type[Kind]], test: ObservedTest) -> None:
+        self._descriptions = {kind.name: kind.description for kind in kinds}
         self._missing: dict[str, str] = {}
         self._kinds: dict[str, Kind] = {}
         self._numbers = count(1)
         self.kept: tuple[Evidence, ...] | None = None
-        """None until it is kept."""
-        for name, make in makers.items():
-            self._missing[name] = ""
-            with self._noting(name):
-                self._kinds[name] = make()
+        """What the record says of each kind; None until `keep` was called."""
+        for kind in kinds:
+            self._missing[kind.name] = ""
+            with self._noting(kind.name):
+                self._kinds[kind.name] = _make(kind, test)
 
     @contextmanager
-    def take(self) -> Iterator[None]:
-        """Around one run of the body."""
+    def around(self) -> Iterator[None]:
+        """Have all kinds at work during one run of the body."""
         number = next(self._numbers)
         with ExitStack() as opened:
-            for name, kind in self._at_work():
-                opened.enter_context(self._guarded(name, kind.take(number)))
+            for _, kind in self._at_work():
+                opened.enter_context(self._guarded(kind, number))
             yield
 
     def keep(self, directory: Path | None, found: Sequence[BackendResult]) -> None:
-        """What each kind brought, once, with its files in the directory if there is one."""
+        """End all kinds and write their files into the directory, if there is one; only once."""
         if self.kept is None:
             self.kept = self._keep(directory, found)
 
@@ -50,12 +61,12 @@ class Gathering:
         kept = {}
         for name, kind in self._at_work():
             with self._noting(name):
-                kept[name] = _kept(name, kind.bring(found), directory)
+                kept[name] = _kept(kind, kind.bring(found), directory)
         for name, kind in self._kinds.items():
             with self._noting(name):
                 kind.close()
         return tuple(
-            kept.get(name, Evidence(name, (), missing=missing))
+            kept.get(name, Evidence(name, (), (), missing, self._descriptions[name]))
             for name, missing in self._missing.items()
         )
 
@@ -63,21 +74,23 @@ class Gathering:
         return [(name, kind) for name, kind in self._kinds.items() if not self._missing[name]]
 
     @contextmanager
-    def _guarded(self, name: str, take: AbstractContextManager[None]) -> Iterator[None]:
-        """What the body raises is none of the kind's business, nor the other way about."""
-        is_open = False
-        with self._noting(name):
-            take.__enter__()
-            is_open = True
+    def _guarded(self, kind: Kind, number: int) -> Iterator[None]:
+        """Keep errors of the kind and errors of the body apart: neither sees the other's."""
+        entered: list[AbstractContextManager[None]] = []
+        with self._noting(kind.name):
+            run = kind.around(number)
+            run.__enter__()
+            entered.append(run)
         try:
             yield
         finally:
-            if is_open:
-                with self._noting(name):
-                    take.__exit__(None, None, None)
+            for run in entered:
+                with self._noting(kind.name):
+                    run.__exit__(None, None, None)
 
     @contextmanager
     def _noting(self, name: str) -> Iterator[None]:
+        """Keep the first error of a kind as the reason why it is missing."""
         try:
             yield
         except Exception as error:  # dask's instruments may raise anything
@@ -85,9 +98,35 @@ class Gathering:
             self._missing[name] = self._missing[name] or told.partition("\n")[0]
 
 
-def _kept(name: str, brought: Brought, directory: Path | None) -> Evidence:
-    if directory is None:
-        return Evidence(name, (), brought.notes)
-    for file, content in brought.files.items():
-        write(directory / file, content)
-    return Evidence(name, tuple(brought.files), brought.notes)
+def gather(
+    kinds: Sequence[type[Kind]],
+    scheduler: SchedulerUnderTest | InProcess,
+    test_id: str,
+    callbacks: Sequence[Callback] = (),
+) -> Gathering:
+    """Start these kinds for one test; callbacks are for dask's local schedulers."""
+    known = None if isinstance(scheduler, InProcess) else scheduler
+    return Gathering(kinds, ObservedTest(test_id, known, callbacks))
+
+
+def _make(kind: type[Kind], test: ObservedTest) -> Kind:
+    if Need.SCHEDULER in kind.needs and test.known_scheduler is None:
+        raise EvidenceUnavailableError(NO_SCHEDULER)
+    return kind(test)
+
+
+def _kept(kind: Kind, brought: Brought, directory: Path | None) -> Evidence:
+    files: tuple[str, ...] = ()
+    if directory is not None:
+        files = tuple(brought.files)
+        for file in files:
+            _check_file_name(kind.name, file)
+        for file, content in brought.files.items():
+            write(directory / file, content)
+    return Evidence(kind.name, files, brought.notes, description=kind.description)
+
+
+def _check_file_name(name: str, file: str) -> None:
+    """Refuse names that could overwrite other files of the test, or lie outside its directory."""
+    if not file.startswith(f"{name}.") or Path(file).name != file:
+        raise EvidenceUnavailableError(f"its file {file!r} must be named {name}.SUFFIX")

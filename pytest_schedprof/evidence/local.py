@@ -1,4 +1,4 @@
-"""What dask's local schedulers did: for threads, for processes, and for none of them."""
+"""The kind `local`: what dask's threaded, multiprocessing and synchronous schedulers did."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from dask.callbacks import Callback
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
 
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    Need,
+    ObservedTest,
+)
 from pytest_schedprof.evidence.pictures import as_json, local_picture, with_pictures
 from pytest_schedprof.model.evidence import (
     CachedResult,
@@ -22,23 +28,40 @@ from pytest_schedprof.model.evidence import (
 from pytest_schedprof.model.result import BackendResult
 
 INTERVAL_S = 0.1
-"""Between looks at the process's memory and CPU: most tests are short."""
+"""Time between samples of the process's memory and CPU; short, as most tests are."""
 
 
-class LocalKind(Kind):
-    """Dask's three profilers of them, and callbacks of the user's own.
+class Resources(ResourceProfiler):
+    """Ends its process with each graph, because tests of dask check for processes left behind."""
 
-    A profiler of the user's stands for ours of its kind: so its interval or its metric is chosen.
+    def _finish(self, dsk: Any, state: Any, failed: bool) -> None:
+        super()._finish(dsk, state, failed)  # type: ignore[no-untyped-call]
+        self.close()  # type: ignore[no-untyped-call]
+
+
+class LocalKind(
+    Kind,
+    name="local",
+    description="dask's local schedulers",
+    needs=[Need.CALLBACKS],
+):
+    """Registers dask's three profilers of local schedulers, and the session's callbacks.
+
+    A profiler among the callbacks is used instead of ours, so that users can choose its interval
+    or its metric.
     """
 
-    def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        callbacks = test.callbacks
         self._tasks = _theirs(callbacks, Profiler) or Profiler()
-        self._resources = _theirs(callbacks, ResourceProfiler) or ResourceProfiler(dt=INTERVAL_S)
+        ours: Any = Resources
+        self._resources = _theirs(callbacks, ResourceProfiler) or ours(dt=INTERVAL_S)
         self._cache = _theirs(callbacks, CacheProfiler) or CacheProfiler(sizeof, "bytes")
         three = [self._tasks, self._resources, self._cache]
         self._callbacks = [*three, *(each for each in callbacks if each not in three)]
         self._seen = {id(each): len(each.results) for each in three}
-        """Results that a profiler of the user's brought from earlier tests."""
+        """Number of results that a user's profiler already has from earlier tests."""
         self._begun = default_timer()
 
     @property
@@ -49,8 +72,8 @@ class LocalKind(Kind):
         return list(profiler.results[self._seen[id(profiler)] :])
 
     @contextmanager
-    def take(self, number: int) -> Iterator[None]:
-        """Called back from begin to end; a process looks at this one while a scheduler runs."""
+    def around(self, number: int) -> Iterator[None]:
+        """Register all callbacks. A resource profiler's process is ended at the latest here."""
         with ExitStack() as opened:
             opened.callback(self._resources.close)
             for each in self._callbacks:
@@ -59,7 +82,7 @@ class LocalKind(Kind):
             yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """As JSON, and as dask's own page, its plots aligned."""
+        """Return the results as JSON, and dask's own page of aligned plots."""
         if not self._results(self._tasks):
             raise EvidenceUnavailableError("none of dask's local schedulers ran in the test")
         ended = default_timer()

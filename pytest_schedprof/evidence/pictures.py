@@ -1,4 +1,4 @@
-"""Evidence as files: JSON, and pages drawn by Bokeh that open without a network."""
+"""Write evidence as JSON and as pages drawn by Bokeh, which open without a network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DASHES = ("solid", "dashed", "dotted", "dotdash")
 
 
 def as_json(data: Any) -> bytes:
-    """For programs: as short as can be."""
+    """Encode as JSON without whitespace."""
     return msgspec.json.encode(data)
 
 
@@ -30,20 +30,20 @@ def with_pictures(
     pictures: Mapping[str, Callable[[], bytes]],
     notes: tuple[str, ...] = (),
 ) -> Brought:
-    """The files with the pictures, or with a note why one could not be drawn: data come first."""
+    """Add pictures to files, or a note for each picture that could not be drawn."""
     if find_spec("bokeh") is None:
         return Brought(files, (*notes, NO_BOKEH))
     drawn, told = dict(files), list(notes)
     for name, draw in pictures.items():
         try:
             drawn[name] = draw()
-        except Exception as error:  # not each release of dask knows each of Bokeh
+        except Exception as error:  # a release of dask may not support this release of Bokeh
             told.append(f"no {name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
     return Brought(drawn, tuple(told))
 
 
 def memory_picture(found: Sequence[MemorySamples]) -> bytes:
-    """A line for each take, by its dashes, and measure, by its colour, from the take's begin on."""
+    """Draw a line for each run of the body and measure; dashes tell runs, colours tell measures."""
     from bokeh.palettes import Category10
     from bokeh.plotting import figure
 
@@ -70,7 +70,7 @@ def memory_picture(found: Sequence[MemorySamples]) -> bytes:
 
 
 def tasks_picture(tasks: Sequence[TaskRecord]) -> bytes:
-    """Dask's own task stream."""
+    """Draw tasks with dask's own plot of the task stream."""
     from distributed.dashboard.components.scheduler import task_stream_figure
     from distributed.diagnostics.task_stream import rectangles
 
@@ -92,7 +92,7 @@ def _as_dask_has_it(task: TaskRecord) -> dict[str, Any]:
 
 
 def page(plot: Any, title: str) -> bytes:
-    """One file with all that it needs."""
+    """Return a plot as one HTML file that needs no other."""
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
 
@@ -100,21 +100,21 @@ def page(plot: Any, title: str) -> bytes:
 
 
 def local_picture(profilers: Sequence[Any], begun: float, ended: float) -> bytes:
-    """Dask's own plots of its local schedulers, one below the other."""
+    """Draw dask's own plots of its local schedulers, one below the other."""
     from dask.diagnostics.profile_visualize import visualize
 
-    shown = [copy(profiler) for profiler in profilers]  # the user's may be looked at afterwards
+    shown = [copy(profiler) for profiler in profilers]  # users may read their profilers afterwards
     for profiler in shown:
         profiler.results = [_named(each) for each in profiler.results]
-        # As if they had been entered, which clears them.
+        # Set here because entering a profiler, which sets them, would clear its results.
         profiler.start_time, profiler.end_time = begun, ended
     return page(visualize(shown, show=False, save=False), "local scheduler")
 
 
 def _named(result: Any) -> Any:
-    """By its name: dask's plots show all that a task holds, arrays too, and a line for each.
+    """Replace a result's task by its name, because dask's plots show whole tasks.
 
-    What is cached is told apart by how all of it reads; so a line is drawn for each name.
+    Cached results are told apart by their representation, so there is one line for each name.
     """
     if not hasattr(result, "task"):
         return result
@@ -127,7 +127,7 @@ def _named(result: Any) -> Any:
 
 
 class _Name(str):
-    """A text that reads as it is, without quotes."""
+    """A string whose representation has no quotes."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Dask's performance report: the dashboard's plots in one page."""
+"""The kind `report`: dask's performance report, the dashboard's plots in one page."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from contextlib import contextmanager
 from html import escape
 
 from pytest_schedprof.agent import reports
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
-from pytest_schedprof.evidence.kept import KeptKind
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    ObservedTest,
+)
 from pytest_schedprof.evidence.stream import Stream
 from pytest_schedprof.model.result import BackendResult
 
 
-class ReportKind(KeptKind):
-    """Of all takes together."""
+class ReportKind(Kind, name="report", description="dask's performance report"):
+    """One page for all runs of the body together."""
 
-    def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        super().__init__(scheduler, test_id)
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._control = test.scheduler.control
+        self._begun = self._control.call(reports.clock)
         self._stream = Stream(self._control)
 
     @contextmanager
-    def take(self, number: int) -> Iterator[None]:
-        """The page shows what was noted meanwhile."""
+    def around(self, number: int) -> Iterator[None]:
+        """Keep the task stream running: the page is drawn from it."""
         with self._stream.watched():
             yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """The page."""
+        """Return the page."""
         with self._stream.watched():
-            page = self._control.call(reports.draw, self._begun, escape(self._test_id))
+            page = self._control.call(reports.draw, self._begun, escape(self.test.test_id))
         if not page:
             raise EvidenceUnavailableError(
                 "Bokeh is not installed where the scheduler runs; pip install bokeh"
@@ -38,5 +43,5 @@ class ReportKind(KeptKind):
         return Brought({"report.html": page.encode()})
 
     def close(self) -> None:
-        """The stream is a plugin of the scheduler."""
+        """Remove the task stream, which is a plugin of the scheduler."""
         self._stream.close()

@@ -1,4 +1,4 @@
-"""A span around each take: how tasks fared, by the scheduler's own account."""
+"""The kind `span`: a span around each run of the body, and what the scheduler knows of it."""
 
 from __future__ import annotations
 
@@ -11,45 +11,49 @@ import msgspec
 from distributed import span
 
 from pytest_schedprof.agent import spans
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    ObservedTest,
+)
 from pytest_schedprof.model.evidence import Spans
 from pytest_schedprof.model.result import BackendResult
 
 CODE = "distributed.diagnostics.computations.nframes"
-"""How many frames of the caller a client sends along: none by default."""
+"""Option of dask: how many of the caller's frames a client sends with a graph, by default none."""
 
 HOLLOW = "workers measured nothing: cumulative_worker_metrics holds no time of theirs"
 
-
 ELSEWHERE = "the body ran in another context than where its span was opened: as under `async with`"
 
-
 WARNING = r"Dask annotations \{'span': "
-"""Dask warns where it may lose them, as in dataframes; the test has not asked for this one."""
+"""dask warns where annotations may get lost, as in dataframes. The test did not make this one."""
 
 
-class SpanKind(Kind):
-    """Tags the tasks of the body, and asks the scheduler afterwards."""
+class SpanKind(
+    Kind, name="span", description="tasks by span: states, durations, the cluster's threads"
+):
+    """Opens a span around each run of the body, and asks the scheduler about it afterwards."""
 
-    def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        self._control = scheduler.control
-        self._test_id = test_id
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._control = test.scheduler.control
         self._ids: list[str] = []
 
     @contextmanager
-    def take(self, number: int) -> Iterator[None]:
-        """Tasks that are submitted inside belong to it."""
+    def around(self, number: int) -> Iterator[None]:
+        """Open a span: tasks that are submitted meanwhile belong to it."""
         frames = max(1, dask.config.get(CODE))
         try:
-            with dask.config.set({CODE: frames}), _no_warning(), span(self._test_id) as name:
+            with dask.config.set({CODE: frames}), _no_warning(), span(self.test.test_id) as name:
                 self._ids.append(name)
                 yield
-        except ValueError:  # of a context variable
+        except ValueError:  # a context variable is reset in another context
             raise EvidenceUnavailableError(ELSEWHERE) from None
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """As JSON, one span for each take and all merged."""
+        """Return the span of each run and all of them merged, as JSON."""
         beats = self._control.call_workers(spans.beat)
         told = self._control.call(spans.tell_spans, self._ids)
         if "problem" in told:

@@ -1,4 +1,4 @@
-"""CPU time that this process spends in some functions of dask's client, by phase."""
+"""Measure the CPU time of functions of dask's client, by phase."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-Place = tuple[str, str]
-"""A module, and a function's or method's qualified name in it."""
+PatchTarget = tuple[str, str]
+"""A module and the qualified name of a function or method in it."""
 
 
 class Stopwatch:
-    """Stands before functions while it is on; a call within a call counts for the outer one."""
+    """Wraps functions while active; only the outermost call counts."""
 
-    def __init__(self, places: Mapping[str, Sequence[Place]]) -> None:
+    def __init__(self, places: Mapping[str, Sequence[PatchTarget]]) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._places = places
         self._thread = threading.local()
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Functions that a release of dask does not have are no part of it."""
+        """Wrap the functions; those that this release of dask lacks are left out."""
         with ExitStack() as opened:
             for phase, places in self._places.items():
                 for place in places:
-                    self._stand_before(phase, *place, opened)
+                    self._wrap(phase, *place, opened)
             yield
 
-    def _stand_before(self, phase: str, module: str, name: str, opened: ExitStack) -> None:
+    def _wrap(self, phase: str, module: str, name: str, opened: ExitStack) -> None:
         *owners, last = name.split(".")
         try:
             holder: Any = import_module(module)

@@ -1,4 +1,4 @@
-"""Dask's task stream, for the kinds that need it."""
+"""Control dask's task stream on the scheduler, for the kinds that need it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pytest_schedprof.agent import task_stream
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.remote.control import Control
 
 
 class Stream:
-    """Notes tasks while it is watched; all kinds of a test share what it noted."""
+    """A task stream that records tasks while it is watched; all kinds of a test share it."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -18,7 +18,7 @@ class Stream:
 
     @contextmanager
     def watched(self) -> Iterator[int]:
-        """With the number of tasks that were noted before."""
+        """Record tasks meanwhile; yield the number of tasks that were recorded before."""
         first = self._control.call(task_stream.watch)
         try:
             yield first
@@ -26,5 +26,5 @@ class Stream:
             self._control.call(task_stream.unwatch)
 
     def close(self) -> None:
-        """Nobody of this kind will watch or read it again."""
+        """Release the stream; it is removed when no kind holds it."""
         self._control.call(task_stream.let_go)

@@ -1,4 +1,4 @@
-"""Every task that workers finished: when, where, and what it waited for."""
+"""The kind `tasks`: every task that workers finished, when, where, and what it waited for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from contextlib import contextmanager
 import msgspec
 
 from pytest_schedprof.agent import spans, task_stream
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    ObservedTest,
+)
 from pytest_schedprof.evidence.pictures import as_json, tasks_picture, with_pictures
 from pytest_schedprof.evidence.stream import Stream
 from pytest_schedprof.model.evidence import TaskRecord, TaskStream, WorkerTimes
 from pytest_schedprof.model.result import BackendResult
 
 AT_ONCE = 5000
-"""Tasks that the scheduler tells in one answer."""
+"""Number of tasks that the scheduler sends in one answer."""
 
 SERIALISATION = ("serialize", "deserialize", "compress", "decompress")
 DISK = ("disk-read", "disk-write", "memory-read")
@@ -25,19 +29,20 @@ EXECUTION = ("thread-cpu", "thread-noncpu")
 TRANSFER = ("network",)
 
 
-class TasksKind(Kind):
-    """Dask's task stream, and what workers measured of their own doings."""
+class TasksKind(Kind, name="tasks", description="the task stream"):
+    """Reads dask's task stream and the times that workers measured of their own activities."""
 
-    def __init__(self, scheduler: SchedulerUnderTest, test_id: str) -> None:
-        self._control = scheduler.control
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._control = test.scheduler.control
         self._stream = Stream(self._control)
         self._tasks: list[TaskRecord] = []
         self._wanted = 0
         self._spent: Counter[str] = Counter()
 
     @contextmanager
-    def take(self, number: int) -> Iterator[None]:
-        """Have tasks noted meanwhile."""
+    def around(self, number: int) -> Iterator[None]:
+        """Keep the task stream running, and fetch the tasks of this run at its end."""
         before = self._activities()
         with self._stream.watched() as first:
             yield
@@ -48,7 +53,7 @@ class TasksKind(Kind):
         self._spent.subtract(before)
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """As JSON, with dask's own picture."""
+        """Return the tasks as JSON, and dask's own picture of them."""
         tasks, wanted = tuple(self._tasks), self._wanted
         if not tasks:
             raise EvidenceUnavailableError("no worker finished a task of the test")
@@ -61,14 +66,14 @@ class TasksKind(Kind):
         )
 
     def close(self) -> None:
-        """The stream is a plugin of the scheduler."""
+        """Remove the task stream, which is a plugin of the scheduler."""
         self._stream.close()
 
-    def _fetch(self, take: int, first: int, last: int) -> Iterator[TaskRecord]:
+    def _fetch(self, number: int, first: int, last: int) -> Iterator[TaskRecord]:
         for begin in range(first, last, AT_ONCE):
             end = min(begin + AT_ONCE, last)
             for told in self._control.call(task_stream.tell_tasks, begin, end):
-                yield msgspec.convert({"take": take, **told}, TaskRecord)
+                yield msgspec.convert({"take": number, **told}, TaskRecord)
 
     def _activities(self) -> dict[str, float]:
         self._control.call_workers(spans.beat)
@@ -77,7 +82,7 @@ class TasksKind(Kind):
 
 
 def _seconds(tasks: Iterable[TaskRecord], activities: Mapping[str, float]) -> WorkerTimes:
-    """By the tasks' own account and by the workers' metrics: neither tells all."""
+    """Combine the times of tasks with workers' metrics: only the former tell of gathering."""
 
     def spent(names: Iterable[str]) -> float:
         return sum(activities.get(name, 0.0) for name in names)

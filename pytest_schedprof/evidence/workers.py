@@ -1,4 +1,4 @@
-"""What workers' threads did, by dask's own statistical profile of them."""
+"""The kind `workers`: what workers' threads did, by dask's own statistical profile of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_schedprof.agent import reports
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError
-from pytest_schedprof.evidence.kept import KeptKind
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    ObservedTest,
+)
 from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.flamegraph import draw_flamegraph
 from pytest_schedprof.model.evidence import WorkerProfile
@@ -17,12 +21,17 @@ from pytest_schedprof.model.result import BackendResult
 ROOT = {"name": "workers", "filename": "all threads", "line_number": 0}
 
 
-class WorkersKind(KeptKind):
-    """`Client.profile`, merged over all workers."""
+class WorkersKind(Kind, name="workers", description="what workers' threads did"):
+    """Asks the scheduler for the profile that `Client.profile` returns."""
+
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._control = test.scheduler.control
+        self._begun_at = self._control.call(reports.clock)["time"]
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """As JSON, and as a flame graph."""
-        state = self._control.call(reports.profile, self._begun["time"])
+        """Return the profile as JSON and as a flame graph."""
+        state = self._control.call(reports.profile, self._begun_at)
         profile = _tree({**state, "description": ROOT}, state["count"])
         if not profile.samples:
             raise EvidenceUnavailableError(
@@ -34,9 +43,10 @@ class WorkersKind(KeptKind):
 
 
 def _tree(state: Mapping[str, Any], samples: int) -> WorkerProfile:
-    """With the samples that dask leaves out: it counts one at the caller of where it ended alone.
+    """Build the tree, with the samples that dask does not give to the function they ended in.
 
-    Where a function called several, it is not known in which of them the sample ended.
+    dask counts a sample only up to the caller of that function. A caller with one callee tells
+    which function it was; of several callees all are named, joined by "or".
     """
     below = list(state["children"].values())
     ended = state["count"] - sum(child["count"] for child in below)
@@ -56,7 +66,7 @@ def _name(state: Mapping[str, Any]) -> str:
 def _stacks(
     profile: WorkerProfile, stack: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], int]]:
-    """How many samples end at each function."""
+    """Yield each stack with the number of samples that ended in its last function."""
     below = sum(child.samples for child in profile.children)
     if profile.samples > below:
         yield stack, profile.samples - below

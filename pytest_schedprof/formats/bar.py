@@ -1,4 +1,4 @@
-"""Writer of a bar of amounts: a picture that needs nothing but a viewer of SVG."""
+"""Writer of a bar of amounts as an SVG picture."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">
 
 
 def draw_bar(parts: Sequence[tuple[str, float]]) -> bytes:
-    """Parts side by side, each numbered and with its amount in microseconds below.
+    """Draw parts side by side, numbered, with a list of their amounts in microseconds below.
 
-    The numbers make it readable without colours.
+    The numbers make the picture readable without colours.
     """
     total = sum(amount for _, amount in parts) or 1.0
     ends = list(accumulate(amount for _, amount in parts))

@@ -1,8 +1,8 @@
 """Reader of Chrome traces, as viztracer dumps its buffer.
 
-Real files hold three oddities: functions of C have no file; the made-up thread of each task
-under `log_async`, which is told from a thread by its name coming after the events; and the
-events of other threads, which have no part in what the scheduler's loop costs.
+Real files have three peculiarities: C functions have no file; under `log_async` each task has an
+artificial thread, whose name comes after the events and not before them; and there are events of
+other threads, which do not count as costs of the scheduler's loop.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from __future__ import annotations
 import builtins
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 import msgspec
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.json import UNREADABLE
-from pytest_schedprof.model.profile import Function
-
-Place = tuple[str, str, int]
-"""File, name and first line, as a namer takes them."""
+from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.model.profile import CodeLocation, Function, Namer
 
 MICROSECOND = 1e-6
 LINE = re.compile("[0-9]{1,9}")
@@ -31,7 +28,7 @@ CALL, MARK, METADATA = "X", "i", "M"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What the functions on the marked thread cost."""
+    """Costs of the functions on the marked thread."""
 
     functions: dict[Function, dict[str, float]]
     overflowed: bool
@@ -40,8 +37,8 @@ class Trace:
 
 class _Event(msgspec.Struct, gc=False):
     ph: str
-    # Raw keeps a name as a slice of the file: equal names are equal bytes, so each distinct
-    # one is decoded once. That takes 0.3 s for a million events where strings take 1.1 s.
+    # Raw keeps a name as a slice of the file. Equal names are equal bytes, so each distinct name
+    # is decoded once. That takes 0.3 s for a million events; strings would take 1.1 s.
     name: msgspec.Raw
     tid: int = 0
     ts: float = 0.0
@@ -52,16 +49,54 @@ class _Metadata(msgspec.Struct):
     overflow: bool = False
 
 
+class _Anything(msgspec.Struct):
+    """Any JSON object; its content is only checked to be JSON."""
+
+
 class _File(msgspec.Struct):
     traceEvents: list[_Event]  # noqa: N815
     viztracer_metadata: _Metadata
 
 
-def read_trace(content: bytes, namer: Callable[[list[Place]], Sequence[Function]]) -> Trace:
-    """Seconds of every function on the thread that holds the marks of a recording.
+def is_json(content: bytes) -> bool:
+    """Whether the bytes are a JSON object: much faster to tell than to read it."""
+    try:
+        msgspec.json.decode(content, type=_Anything)
+    except UNREADABLE:
+        return False
+    return True
+
+
+_CONTROLS = bytes(range(32))
+_TAMED = bytes(32 if chr(each).isspace() else ord("?") for each in _CONTROLS)
+_AFTER = rb'\},\{"p|\}\], ?"|\}\}|,"args":\{|,"s":"'
+"""What follows a name in viztracer's files."""
+
+_NAME = re.compile(rb'("dur":[0-9.]+,"name":")(.*?)(?="(?:' + _AFTER + rb"))", re.DOTALL)
+_BAD_ESCAPE = rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})'
+_UNESCAPED = re.compile(rb'(?<!\\)"|' + _BAD_ESCAPE)
+
+
+def mended(content: bytes) -> bytes:
+    """Return a trace of viztracer as valid JSON: it writes names as they are.
+
+    A function that `exec` made, or a thread, may have quotes and control characters in its name.
+    """
+    if is_json(content):
+        return content
+    tame = content.translate(bytes.maketrans(_CONTROLS, _TAMED))
+    return _NAME.sub(_escaped, tame)
+
+
+def _escaped(name: re.Match[bytes]) -> bytes:
+    return name[1] + _UNESCAPED.sub(rb"\\\g<0>", name[2])
+
+
+def read_trace(content: bytes, namer: Namer) -> Trace:
+    """Read the seconds of every function on the thread that has the marks of a recording.
 
     Raises:
-        FormatError: if the bytes are no such file.
+        FormatError: if the bytes are not such a file.
     """
     try:
         file = msgspec.json.decode(content, type=_File)
@@ -69,14 +104,13 @@ def read_trace(content: bytes, namer: Callable[[list[Place]], Sequence[Function]
         functions = _named({bytes(call.name) for call in calls}, namer)
     except UNREADABLE as error:
         raise FormatError(
-            f"schedprof: not a trace of viztracer: {error} ({len(content)} bytes); "
-            "the disk where the scheduler runs may be full"
+            f"schedprof: not a trace of viztracer: {error} ({len(content)} bytes)"
         ) from error
     return Trace(_costs(calls, functions), file.viztracer_metadata.overflow)
 
 
 def _calls(events: Sequence[_Event]) -> list[_Event]:
-    """The calls on the marked thread and in its tasks, in the order in which they ended."""
+    """Return the calls on the marked thread and in its tasks, in the order in which they ended."""
     marked = next((event.tid for event in reversed(events) if event.ph == MARK), None)
     if marked is None:
         raise FormatError(
@@ -87,25 +121,23 @@ def _calls(events: Sequence[_Event]) -> list[_Event]:
     return [event for event in events if event.ph == CALL and event.tid not in others]
 
 
-def _named(
-    raws: Iterable[bytes], namer: Callable[[list[Place]], Sequence[Function]]
-) -> dict[bytes, Function]:
-    """The identity of each name; whoever names the places is asked once for all."""
+def _named(raws: Iterable[bytes], namer: Namer) -> dict[bytes, Function]:
+    """Return the function of each raw name; the namer is called once for all."""
     texts = {raw: msgspec.json.decode(raw, type=str) for raw in sorted(raws)}
     places = {raw: place for raw, text in texts.items() if (place := _place(text))}
     names = dict(zip(places, namer(list(places.values())), strict=True))
     return {raw: names.get(raw) or _of_c(text) for raw, text in texts.items()}
 
 
-def _place(text: str) -> Place | None:
-    """Of `Class.method (/path/to/file.py:12)`; None for a function of C."""
+def _place(text: str) -> CodeLocation | None:
+    """Parse `Class.method (/path/to/file.py:12)`; return None for a C function."""
     name, bracket, rest = text.partition(" (")
     file, _, line = rest.removesuffix(")").rpartition(":")
     return (file, name, int(line)) if bracket and LINE.fullmatch(line) else None
 
 
 def _of_c(text: str) -> Function:
-    """Of `module.function`, `module.Type.method`, or `type.method` of a type that is built in."""
+    """Name a C function: `module.function`, `module.Type.method`, or `type.method` if built in."""
     head, _, rest = text.partition(".")
     if not rest or (hasattr(builtins, head) and head != "builtins"):
         return f"builtins:{text}"
@@ -115,10 +147,10 @@ def _of_c(text: str) -> Function:
 def _costs(
     calls: Sequence[_Event], functions: Mapping[bytes, Function]
 ) -> dict[Function, dict[str, float]]:
-    """Seconds with callees, those of a recursion once, and without.
+    """Sum the seconds of each function with its callees (recursion counted once) and without.
 
-    Calls come in the order in which they ended, so from the last to the first each one comes
-    after all that it was called by; what began later than a call cannot have called it.
+    Calls are in the order in which they ended. So in reverse order each call comes after its
+    callers, and a call that began later than another cannot be its caller.
     """
     inclusive: defaultdict[Function, float] = defaultdict(float)
     own: defaultdict[Function, float] = defaultdict(float)
@@ -140,5 +172,5 @@ def _costs(
 
 
 def _row(seconds: float, own: float) -> dict[str, float]:
-    """Sums of differences may fall short of nothing by a rounding error."""
+    """Return both costs; a rounding error must not make the own one negative."""
     return {"seconds": seconds, "self_seconds": max(own, 0.0)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.json import UNREADABLE
+from pytest_schedprof.formats import UNREADABLE
 
 
 class CountsFile(msgspec.Struct, frozen=True):
@@ -14,16 +14,16 @@ class CountsFile(msgspec.Struct, frozen=True):
     schedprof_counts: int
     """Version of the format."""
     python: str
-    """Bytecodes of two minor versions are never compared."""
+    """Python's version; bytecodes of two minor versions are never compared."""
     functions: dict[str, dict[str, int]]
     whole: dict[str, int]
 
 
 def read_counts(content: bytes) -> CountsFile:
-    """Parse such a file.
+    """Parse a file of counts.
 
     Raises:
-        FormatError: if the bytes are no such file.
+        FormatError: if the bytes are not such a file.
     """
     try:
         return msgspec.json.decode(content, type=CountsFile)

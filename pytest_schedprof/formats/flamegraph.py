@@ -1,4 +1,4 @@
-"""Writer of flame graphs: a picture that needs nothing but a viewer of SVG."""
+"""Writer of flame graphs as SVG pictures."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pytest_schedprof.formats.stays import Stay, label_of, stays
 WIDTH = 1200
 ROW = 17
 LETTER = 7.2
-"""Width of a letter of 12 pixels in a font where all are as wide."""
+"""Width of a letter in a monospaced font of 12 pixels."""
 
-NARROWEST = 0.2
-"""What is narrower, in pixels, nobody can see, and there is much of it."""
+MIN_WIDTH = 0.2
+"""Width in pixels below which a frame is left out: it is invisible, and such frames are many."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -29,12 +29,12 @@ viewBox="0 0 {width} {height}" font-family="monospace" font-size="12">
 
 
 def write_flamegraph(file: SpeedscopeFile) -> bytes:
-    """Callers below callees, each as wide as it has samples, threads apart."""
+    """Draw callers below callees, each as wide as its number of samples, threads apart."""
     return draw_flamegraph(_stacks(file))
 
 
 def draw_flamegraph(stacks: Mapping[tuple[str, ...], int]) -> bytes:
-    """The same of how many samples there are of each stack, outermost first."""
+    """Draw a flame graph of stacks (outermost frame first) and their numbers of samples."""
     found = sorted(stays(sorted(stacks.items())), key=lambda stay: (stay.depth, stay.start))
     total = max((stay.end for stay in found), default=1)
     height = ROW * (max((stay.depth for stay in found), default=0) + 1)
@@ -44,7 +44,7 @@ def draw_flamegraph(stacks: Mapping[tuple[str, ...], int]) -> bytes:
 
 
 def _stacks(file: SpeedscopeFile) -> Counter[tuple[str, ...]]:
-    """How many samples there are of each, below a root for all and one for each thread."""
+    """Count the samples of each stack, below a root for all and one for each thread."""
     labels = [label_of(frame) for frame in file.frames]
     counts: Counter[tuple[str, ...]] = Counter()
     for thread in file.threads:
@@ -56,10 +56,10 @@ def _stacks(file: SpeedscopeFile) -> Counter[tuple[str, ...]]:
 
 
 def _box(stay: Stay, total: int, height: int) -> str:
-    """One frame, with a title that a viewer shows where the pointer rests."""
+    """Draw one frame, with a title that a viewer shows under the pointer."""
     samples = stay.end - stay.start
     x, width = (WIDTH * part / total for part in (stay.start, samples))
-    if width < NARROWEST:
+    if width < MIN_WIDTH:
         return ""
     y = height - ROW * (stay.depth + 1)
     title = f"{stay.label}: {samples} samples, {samples / total:.1%}"
@@ -71,12 +71,12 @@ def _box(stay: Stay, total: int, height: int) -> str:
 
 
 def _text(text: str) -> str:
-    """As text, whatever it is: names may hold anything, as `<lambda>` does."""
+    """Escape any text for XML: names can contain anything, such as `<lambda>`."""
     return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
 def _cut(label: str, width: float) -> str:
-    """As much of it as has room."""
+    """Shorten a label to the width of its box."""
     room = int((width - 6) / LETTER)
     if len(label) <= room:
         return label
@@ -84,6 +84,6 @@ def _cut(label: str, width: float) -> str:
 
 
 def _colour(stay: Stay) -> str:
-    """A function has the same in every picture."""
+    """Return the colour of a function, the same in every picture."""
     number = crc32(stay.label.encode(errors="replace"))
     return f"#{235 + number % 20:02x}{130 + number // 32 % 100:02x}{60 + number // 4096 % 50:02x}"

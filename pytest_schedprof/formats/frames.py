@@ -1,17 +1,16 @@
-"""From a file's frames, one per line of code, to a profile of functions."""
+"""Makes a profile of functions from a file's frames, which are one per line of code."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
 
 from pytest_schedprof.formats.speedscope import SpeedscopeFile
-from pytest_schedprof.model.profile import Function, SampleProfile, Stack, Thread
+from pytest_schedprof.model.profile import Namer, SampleProfile, Stack, Thread
 
 
 def name_frames(
     file: SpeedscopeFile,
-    namer: Callable[[list[tuple[str, str, int]]], Sequence[Function]],
+    namer: Namer,
     *,
     backend: str,
     mode: str,

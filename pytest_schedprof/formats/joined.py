@@ -1,4 +1,4 @@
-"""Several files of one kind as one: a test leaves one for each segment of its window."""
+"""Joins files of one kind: a test leaves one for each segment of its window."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from pathlib import Path
 import msgspec
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.json import UNREADABLE
+from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.formats.pstats import read_stats
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile, read_speedscope
 
 GZIP = b"\x1f\x8b"
 
 
 def join_samples(contents: Sequence[bytes]) -> SpeedscopeFile:
-    """Threads of all files beside one another.
+    """Join speedscope files; the result has the threads of all.
 
     Raises:
-        FormatError: if the bytes are no such files.
+        FormatError: if the bytes are not such files.
     """
     frames: list[Frame] = []
     stacks: list[tuple[int, ...]] = []
@@ -39,18 +40,18 @@ def join_samples(contents: Sequence[bytes]) -> SpeedscopeFile:
 
 
 def join_traces(contents: Sequence[bytes]) -> bytes:
-    """Events one after the other: all traces have the clock of their machine.
+    """Join traces by concatenating their events: all have the clock of the same machine.
 
     Raises:
-        FormatError: if the bytes are no Chrome traces.
+        FormatError: if the bytes are not Chrome traces.
     """
     try:
         plain = [gzip.decompress(each) if each.startswith(GZIP) else each for each in contents]
-        if len(plain) == 1:
-            return plain[0]
         events = [msgspec.json.decode(each, type=_Trace).traceEvents for each in plain]
     except (*UNREADABLE, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"schedprof: not a Chrome trace: {error}") from error
+    if len(plain) == 1:
+        return plain[0]
     return msgspec.json.encode({"traceEvents": [event for each in events for event in each]})
 
 
@@ -59,19 +60,18 @@ class _Trace(msgspec.Struct):
 
 
 def join_stats(contents: Sequence[bytes]) -> bytes:
-    """Calls and seconds added up.
+    """Join files of cProfile by adding up calls and seconds; one is returned as it is.
 
     Raises:
-        FormatError: if the bytes are no files of cProfile.
+        FormatError: if the bytes are not files of cProfile.
     """
+    for each in contents:
+        read_stats(each)
     if len(contents) == 1:
         return contents[0]
     with tempfile.TemporaryDirectory(prefix="schedprof-") as name:
         paths = [Path(name) / str(number) for number in range(len(contents))]
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content)
-        try:
-            pstats.Stats(*map(str, paths)).dump_stats(Path(name) / "joined")
-        except (ValueError, EOFError, TypeError, AttributeError) as error:
-            raise FormatError(f"schedprof: not a pstats file: {error}") from error
+        pstats.Stats(*map(str, paths)).dump_stats(Path(name) / "joined")
         return (Path(name) / "joined").read_bytes()

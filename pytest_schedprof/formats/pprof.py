@@ -1,6 +1,7 @@
-"""Writer of pprof's profiles: protocol buffers, of whose messages these few are needed.
+"""Writer of pprof's profiles, which are protocol buffers.
 
-The numbers of their fields are those of `profile.proto` in github.com/google/pprof.
+It writes the few messages that are needed. The numbers of their fields are those of
+`profile.proto` in github.com/google/pprof.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from pytest_schedprof.formats.speedscope import Frame, SpeedscopeFile
 NANOSECONDS = 1e9
 
 VARINT, BYTES = 0, 2
-"""How a field is written: as a number, or with its length before it."""
+"""Encodings of a field: as a number, or as bytes after their length."""
 
 
 def write_pprof(file: SpeedscopeFile) -> bytes:
-    """Samples of all threads, each with its thread as a label."""
+    """Write the samples of all threads, each with its thread as a label."""
     return gzip.compress(b"".join(_Writer(file).fields()), mtime=0)
 
 
@@ -29,7 +30,7 @@ class _Writer:
         self._functions: dict[tuple[int, int], int] = {}
 
     def fields(self) -> Iterator[bytes]:
-        """Those of a `Profile`; names come last, when all are known."""
+        """Yield the fields of a `Profile`; strings come last, when all are known."""
         for number, unit in ((1, ("samples", "count")), (1, ("time", "nanoseconds"))):
             yield _message(number, self._value_type(*unit))
         for thread in self._file.threads:
@@ -39,7 +40,7 @@ class _Writer:
                 yield _message(2, self._sample(index, (count, count * period), label))
         for number, frame in enumerate(self._file.frames, start=1):
             yield _message(4, self._location(number, frame))
-        # Without the name that a linker knows it by: pprof would demangle `<lambda>` to nothing.
+        # Without a system name: pprof would demangle `<lambda>` to an empty string.
         for (name, place), number in self._functions.items():
             yield _message(5, [_number(1, number), _number(2, name), _number(4, place)])
         yield _message(11, self._value_type("time", "nanoseconds"))
@@ -47,20 +48,20 @@ class _Writer:
         yield from (_field(6, text.encode("utf-8", "replace")) for text in self._strings)
 
     def _period(self) -> int:
-        """How far samples are apart."""
+        """Return the time between samples in nanoseconds."""
         return max((round(each.seconds * NANOSECONDS) for each in self._file.threads), default=0)
 
     def _value_type(self, kind: str, unit: str) -> list[bytes]:
         return [_number(1, self._string(kind)), _number(2, self._string(unit))]
 
     def _sample(self, index: int, values: Iterable[int], label: Iterable[bytes]) -> Iterator[bytes]:
-        """The innermost frame first; locations are numbered from one."""
+        """Yield a sample, its innermost frame first; locations are numbered from one."""
         yield _packed(1, (frame + 1 for frame in reversed(self._file.stacks[index])))
         yield _packed(2, values)
         yield _message(3, label)
 
     def _location(self, number: int, frame: Frame) -> Iterator[bytes]:
-        """A line of code; the lines of one function share it."""
+        """Yield a line of code; all lines of one function refer to that function."""
         key = (self._string(frame.name), self._string(frame.file or ""))
         function = self._functions.setdefault(key, len(self._functions) + 1)
         yield _number(1, number)
@@ -71,7 +72,7 @@ class _Writer:
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits in each byte, the lowest first; the eighth says that there are more."""
+    """Encode seven bits in each byte, lowest first; the eighth says that more follow."""
     found = bytearray()
     while number > 0x7F:
         found.append(number & 0x7F | 0x80)

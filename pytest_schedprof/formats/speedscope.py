@@ -1,8 +1,8 @@
 """Reader and writer of speedscope's sampled profiles, as py-spy writes them.
 
-Real files hold three oddities: samples without any frame, threads without a name, and one
-frame for each line of a function. The first are counted and left out, the second are kept,
-the third is for whoever names the frames, by `Frame.line`.
+Real files have three peculiarities: samples without any frame, threads without a name, and one
+frame for each line of a function. The first are counted and left out, the second are kept. The
+third are merged later, when the namer uses `Frame.line`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from dataclasses import dataclass
 import msgspec
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.json import UNREADABLE
+from pytest_schedprof.formats import UNREADABLE
+
+MOST_SECONDS = 1e9
+"""Longest that a profile can last: thirty years."""
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A place in the code."""
+    """A line of a function."""
 
     name: str
     file: str | None = None
@@ -33,12 +36,12 @@ class Samples:
     stacks: array[int]
     empty: int
     seconds: float = 0.0
-    """What each of them stands for."""
+    """Seconds that each sample stands for."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedscopeFile:
-    """A file, each stack of frame indexes stored once."""
+    """A file; each distinct stack of frame indexes is stored once."""
 
     frames: list[Frame]
     stacks: list[tuple[int, ...]]
@@ -48,8 +51,8 @@ class SpeedscopeFile:
 class _Profile(msgspec.Struct):
     name: str
     type: str
-    # Raw keeps a sample as a slice of the file: equal samples are equal bytes, so each
-    # distinct stack is decoded once. That is what makes 100 MB a matter of a second.
+    # Raw keeps a sample as a slice of the file. Equal samples are equal bytes, so each distinct
+    # stack is decoded once. Therefore 100 MB take about a second.
     samples: list[msgspec.Raw] = []
     startValue: float = 0.0  # noqa: N815
     endValue: float = 0.0  # noqa: N815
@@ -68,7 +71,7 @@ def read_speedscope(content: bytes) -> SpeedscopeFile:
     """Parse a speedscope file of sampled profiles.
 
     Raises:
-        FormatError: if the bytes are no such file.
+        FormatError: if the bytes are not such a file.
     """
     try:
         file = msgspec.json.decode(content, type=_File)
@@ -85,9 +88,9 @@ class _Frames(msgspec.Struct):
 
 
 def holds_frame(content: bytes, name: str, path: str) -> bool:
-    """Whether a function was sampled, by its own file: others may bear its name.
+    """Whether a function of this name and file is among the frames.
 
-    Skips the samples, so that 100 MB take a tenth of a second.
+    The samples are not decoded, so 100 MB take a tenth of a second.
     """
     try:
         frames = msgspec.json.decode(content, type=_Frames).shared.frames
@@ -114,7 +117,12 @@ class _Reader:
             )
         indexes = array("q", (self._index(bytes(raw)) for raw in profile.samples))
         filled = array("q", (index for index in indexes if self._stacks[index]))
-        # Both of the writers that are read here weigh all samples alike.
+        if not 0 <= profile.endValue - profile.startValue <= MOST_SECONDS:
+            raise FormatError(
+                f"schedprof: speedscope profile {profile.name!r} lasts from "
+                f"{profile.startValue:g} to {profile.endValue:g}, which cannot be"
+            )
+        # Both writers that are read here give all samples the same weight.
         seconds = (profile.endValue - profile.startValue) / max(1, len(indexes))
         return Samples(profile.name, filled, len(indexes) - len(filled), seconds)
 
@@ -139,7 +147,7 @@ class _Reader:
 
 
 def write_speedscope(file: SpeedscopeFile) -> bytes:
-    """A file for speedscope, with a profile for each thread."""
+    """Write a file for speedscope, with a profile for each thread."""
     profiles = [_profile(thread, file.stacks) for thread in file.threads]
     return msgspec.json.encode(
         {

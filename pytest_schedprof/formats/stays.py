@@ -1,16 +1,17 @@
-"""From stacks, one after the other, to how long each frame lasted."""
+"""Stacks of samples: how long each frame lasted, and a writer of collapsed stacks."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_schedprof.formats.speedscope import Frame
+from pytest_schedprof.formats.speedscope import Frame, SpeedscopeFile
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A frame that stayed where it was on the stack."""
+    """A frame that stayed at the same place of the stack from `start` to `end`."""
 
     label: str
     depth: int
@@ -19,12 +20,12 @@ class Stay:
 
 
 def label_of(frame: Frame) -> str:
-    """Function and file, without the line: the lines of one function are one."""
+    """Return function and file, without the line, so that a function's lines are merged."""
     return f"{frame.name} ({frame.file})" if frame.file else frame.name
 
 
 def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Stay]:
-    """Each frame for as long as it and all its callers stay the same, callees before callers.
+    """Yield each frame for as long as it and its callers stay the same, callees before callers.
 
     Args:
         stacks: labels from the root on, and how long the stack lasted.
@@ -40,7 +41,7 @@ def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Stay]:
 
 
 def _common(opened: Sequence[tuple[str, int]], stack: Sequence[str]) -> int:
-    """How many frames, from the root on, are still the same."""
+    """Count the frames, from the root on, that are still the same."""
     count = 0
     for (label, _), other in zip(opened, stack, strict=False):
         if label != other:
@@ -53,3 +54,20 @@ def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[Sta
     while len(opened) > depth:
         label, start = opened.pop()
         yield Stay(label, len(opened), start, now)
+
+
+def write_collapsed(file: SpeedscopeFile) -> bytes:
+    """Write a line for each stack, sorted: `thread;caller (file);callee (file) 12`."""
+    labels = [_safe(label_of(frame)) for frame in file.frames]
+    counts: Counter[str] = Counter()
+    for thread in file.threads:
+        for index, count in Counter(thread.stacks).items():
+            frames = (labels[frame] for frame in file.stacks[index])
+            counts[";".join([_safe(thread.thread) or "thread", *frames])] += count
+    lines = (f"{stack} {count}\n" for stack, count in sorted(counts.items()))
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def _safe(label: str) -> str:
+    """Replace what would end a frame or a line."""
+    return " ".join(label.replace(";", ":").split())

@@ -1,6 +1,6 @@
-"""Writer of Chrome traces, made of samples: what was on the stack, one sample after the other.
+"""Writer of Chrome traces made of samples: what was on the stack, sample by sample.
 
-The time in it is that of the samples: what a profiler left out, as idle threads, takes none.
+Time in the trace is that of the samples: what a profiler left out, as idle threads, takes none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MICROSECONDS = 1e6
 
 
 def write_timeline(file: SpeedscopeFile) -> bytes:
-    """A trace with one line for each thread, for Perfetto or chrome://tracing."""
+    """Write a trace with one track for each thread, for Perfetto or chrome://tracing."""
     labels = [label_of(frame) for frame in file.frames]
     stacks = [[labels[frame] for frame in stack] for stack in file.stacks]
     events = [
@@ -30,11 +30,11 @@ def write_timeline(file: SpeedscopeFile) -> bytes:
 
 
 def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[dict[str, Any]]:
-    """Its name, and its frames in the order in which they began, callers first."""
+    """Yield a thread's name, and its frames in the order in which they began, callers first."""
     place = {"pid": 1, "tid": number}
     yield {"ph": "M", "name": "thread_name", "args": {"name": thread.thread}, **place}
     runs = ((stacks[index], sum(1 for _ in same)) for index, same in groupby(thread.stacks))
     for stay in sorted(stays(runs), key=lambda stay: (stay.start, stay.depth)):
-        # Rounded where it begins and where it ends, so that a callee never outlasts its caller.
+        # Start and end are rounded, not the duration, so that a callee never outlasts its caller.
         start, end = (round(at * thread.seconds * MICROSECONDS) for at in (stay.start, stay.end))
         yield {"ph": "X", "name": stay.label, "ts": start, "dur": end - start, **place}

@@ -1,1 +1,1 @@
-"""The limit language and its verdicts. Pure: no pytest, no distributed."""
+"""The limit language and its verdicts. Pure: imports neither pytest nor distributed."""

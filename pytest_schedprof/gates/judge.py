@@ -1,51 +1,48 @@
-"""Limits held against shares and costs: three verdicts, each with its grounds."""
+"""Judge limits by shares and costs, with three verdicts and the figures behind each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import hypot
 from typing import Protocol
 
-from pytest_schedprof.analysis.grounds import Grounds
-from pytest_schedprof.analysis.patterns import compile_pattern
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.limits import Limit
-from pytest_schedprof.model.metric import METRICS, PERCENT, Metric, readable
-from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.profile import Function, compile_pattern
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
 
 DIGITS = 12
-"""Of a difference: `1.05 * 1.01 - 1.0605` is no excess, whatever the computer makes of it."""
+"""Digits of a difference: with more, `1.05 * 1.01 - 1.0605` would not be 0."""
 
 _ORDER = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, Verdict.PASS: 2}
 
 
 class Baseline(Protocol):
-    """What was measured before, for limits that are relative to it."""
+    """An earlier measurement, for limits that are relative to it."""
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """The metric as it was then."""
+        """Return the earlier estimate of a metric."""
 
     def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
-        """What was measured now, with the bounds that are known to hold on its machine."""
+        """Return the current estimate with the bounds that the machine's calibration gives."""
 
     def doubt(self, metric: str) -> str:
-        """Why nothing can be held against it; empty if it can."""
+        """Return why the limit cannot be judged; empty if it can."""
 
 
 class NoBaseline:
-    """Where none was asked for: relative limits are then kept from being judged."""
+    """The baseline of sessions without one: relative limits are inconclusive."""
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """Never asked, for there is a doubt."""
+        """Never called: doubt() is non-empty."""
         raise NotImplementedError
 
     def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
-        """Nor is this."""
+        """Never called: doubt() is non-empty."""
         raise NotImplementedError
 
     def doubt(self, metric: str) -> str:
-        """What to do about it."""
+        """Return what to do about it."""
         return "no baseline to compare with: give one with --schedprof-compare"
 
 
@@ -54,38 +51,41 @@ NO_BASELINE = NoBaseline()
 
 def judge(
     limit: Limit,
-    grounds: Grounds,
+    measurements: Measurements,
     known: Sequence[Function],
     baseline: Baseline = NO_BASELINE,
 ) -> LimitResult:
-    """The outcome of one limit.
+    """Judge one limit.
 
     Args:
-        limit: what to hold the grounds against.
-        grounds: what was measured.
-        known: functions of the scheduler's code that the limit's pattern names.
-        baseline: what relative limits are held against.
+        limit: the limit to judge.
+        measurements: what was measured.
+        known: functions of the scheduler's code that match the limit's pattern.
+        baseline: what relative limits are relative to.
 
     Raises:
-        LimitError: if the pattern names nothing in the scheduler's code.
+        LimitError: if the pattern matches nothing in the scheduler's code.
     """
-    subjects = _subjects(limit, grounds, known)
-    if doubt := _doubt(limit, grounds) or (limit.is_relative and baseline.doubt(limit.metric)):
-        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt)
+    subjects = _subjects(limit, measurements, known)
+    if doubt := _doubt(limit, measurements) or (limit.is_relative and baseline.doubt(limit.metric)):
+        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
     findings = sorted(
-        (_find(limit, subject, grounds, baseline) for subject in subjects),
+        (_find(limit, subject, measurements, baseline) for subject in subjects),
         key=lambda finding: (_ORDER[finding.verdict], -finding.estimate.value, finding.subject),
     )
     verdict = Verdict.worst([finding.verdict for finding in findings])
-    return LimitResult(str(limit), verdict, tuple(findings))
+    return LimitResult(str(limit), verdict, tuple(findings), parsed=limit)
 
 
-def _subjects(limit: Limit, grounds: Grounds, known: Sequence[Function]) -> list[str]:
-    """The whole, an owner or each function; of these only what was seen can break a limit."""
+def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function]) -> list[str]:
+    """Return the subjects to judge: the whole, an owner, or each function that was seen.
+
+    If no function was seen, one known function stands for all: it cannot break the limit.
+    """
     if limit.owner or not limit.pattern:
         return [limit.pattern]
     matches = compile_pattern(limit.pattern).fullmatch
-    seen = [function for function in grounds.seen(limit.measured) if matches(function)]
+    seen = [function for function in measurements.seen(limit.measured) if matches(function)]
     if seen:
         return seen
     if not known:
@@ -96,14 +96,14 @@ def _subjects(limit: Limit, grounds: Grounds, known: Sequence[Function]) -> list
     return list(known[:1])
 
 
-def _doubt(limit: Limit, grounds: Grounds) -> str:
-    if limit.of and (doubt := grounds.doubt_of_growth(limit.of, limit.pattern)):
+def _doubt(limit: Limit, measurements: Measurements) -> str:
+    if limit.of and (doubt := measurements.doubt_of_growth(limit.of, limit.pattern)):
         return doubt
-    return grounds.doubt(limit.measured, limit.pattern)
+    return measurements.doubt(limit.measured, limit.pattern)
 
 
-def _find(limit: Limit, subject: str, grounds: Grounds, baseline: Baseline) -> Finding:
-    of = grounds.growth if limit.of else grounds.of
+def _find(limit: Limit, subject: str, measurements: Measurements, baseline: Baseline) -> Finding:
+    of = measurements.growth if limit.of else measurements.of
     estimate = of(limit.measured, subject)
     if not limit.is_relative:
         return Finding(subject, estimate, _verdict(estimate.low, estimate.high, limit.bound))
@@ -114,17 +114,17 @@ def _find(limit: Limit, subject: str, grounds: Grounds, baseline: Baseline) -> F
 
 
 def _verdict(low: float, high: float, bound: float) -> Verdict:
-    """Fail and pass only where the data rules out the contrary."""
+    """Fail or pass only if the bounds rule out the contrary."""
     if low > bound:
         return Verdict.FAIL
     return Verdict.PASS if high <= bound else Verdict.INCONCLUSIVE
 
 
 def excess(estimate: Estimate, before: Estimate, factor: float) -> tuple[float, float]:
-    """Bounds of `estimate - factor * before`, from those of both.
+    """Return the bounds of `estimate - factor * before`, computed from those of both.
 
-    Distances from a value to its bounds add up as squares, the lower one of the one with the upper
-    one of the other (after Newcombe 1998, method 10, and Zou and Donner 2008).
+    The distances of the values to their bounds are added as squares: the lower distance of one
+    with the upper distance of the other (Newcombe 1998, method 10; Zou and Donner 2008).
     """
     value = round(estimate.value - factor * before.value, DIGITS)
     low = hypot(estimate.value - estimate.low, factor * (before.high - before.value))
@@ -132,38 +132,20 @@ def excess(estimate: Estimate, before: Estimate, factor: float) -> tuple[float, 
     return value - low, value + high
 
 
-def describe(result: LimitResult) -> str:
-    """One line of facts: limit, value, bounds, and what they rest on."""
-    if not result.findings:
-        return f"{result.limit}: {result.note}"
-    finding = result.findings[0]
-    others = sum(each.verdict is result.verdict for each in result.findings[1:])
-    more = f", and {others} more functions" if others and result.verdict is not Verdict.PASS else ""
-    return f"{result.limit}: {_fact(finding, result.metric)}{more}"
+class Measurements(Protocol):
+    """Estimates of one backend, for every metric and subject that a limit can name."""
 
+    def seen(self, metric: str) -> Collection[Function]:
+        """Return the functions that were seen."""
 
-def _fact(finding: Finding, name: str) -> str:
-    metric, estimate = METRICS[name], finding.estimate
-    value, low, high = (
-        readable(amount, metric) for amount in (estimate.value, estimate.low, estimate.high)
-    )
-    subject = finding.subject or "the scheduler"
-    if metric.of_metric:
-        return (
-            f"what it takes of {subject} grows as scale ** {value} "
-            f"(at least {low}, at most {high}) over {estimate.samples} tasks"
-        )
-    bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
-    bounds += _before(finding, metric)
-    if metric.units is PERCENT:
-        return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
-    if metric.is_peak:
-        return f"{name} of {subject} is {value}{bounds}"
-    noun = f" {metric.noun}" if metric.noun else ""
-    return f"{subject} takes {value}{noun}{bounds} per task over {estimate.samples} tasks"
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the metric of a function, an `@owner`, or the whole if the subject is empty."""
 
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """Return the exponent with which the amount grows with the scale of the test."""
 
-def _before(finding: Finding, metric: Metric) -> str:
-    if finding.before is None:
-        return ""
-    return f" (before: {readable(finding.before.value, metric)})"
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Return why the growth cannot be judged, empty if it can."""
+
+    def doubt(self, metric: str, subject: str) -> str:
+        """Return why the metric cannot be judged, empty if it can."""

@@ -1,4 +1,4 @@
-"""The limit language: `metric [ "(" pattern ")" ] "<=" bound`. docs/limits.md is its manual.
+"""The limit language: `metric [ "(" pattern ")" ] "<=" bound`. docs/limits.md explains it.
 
 A bound is a number with its unit, or `baseline`, `baseline * 1.05`, `baseline + 2pp`.
 """
@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import cached_property
 
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.analysis.phases import CLIENT_OWNERS
-from pytest_schedprof.errors import LimitError
-from pytest_schedprof.model.metric import GROWING, METRICS, PERCENT, Metric, format_amount
+from pytest_schedprof.errors import LimitError, quoted
+from pytest_schedprof.model.limit import POINTS, Limit
+from pytest_schedprof.model.metric import GROWING, METRICS, PERCENT, Metric
+from pytest_schedprof.model.verdict import LimitResult
 
 LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)
 
-POINTS = "pp"
-"""Percentage points: what is added to a baseline that is a share."""
+MOST = 1e15
+"""Largest number in a limit: above everything that can be measured, and exact as a float."""
 
 _METRIC = re.compile(r"[A-Za-z_]+")
 _PATTERN = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*")
@@ -29,64 +30,8 @@ _UNIT = re.compile(r"%|[A-Za-z]+")
 _FUNCTION = re.compile(r"[\w.*?<>-]+:[\w.*?<>-]+")
 
 
-@dataclass(frozen=True)
-class Limit:
-    """A bound on a metric of the functions, or the owner, that a pattern names."""
-
-    metric: str
-    pattern: str
-    """Empty for the scheduler as a whole."""
-    bound: float
-    """In the unit of results: a fraction of one, seconds, bytes. `30%` is 0.3."""
-    unit: str = "%"
-    """In which the bound was written."""
-    of: str = ""
-    """The metric whose growth is limited; empty for every other limit."""
-    factor: float = 0.0
-    """How often the baseline is in the bound, beside what `bound` says; 0 of an absolute limit."""
-
-    @property
-    def is_relative(self) -> bool:
-        """Whether a baseline is needed to judge it."""
-        return self.factor > 0
-
-    @property
-    def key(self) -> tuple[str, str, str, bool]:
-        """What a closer limit must share with a farther one to replace it."""
-        return (self.metric, self.of, self.pattern, self.is_relative)
-
-    @property
-    def measured(self) -> str:
-        """The metric that a backend must measure."""
-        return self.of or self.metric
-
-    @cached_property
-    def owner(self) -> str | None:
-        """The owner that the pattern names, None if it names functions."""
-        return self.pattern[1:] if self.pattern.startswith("@") else None
-
-    @property
-    def is_of_client(self) -> bool:
-        """Whether it bounds a phase that the scheduler does not see."""
-        return self.owner in CLIENT_OWNERS
-
-    def __str__(self) -> str:
-        words = ", ".join(filter(None, (self.of, self.pattern)))
-        subject = f"({words})" if words else ""
-        return f"{self.metric}{subject} <= {self._bound}"
-
-    @property
-    def _bound(self) -> str:
-        units = {**METRICS[self.metric].units, POINTS: PERCENT["%"]}
-        amount = format_amount(self.bound, self.unit, units[self.unit])
-        if not self.is_relative:
-            return amount
-        times = "" if self.factor == 1 else f" * {format_amount(self.factor, '', Decimal(1))}"
-        return f"baseline{times}{f' + {amount}' if self.bound else ''}"
-
-
 def merge_limits(layers: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
-    """Limits add up; of two with the same metric and pattern the later layer's holds."""
+    """Merge limits of several layers; a later one replaces one with the same metric and pattern."""
     merged: dict[tuple[str, str, str, bool], Limit] = {}
     for layer in layers:
         merged.update({limit.key: limit for limit in layer})
@@ -97,9 +42,22 @@ def parse_limit(text: str) -> Limit:
     """Read one limit.
 
     Raises:
-        LimitError: names the column at fault and what could stand there.
+        LimitError: names the column of the mistake and what is expected there.
     """
     return _Parser(text).limit()
+
+
+def parsed_limit(result: LimitResult) -> Limit | None:
+    """Return the limit of a result; None if this release does not know such limits.
+
+    The text is parsed for records of earlier releases only, which did not keep the parts.
+    """
+    if result.parsed:
+        return result.parsed if result.parsed.metric in METRICS else None
+    try:
+        return parse_limit(result.limit)
+    except LimitError:
+        return None
 
 
 class _Parser:
@@ -113,7 +71,7 @@ class _Parser:
         of, pattern = self._growing() if metric.of_metric else ("", self._subject(name, metric))
         self._expect("<=", "'<=' (a limit is an upper bound)")
         is_relative = self._is_next("baseline")
-        limit = self._relative(metric, pattern) if is_relative else self._bound(metric)
+        limit = self._relative(name, pattern) if is_relative else self._bound(metric)
         self._skip_space()
         if self._at < len(self._text):
             raise self._error("the end of the limit")
@@ -123,10 +81,11 @@ class _Parser:
         self._skip_space()
         return self._text.startswith(word, self._at)
 
-    def _relative(self, metric: Metric, pattern: str) -> Limit:
-        """`baseline`, times a factor or plus an amount."""
+    def _relative(self, name: str, pattern: str) -> Limit:
+        """Read `baseline`, optionally times a factor and plus an amount."""
+        metric = METRICS[name]
         if metric.of_metric or pattern[1:] in CLIENT_OWNERS:
-            subject = "growth" if metric.of_metric else pattern
+            subject = name if metric.of_metric else pattern
             raise self._error(f"{_bound_wanted(metric)} ({subject} has no baseline)")
         self._expect("baseline", "'baseline'")
         factor = 1.0
@@ -141,10 +100,11 @@ class _Parser:
 
     def _factor(self) -> float:
         self._skip_space()
+        start = self._at
         number = self._take(_NUMBER)
         if number is None or not float(number):
             raise self._error("a factor above 0, as in baseline * 1.05")
-        return float(number)
+        return self._bounded(float(number), start)
 
     def _metric(self) -> str:
         start = self._skip_space()
@@ -155,11 +115,11 @@ class _Parser:
         return word
 
     def _subject(self, name: str, metric: Metric) -> str:
-        """The pattern in its brackets, which some metrics need and some cannot have."""
-        self._skip_space()
-        if not metric.of_functions or (
-            metric.of_whole and not self._text.startswith("(", self._at)
-        ):
+        """Read the pattern in brackets, which some metrics need and some cannot have."""
+        has_pattern = self._is_next("(")
+        if has_pattern and not metric.of_functions:
+            raise self._error(f"'<=': {name} is of the whole scheduler and takes no pattern")
+        if not has_pattern and metric.of_whole:
             return ""
         example = f"{name}(distributed.scheduler:*) <= {_example(metric)}"
         self._expect("(", f"'(' and a function, as in {example}")
@@ -168,7 +128,7 @@ class _Parser:
         return pattern
 
     def _growing(self) -> tuple[str, str]:
-        """Of `growth(calls, pattern)` what is in the brackets; the pattern may be missing."""
+        """Read the metric and the optional pattern in `growth(calls, pattern)`."""
         self._expect("(", "'(' and a metric, as in growth(bytecodes) <= 1.05")
         start = self._skip_space()
         of = self._take(_METRIC) or ""
@@ -179,7 +139,9 @@ class _Parser:
         pattern = ""
         if not METRICS[of].of_whole:
             self._require_comma(of)
-        if METRICS[of].of_functions and self._text.startswith(",", self._at):
+        if self._text.startswith(",", self._at):
+            if not METRICS[of].of_functions:
+                raise self._error(f"')': {of} is of the whole scheduler and takes no pattern")
             self._at += 1
             pattern = self._pattern(of)
         self._expect(")", "')'")
@@ -203,10 +165,10 @@ class _Parser:
         self._at = start
         if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS):
             raise self._error("@" + _one_of("an owner", owner, known))
-        if metric == "self":
+        if not METRICS[metric].of_owners:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")
-        if owner in CLIENT_OWNERS and metric != "cpu":
-            raise self._error(f"an owner in the scheduler: of @{owner} there is cpu alone")
+        if owner in CLIENT_OWNERS and not METRICS[metric].of_client:
+            raise self._error(f"an owner in the scheduler: @{owner} has only cpu")
         self._at = start + 1 + len(owner)
 
     def _bound(self, metric: Metric) -> Limit:
@@ -221,7 +183,14 @@ class _Parser:
         if metric.units is PERCENT and float(number) > 100:
             self._at = start
             raise self._error("a bound of at most 100%: a share cannot exceed it")
-        return Limit("", "", float(Decimal(number) * metric.units[unit]), unit)
+        amount = self._bounded(float(Decimal(number) * metric.units[unit]), start)
+        return Limit("", "", amount, unit)
+
+    def _bounded(self, number: float, start: int) -> float:
+        if number > MOST:
+            self._at = start
+            raise self._error(f"a number of at most {MOST:g}")
+        return number
 
     def _expect(self, token: str, wanted: str) -> None:
         self._skip_space()
@@ -242,9 +211,9 @@ class _Parser:
         return self._at
 
     def _error(self, wanted: str) -> LimitError:
-        found = repr(self._text[self._at :]) if self._at < len(self._text) else "the end"
+        found = quoted(self._text[self._at :]) if self._at < len(self._text) else "the end"
         return LimitError(
-            f"schedprof: limit {self._text!r}: column {self._at + 1}: "
+            f"schedprof: limit {quoted(self._text)}: column {self._at + 1}: "
             f"expected {wanted}; found {found}"
         )
 
@@ -256,7 +225,10 @@ def _one_of(kind: str, word: str, known: tuple[str, ...]) -> str:
 
 
 def _addable(metric: Metric) -> Metric:
-    """With the units of what may be added to a baseline: a percent of a share says not of what."""
+    """Return the metric with the units that may be added to a baseline.
+
+    For shares these are percentage points only, because a percentage would be ambiguous.
+    """
     return metric._replace(units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
 
 

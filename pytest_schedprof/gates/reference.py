@@ -1,4 +1,4 @@
-"""Earlier results, ready to be held against what a test measures now."""
+"""Earlier results, to compare a test's current measurements with."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pytest_schedprof.comparison.matching import (
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Comparison
-from pytest_schedprof.model.metric import METRICS, PERCENT
+from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, own_part
 from pytest_schedprof.model.result import FunctionCost, Result
 from pytest_schedprof.model.verdict import Estimate
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a session compares its tests with."""
+    """The earlier results that a session compares its tests with."""
 
     name: str
     results: Sequence[Result]
@@ -40,21 +40,21 @@ class Reference:
 
     @cached_property
     def test_ids(self) -> frozenset[str]:
-        """Tests that it knows."""
+        """IDs of the tests that it contains."""
         return frozenset(test_id for test_id, _ in self._measurements)
 
     def _candidates(self, after: Measurement) -> Sequence[Measurement]:
         return self._measurements.get((after.result.test_id, after.of.backend), ())
 
     def before(self, after: Measurement) -> Before:
-        """What one backend measured of the same test then."""
+        """Return what one backend measured of the same test earlier."""
         if after.result.test_id not in self.test_ids:
-            return Before(after, None, f"baseline {self.name!r} does not know this test")
+            return Before(after, None, f"baseline {self.name!r} does not contain this test")
         found, reason = choose(self._candidates(after), after)
         return Before(after, found, reason, self.policy.calibrations)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
-        """By the default policy; of a test that is new nothing can be said."""
+        """Return the comparison by the session's policy; none for a new test."""
         if after.result.test_id not in self.test_ids:
             return []
         return [compare_one(self._candidates(after), after, self.policy, is_binding=is_binding)]
@@ -62,7 +62,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class InTurns:
-    """The side that ran in turns with the one under test: the same test, the same machine."""
+    """The other side of a test in turns: the same test on the same machine."""
 
     name: str
     result: Result
@@ -73,7 +73,7 @@ class InTurns:
         return next((Measurement(self.result, each) for each in same), None)
 
     def before(self, after: Measurement) -> Before:
-        """What one backend measured there."""
+        """Return what one backend measured on the other side."""
         found = self._found(after)
         if found is None:
             return Before(after, None, f"nothing was measured with {self.name!r}")
@@ -81,7 +81,7 @@ class InTurns:
         return Before(after, None if reason else found, reason)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
-        """By the default policy."""
+        """Return the comparison by the session's policy."""
         found = self._found(after)
         if found is None:
             return []
@@ -90,16 +90,16 @@ class InTurns:
 
 @dataclass(frozen=True)
 class Before:
-    """An earlier measurement, as limits that are relative to it ask for it."""
+    """An earlier measurement, as the baseline of relative limits."""
 
     after: Measurement
     found: Measurement | None
     reason: str
-    """Why there is none."""
+    """Why no measurement was found; else empty."""
     calibrations: tuple[Calibration, ...] = ()
 
     def doubt(self, metric: str) -> str:
-        """Why nothing can be held against it; empty if it can."""
+        """Return why a limit on the metric cannot be judged; empty if it can."""
         if self.found is None:
             return self.reason
         if METRICS[metric].is_exact:
@@ -110,25 +110,25 @@ class Before:
         return (obstacle_to_time if is_sampled else another_machine)(self.found, self.after)
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """The metric as it was then."""
+        """Return the earlier estimate of a metric."""
         assert self.found is not None
-        if METRICS[metric].units is PERCENT or metric == "cpu":
+        if METRICS[metric].is_sampled:
             return self._timed(self.found, metric, subject)
         tasks = self.found.of.window.tasks
         value = self._cost(metric, subject) / (1 if METRICS[metric].is_peak else tasks)
         return (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
 
     def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
-        """What is measured now, with bounds as the machine's calibrations give them."""
+        """Return the current estimate with the bounds that the machine's calibrations give."""
         is_known = bool(self.after.figures(self.calibrations).noise)
-        if not is_known or not (METRICS[metric].units is PERCENT or metric == "cpu"):
+        if not (is_known and METRICS[metric].is_sampled):
             return estimate
         return self._timed(self.after, metric, subject)
 
     def _timed(self, side: Measurement, metric: str, subject: str) -> Estimate:
-        """A share, or CPU time per task."""
+        """Return a share, or CPU time per task."""
         figures = side.figures(self.calibrations)
-        shares = figures.self_shares if metric == "self" else figures.shares
+        shares = figures.self_shares if metric == SELF else figures.shares
         if METRICS[metric].units is PERCENT:
             return shares.get(subject, NEVER_SEEN)
         if not subject:
@@ -137,18 +137,18 @@ class Before:
         return _bounded(figures.cost(subject, share.value), figures.tasks)
 
     def _cost(self, metric: str, subject: str) -> float:
-        """As the record has it: over the whole window."""
+        """Return a cost over the whole window, as in the record."""
         costs = self.found.of.costs if self.found else None
         if costs is None:
             return 0.0
         if not subject and metric in costs.whole:
             return costs.whole[metric]
-        own = "self_seconds" if metric == "seconds" and ":" not in subject else metric
+        own = metric if ":" in subject else own_part(metric)
         return sum(each.total.get(own, 0.0) for each in costs.functions if _is_of(each, subject))
 
 
 NEVER_SEEN = Estimate(0.0, 0.0, 0.001, samples=0, dispersion=0.0)
-"""A baseline does not keep functions that hold less."""
+"""Share of a function that a baseline lacks: functions with less are not kept."""
 
 
 def _is_of(each: FunctionCost, subject: str) -> bool:

@@ -1,1 +1,1 @@
-"""Frozen data that the rooms hand to each other. Pure: no pytest, no distributed."""
+"""Frozen data that is passed between the rooms. Pure: no pytest, no distributed."""

@@ -1,123 +1,123 @@
-"""How far figures stray on a machine where nothing changed, as kept in calibration.json."""
+"""The record of calibrations, calibration.json: how much figures vary when nothing changed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SCHEMA_VERSION = 1
-"""Raised when a reader of the old records would misread a new one."""
+"""Incremented when a reader of old records would misread a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A standard deviation between identical windows, as it was measured."""
+    """A measured standard deviation between identical windows."""
 
     value: float
     at_most: float
-    """It is at most this, at the confidence level of all bounds."""
+    """Upper bound, at the confidence level of all bounds."""
     freedom: float
-    """Degrees of freedom of the measurement: with few of them the bound is far off."""
+    """Degrees of freedom of the measurement; with few of them the bound is loose."""
 
     def instead_of(self, constant: float) -> float:
-        """What to reckon with on this machine, where otherwise a constant is taken.
+        """Return the value to use on this machine instead of a constant.
 
-        Less than the constant only as far as that is sure, and never less than was measured.
+        It is below the constant only as far as the upper bound is, and never below `value`.
         """
         return max(self.value, min(self.at_most, constant))
 
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """How often a comparison of identical code called anything a regression."""
+    """How often a comparison of identical code reported a regression."""
 
     rounds: int
-    """So many windows were one measurement."""
+    """Number of windows in each measurement."""
     comparisons: int
     alarms: int
     at_most: float
-    """The rate is at most this, at the confidence level of all bounds."""
+    """Upper bound of the rate, at the confidence level of all bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest change that a comparison finds in 95 of 100 cases."""
+    """The smallest change that a comparison detects in 95 of 100 cases."""
 
     metric: str
     share: float
-    """Of functions that hold so much; 0 for the scheduler as a whole."""
+    """Share of the functions that it applies to; 0 for the scheduler as a whole."""
     rounds: int
-    """On each side; 1 is one long window."""
+    """Rounds on each side; 1 is one long window."""
     change: float | None
-    """Relative to what it was; of a share, the difference. None if none is ever sure."""
+    """Relative change, or the difference of a share; None if no change is detected reliably."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsteady:
-    """A function whose counts per task were not the same in all windows."""
+    """A function whose counts per task differed between windows."""
 
     metric: str
     function: str
     scatter: float
-    """Standard deviation, as a fraction."""
+    """Standard deviation as a fraction of the mean."""
     part: float
-    """Of all that was counted."""
+    """The function's fraction of the total count."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendCalibration:
-    """What one backend measured of the same work, again and again."""
+    """Repeated measurements of the same work by one backend."""
 
     backend: str
     mode: str
     windows: int
     tasks: int
-    """Of one window."""
+    """Tasks in one window."""
     seconds: float
-    """What one window took, with all that is around it."""
+    """Duration of one window, with its overhead."""
     samples: float
-    """Busy ones of one window; 0 of a backend that does not sample."""
+    """Busy samples of one window; 0 if the backend does not sample."""
     cpu: Spread | None
-    """Of the CPU time per task, as a fraction; None of a backend that does not sample."""
+    """Spread of the CPU time per task, as a fraction; None if the backend does not sample."""
     drift: Spread | None
-    """Of shares beyond what sampling explains, in units of sqrt(p (1 - p))."""
+    """Spread of shares beyond sampling error, in units of sqrt(p (1 - p))."""
     alarms: tuple[Alarms, ...]
     detectable: tuple[Detectable, ...]
     functions: int
-    """How many were counted; 0 of a backend that does not count."""
+    """Number of functions counted; 0 if the backend does not count."""
     unsteady: tuple[Unsteady, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was measured on one machine at one time."""
+    """Measurements on one machine at one time."""
 
     machine: str
     """Model and number of the processors."""
     python: str
     """Minor version of the scheduler's Python."""
     cluster: str
-    """Kind of the cluster: real workers disturb a scheduler otherwise than hollow ones."""
+    """Kind of the cluster: real workers affect a scheduler differently than hollow ones."""
     workers: int
     workload: str
     measured_at: str
     seconds: float
-    """Time that was given."""
+    """Time budget of the calibration."""
     clusters: int
-    """How many were started, one after the other."""
+    """Number of clusters, started one after the other."""
     distributed: str
     schedprof_version: str
     backends: tuple[BackendCalibration, ...]
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """What figures must have been measured on for this to speak of them."""
+        """Machine, Python and cluster of figures that the calibration applies to."""
         return self.machine, self.python, self.cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrations:
-    """calibration.json: of each place the last few."""
+    """calibration.json: the last few calibrations of each place."""
 
     calibrations: tuple[Calibration, ...]
-    """The newest last."""
+    """Sorted by time, the newest last."""
     schema_version: int = SCHEMA_VERSION

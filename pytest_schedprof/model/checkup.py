@@ -1,44 +1,44 @@
-"""What `schedprof doctor` found: of this machine, of a scheduler, and of each backend there."""
+"""Findings of `schedprof doctor` about this machine, a scheduler, and each backend there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pytest_schedprof.diagnosis.privileges import Privileges
+from pytest_schedprof.model.privileges import Privileges
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A process and where it runs."""
+    """A process and the machine that it runs on."""
 
     pid: int
     uid: int
     user: str
-    """Empty where the number has no name."""
+    """User name, empty if the user ID has none."""
     python: str
     implementation: str
     interpreter: str
     platform: str
     versions: dict[str, str]
     tick_hz: float
-    """Of the kernel's clock; 0 where it is not known."""
+    """Frequency of the kernel's clock; 0 if unknown."""
     directory: str
-    """Where files are kept: recordings on a scheduler, artifacts here."""
+    """Directory of files: of recordings on a scheduler, of artifacts here."""
     free_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """By how much the scheduler's clock is ahead of the one here."""
+    """How far the scheduler's clock is ahead of the clock here."""
 
     seconds: float
     uncertainty: float
-    """Half of the round trip it was measured by: the truth is within as much on either side."""
+    """Half of the round trip of the measurement, which is its largest error."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendCheck:
-    """Whether a recording could be started, stopped and read."""
+    """Whether a recording of one backend could be started, stopped and read."""
 
     name: str
     is_chosen: bool
@@ -46,15 +46,19 @@ class BackendCheck:
     seconds: float
     reason: str = ""
     remedies: tuple[str, ...] = ()
+    rank: int | None = None
+    """Position in the order in which backends are recommended; None for one that never is."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What a fact about the scheduler means for the backend, by the name of the fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """All of it."""
+    """All findings."""
 
     address: str
     is_own: bool
-    """Whether the scheduler was started for it."""
+    """Whether the scheduler was started for the check."""
     here: Machine
     scheduler: Machine
     workers: int
@@ -62,10 +66,10 @@ class Checkup:
     privileges: Privileges
     clock: ClockOffset
     differences: tuple[str, ...]
-    """What is not the same on both sides, in words."""
+    """Differences between both sides, in words."""
     backends: tuple[BackendCheck, ...]
 
     @property
     def works(self) -> bool:
-        """Whether all chosen backends do."""
+        """Whether all chosen backends work."""
         return all(each.works for each in self.backends if each.is_chosen)

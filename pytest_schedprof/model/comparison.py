@@ -1,4 +1,4 @@
-"""What changed between two measurements of the same tests: each change with its figures."""
+"""Changes between two measurements of the same tests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pytest_schedprof.model.verdict import Verdict
 
 
 class Outcome(str, Enum):
-    """What became of one figure."""
+    """The result of comparing one figure."""
 
     REGRESSED = "regressed"
     IMPROVED = "improved"
     SHIFTED = "shifted"
-    """It rose, but the cost as a whole did not: others fell, or the code moved."""
+    """It rose without a rise of the total cost: other figures fell, or code moved."""
     UNDECIDED = "undecided"
     SAME = "same"
 
@@ -26,48 +26,48 @@ class Change:
 
     metric: str
     subject: Function
-    """A function, an `@owner`, or nothing for the scheduler as a whole."""
+    """A function, an `@owner`, or empty for the scheduler as a whole."""
     owner: str
     outcome: Outcome
     before: float
     after: float
     low: float
-    """The difference is at least this."""
+    """Lower bound of the difference."""
     high: float
-    """The difference is at most this."""
+    """Upper bound of the difference."""
     note: str = ""
-    """Why it is a shift, or what is needed for a decision."""
+    """Why it is a shift, or what a decision needs."""
 
     @property
     def difference(self) -> float:
-        """In the metric's own unit."""
+        """Difference in the unit of the metric."""
         return self.after - self.before
 
     @property
     def relative(self) -> float | None:
-        """As a part of what was before; None of what was not there."""
+        """Difference as a fraction of the value before; None if that was 0."""
         return self.difference / self.before if self.before else None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One test under one backend, before and after."""
+    """One test measured by one backend, before and after."""
 
     test_id: str
     backend: str
     mode: str
     changes: tuple[Change, ...]
-    """All but what stayed the same; the gravest first."""
+    """All changes except unchanged figures, the most severe first."""
     same: int
-    """How many figures stayed the same."""
+    """Number of figures that stayed the same."""
     reasons: tuple[str, ...] = ()
     """Why some figures, or all, could not be compared."""
     is_binding: bool = True
-    """Whether a regression fails the test: not where limits say what it may cost."""
+    """Whether a regression fails the test; False if its limits are relative to a baseline."""
 
     @property
     def verdict(self) -> Verdict:
-        """A regression fails; what could not be decided is a doubt."""
+        """Fail for a regression, inconclusive for an undecided figure, else pass."""
         outcomes = {change.outcome for change in self.changes}
         if Outcome.REGRESSED in outcomes:
             return Verdict.FAIL
@@ -75,27 +75,27 @@ class Comparison:
         return Verdict.INCONCLUSIVE if is_unsure else Verdict.PASS
 
     def of(self, outcome: Outcome) -> list[Change]:
-        """The changes of one kind."""
+        """Return the changes with this outcome."""
         return [change for change in self.changes if change.outcome is outcome]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Two sets of results compared."""
+    """A comparison of two sets of results."""
 
     before: str
-    """What the earlier ones are called."""
+    """Name of the earlier results."""
     after: str
     comparisons: tuple[Comparison, ...]
     new: tuple[str, ...] = ()
-    """Tests that only the later ones have."""
+    """Tests that only the later results have."""
     vanished: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    """Earlier and later ID of tests that are the same but for it."""
+    """Earlier and later ID of tests that were renamed."""
     unusable: tuple[str, ...] = ()
-    """Tests that failed, or whose profiling did, in the later ones."""
+    """Tests that failed, or whose profiling failed, in the later results."""
 
     @property
     def verdict(self) -> Verdict:
-        """All comparisons taken together."""
+        """The worst verdict of all comparisons."""
         return Verdict.worst([each.verdict for each in self.comparisons])

@@ -1,4 +1,4 @@
-"""What dask itself tells of a test."""
+"""Evidence of a test from dask's own instruments, as its files and the record have it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One kind of it, as a test's record lists it."""
+    """One kind of evidence in the record of a test."""
 
     kind: str
     artifacts: tuple[str, ...]
-    """File names, beside the record."""
+    """Names of files beside the record."""
     notes: tuple[str, ...] = ()
-    """What is not as one would expect."""
+    """Things that a reader would not expect."""
     missing: str = ""
-    """Why it could not be had; else empty."""
+    """Why it could not be gathered; empty if it was."""
+    description: str = ""
+    """What it shows, in one line; empty in older records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class SourceLine:
     """A place in the user's code from which tasks were submitted."""
 
     code: str
-    """Of the function or cell."""
+    """Source code of the function or notebook cell."""
     filename: str
     line_in_file: int
     line_in_code: int
@@ -31,69 +33,69 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMetric:
-    """What workers measured of tasks, by dask's own words."""
+    """A measurement of workers, under dask's own name."""
 
     name: tuple[str, ...]
-    """As `("execute", "inc", "thread-cpu", "seconds")`: the last is the unit."""
+    """For example `("execute", "inc", "thread-cpu", "seconds")`; the last item is the unit."""
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span, as the scheduler knows it. Times are those of the scheduler's clock."""
+    """A span as the scheduler knows it; all times are by the scheduler's clock."""
 
     name: tuple[str, ...]
     id: str
     enqueued: float
     start: float
-    """When its first task began to run; 0 if none has ended."""
+    """When its first task began to run; 0 if no task has ended."""
     stop: float
     done: bool
     states: dict[str, int]
-    """How many tasks are in each state, forgotten ones too."""
+    """Number of tasks in each state, with forgotten tasks."""
     duration: float
-    """Seconds of workers' threads, over all actions."""
+    """Seconds that workers' threads spent on all actions."""
     all_durations: dict[str, float]
-    """The same by action: compute, transfer, ..."""
+    """The duration of each action: compute, transfer, ..."""
     nbytes_total: int
     active_cpu_seconds: float
-    """Seconds of threads that the cluster had while the span was active."""
+    """Seconds that the cluster's threads had while the span was active."""
     nthreads_intervals: tuple[tuple[float, float, int], ...]
-    """From, to, and how many threads the cluster had."""
+    """Begin, end, and the number of threads of the cluster."""
     code: tuple[tuple[SourceLine, ...], ...]
-    """Each call that submitted tasks, with the frames above it."""
+    """Stacks of the calls that submitted tasks."""
     cumulative_worker_metrics: tuple[WorkerMetric, ...]
     children: tuple[Span, ...] = field(default=())
 
     @property
     def tasks(self) -> int:
-        """All that it ever had."""
+        """Number of all tasks that it ever had."""
         return sum(self.states.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The span of each take of a test, with those that the body opened below it."""
+    """The spans of all runs of a body, with those that the body opened inside."""
 
     takes: tuple[Span, ...]
     merged: Span
-    """All of them as one, by `Span.merge`."""
+    """All of them merged by `Span.merge`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySamples:
-    """Memory of all workers together during one take, as the scheduler heard of it."""
+    """Memory of all workers together during one run of the body, as reported to the scheduler."""
 
     take: int
     measure: str
-    """`process`, `managed` or `spilled`, as dask calls them."""
+    """A measure of dask: `process`, `managed` or `spilled`."""
     samples: tuple[tuple[float, int], ...]
-    """Time and bytes."""
+    """Pairs of time and bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTime:
-    """What a worker did for a task. Times are those of the scheduler's clock."""
+    """An action of a worker for a task; times are by the scheduler's clock."""
 
     action: str
     """`transfer` (from other workers), `disk-read`, `disk-write`, `deserialize` or `compute`."""
@@ -117,21 +119,21 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTimes:
-    """Seconds that workers spent, of five kinds, which overlap: a worker does several at once."""
+    """Seconds that workers spent on five activities, which overlap in time."""
 
     serialisation: float
-    """To make objects of bytes and bytes of objects, compression with it."""
+    """Serialisation and deserialisation, with compression."""
     gathering: float
-    """Until what a task needs had come from other workers."""
+    """Time that tasks waited for results of other workers."""
     disk: float
     execution: float
     transfer: float
-    """To send and to receive over the network."""
+    """Time for sending and receiving over the network."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStream:
-    """All tasks of a test."""
+    """All tasks of a test and the times of workers."""
 
     tasks: tuple[TaskRecord, ...]
     seconds: WorkerTimes
@@ -139,25 +141,25 @@ class TaskStream:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one worker had from another at once. Times are those of the scheduler's clock."""
+    """One transfer between two workers; times are by the scheduler's clock."""
 
     start: float
     stop: float
     duration: float
     peer: str
-    """The other's address."""
+    """Address of the other worker."""
     keys: dict[str, int]
-    """With the bytes of each."""
+    """Number of bytes of each key."""
     bytes: int
     compressed_bytes: int | None
-    """None where the worker does not tell: of what it received."""
+    """None for incoming transfers, of which workers do not record it."""
     bandwidth: float
     """Bytes per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerTransfers:
-    """Both logs of one worker."""
+    """Both transfer logs of one worker."""
 
     address: str
     name: str
@@ -167,7 +169,7 @@ class WorkerTransfers:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProfile:
-    """A function in dask's own profile of its workers, with what it called."""
+    """A function in dask's profile of its workers, with the functions that it called."""
 
     description: str
     samples: int
@@ -176,18 +178,18 @@ class WorkerProfile:
 
 @dataclass(frozen=True, slots=True)
 class LocalTask:
-    """A task of one of dask's local schedulers. Times are seconds since the first take began."""
+    """A task of one of dask's local schedulers; times are seconds since the first run began."""
 
     key: str
     start: float
     stop: float
     worker: str
-    """A thread or process, by its number."""
+    """Number of the thread or process that ran it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceSample:
-    """A look at the test's process and its children."""
+    """A sample of the test's process and its children."""
 
     time: float
     memory_mb: float
@@ -196,29 +198,29 @@ class ResourceSample:
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """How long a result was kept."""
+    """A result in the cache, with the time for which it was kept."""
 
     key: str
     amount: float
-    """By the metric of the cache profiler."""
+    """Size by the metric of the cache profiler."""
     cached: float
     freed: float
 
 
 @dataclass(frozen=True, slots=True)
 class LocalScheduler:
-    """By `Profiler`, `ResourceProfiler` and `CacheProfiler`."""
+    """Results of `Profiler`, `ResourceProfiler` and `CacheProfiler`."""
 
     tasks: tuple[LocalTask, ...]
     resources: tuple[ResourceSample, ...]
     cache: tuple[CachedResult, ...]
     cache_metric: str
-    """`bytes`, or that of the user's own profiler."""
+    """`bytes`, or the metric of the user's own profiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of a computation's way."""
+    """One phase of a computation."""
 
     where: str
     """`client` or `scheduler`."""
@@ -228,9 +230,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The whole way, in order."""
+    """All phases of a computation, in order."""
 
     tasks: int
     phases: tuple[Phase, ...]
     sampled_by: str
-    """The backend by which the scheduler's phases are known; empty where none sampled."""
+    """The backend that sampled the scheduler's phases; empty if none did."""

@@ -1,27 +1,27 @@
-"""Figures of a test over many runs, and what became of them."""
+"""Figures of tests over many runs, with their changes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_schedprof.model.commit import Commit
+from pytest_schedprof.model.run import Commit
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change from one point to the next that lasted."""
+    """A lasting change from one point to the next."""
 
     at: int
-    """The first point after it."""
+    """Index of the first point after the change."""
     before: float
     after: float
     chance: float
-    """How often noise alone would give as much at a given place."""
+    """Probability that noise alone causes such a change at a given place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A slow change from one point to another, both included."""
+    """A slow change between two points, both included."""
 
     first: int
     last: int
@@ -31,7 +31,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a series went."""
+    """The changes of a series."""
 
     steps: tuple[Step, ...] = ()
     trends: tuple[Trend, ...] = ()
@@ -39,36 +39,36 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a test was measured, and of what."""
+    """When a test was measured, and at which commit."""
 
     run_id: str
     started_at: str
-    """Of the run."""
+    """Start of the run."""
     commit: Commit | None
     distributed: str = ""
-    """Its version on the scheduler."""
+    """Version of distributed on the scheduler."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """What must be the same for two figures to be of one series."""
+    """The properties that all figures of a series have in common."""
 
     test_id: str
     backend: str
     mode: str
     python: str
-    """Minor version on the scheduler."""
+    """Minor version of Python on the scheduler."""
     cluster: str
     workers: int
     scales: tuple[int, ...]
-    """Of a test that runs at several."""
+    """Sizes of the workload; empty if the test runs at one size only."""
     machine: str
-    """The scheduler's processors; empty for exact figures, which are the same on any."""
+    """The scheduler's processors; empty for exact figures, which do not depend on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A metric at one moment."""
+    """The value of a metric at one moment."""
 
     moment: Moment
     value: float
@@ -76,7 +76,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A metric of a test in order of commits."""
+    """The figures of one metric of a test, in the order of commits."""
 
     setting: Setting
     metric: str
@@ -93,4 +93,4 @@ class History:
     runs: int
     series: tuple[Series, ...]
     skipped: tuple[str, ...]
-    """What could not be read, a line for each."""
+    """Files that could not be read, one line each."""

@@ -1,4 +1,7 @@
-"""What can be measured and limited: one table. docs/limits.md explains each to users."""
+"""The table of metrics: everything that can be measured and limited.
+
+docs/limits.md explains each metric to users.
+"""
 
 from __future__ import annotations
 
@@ -20,55 +23,117 @@ BYTES = {
 
 
 class Metric(NamedTuple):
-    """One thing that a limit can bound."""
+    """Everything that is known of one metric. Adding one takes a row, and a backend."""
 
     units: dict[str, Decimal]
-    """What a bound is written in, as multiples of the unit in which results hold it."""
+    """Units that a bound may have, each as a multiple of the unit used in results."""
     noun: str
-    """As in `6.1 calls per task`; empty where the unit says it all."""
+    """The noun in `6.1 calls per task`; empty if the unit is enough."""
+    rank: int = 0
+    """Importance, from 1 on. Tables of functions are sorted by the most important metric that a
+    backend has, and the short history on the terminal shows it. 0 if it is used for neither."""
     is_exact: bool = False
-    """The same number every run: it has no bounds but itself."""
+    """Whether a limit on it has no interval, because it is counted instead of timed or sampled."""
+    is_sampled: bool = False
+    """Whether it is estimated from samples: results have it as shares and CPU time of the window,
+    not among their costs."""
     is_peak: bool = False
-    """Of the whole window, where others are per task."""
+    """Whether it is an amount of the whole window, the largest of all rounds; all others are per
+    task."""
+    is_way: bool = False
+    """Whether it tells which way tasks took through the state machine. Where the test's own process
+    runs all, that depends on timing: under load, tasks are queued that otherwise are not."""
+    is_decision: bool = False
+    """Whether it tells of the scheduler's decisions in virtual time, where each run is the same."""
+    is_traffic: bool = False
+    """Whether it counts messages. How many are sent as one batch depends on timing, so it is not
+    taken as exact even if all rounds agree."""
     of_functions: bool = True
+    """Whether it can be limited for functions and owners. If not, it is of the whole scheduler."""
+    of_owners: bool = True
+    """Whether it can be limited for owners, if it can be for functions."""
+    of_client: bool = False
+    """Whether it can be limited for phases of the client."""
     of_whole: bool = True
     """Whether it can be limited without a pattern, for the scheduler as a whole."""
     of_metric: bool = False
-    """Whether it is said of another metric, which comes first in its brackets."""
+    """Whether it is about another metric, which is its first argument."""
+    own: str = ""
+    """Name in costs of the function's own part, if the metric includes that of its callees."""
+    weighed_by: str = ""
+    """The metric to check when this one rises: without a rise there, the function did not become
+    more expensive."""
+    is_extra: bool = False
+    """Whether histories show it only if a user names it."""
 
+
+def _decision(units: dict[str, Decimal], noun: str = "") -> Metric:
+    return Metric(units, noun, is_exact=True, is_peak=True, is_decision=True, of_functions=False)
+
+
+SHARE, SELF, CPU = "share", "self", "cpu"
+"""The metrics that samples give, for the modules that compute them."""
 
 METRICS: dict[str, Metric] = {
-    "share": Metric(PERCENT, "", of_whole=False),
-    "self": Metric(PERCENT, "", of_whole=False),
-    "cpu": Metric(TIME, "of CPU"),
-    "calls": Metric(NUMBER, "calls", is_exact=True),
-    "bytecodes": Metric(NUMBER, "bytecodes", is_exact=True),
-    "seconds": Metric(TIME, "", of_whole=False),
-    "transitions": Metric(NUMBER, "transitions", is_exact=True, of_functions=False),
-    "messages_in": Metric(NUMBER, "messages", is_exact=True, of_functions=False),
-    "messages_out": Metric(NUMBER, "messages", is_exact=True, of_functions=False),
-    "bytes_in": Metric(BYTES, "", is_exact=True, of_functions=False),
-    "bytes_out": Metric(BYTES, "", is_exact=True, of_functions=False),
-    "peak": Metric(BYTES, "", is_peak=True, of_functions=False),
-    "leaked": Metric(BYTES, "", is_peak=True, of_functions=False),
+    SHARE: Metric(PERCENT, "", is_sampled=True, of_whole=False),
+    SELF: Metric(PERCENT, "", is_sampled=True, of_whole=False, of_owners=False, is_extra=True),
+    CPU: Metric(TIME, "of CPU", rank=1, is_sampled=True, of_client=True),
+    "calls": Metric(NUMBER, "calls", rank=4, is_exact=True, weighed_by="bytecodes"),
+    "bytecodes": Metric(NUMBER, "bytecodes", rank=3, is_exact=True),
+    "seconds": Metric(TIME, "", rank=2, of_whole=False, own="self_seconds"),
+    "transitions": Metric(NUMBER, "transitions", is_exact=True, is_way=True, of_functions=False),
+    "messages_in": Metric(NUMBER, "messages", is_exact=True, is_traffic=True, of_functions=False),
+    "messages_out": Metric(NUMBER, "messages", is_exact=True, is_traffic=True, of_functions=False),
+    "bytes_in": Metric(BYTES, "", is_exact=True, is_traffic=True, of_functions=False),
+    "bytes_out": Metric(BYTES, "", is_exact=True, is_traffic=True, of_functions=False),
+    "peak": Metric(BYTES, "", rank=5, is_peak=True, of_functions=False),
+    "leaked": Metric(BYTES, "", rank=6, is_peak=True, of_functions=False),
+    "makespan": _decision(TIME),
+    "idle": _decision(TIME, "of idle threads"),
+    "transferred": _decision(BYTES),
+    "transfers": _decision(NUMBER, "transfers"),
+    "held_by_worst": _decision(BYTES),
+    "held_by_all": _decision(BYTES),
+    "steals": _decision(NUMBER, "steals"),
+    "recomputed": _decision(NUMBER, "tasks"),
     "growth": Metric(NUMBER, "", of_metric=True),
 }
+"""Every metric by its name, in the order in which tables show them."""
 
+RANKED = tuple(
+    sorted((name for name in METRICS if METRICS[name].rank), key=lambda name: METRICS[name].rank)
+)
+"""The metrics that have a rank, the most important first."""
 
 GROWING = tuple(
     name for name, metric in METRICS.items() if metric.units is not PERCENT and not metric.of_metric
 )
-"""Metrics whose growth can be limited: amounts, and no parts of one."""
+"""Metrics whose growth can be limited: amounts, not fractions."""
+
+DECISIONS = frozenset(name for name, metric in METRICS.items() if metric.is_decision)
+
+TRAFFIC = frozenset(name for name, metric in METRICS.items() if metric.is_traffic)
+
+FILE_SIZE = Metric(BYTES, "")
+"""The size of a file: nothing that can be limited, but written like a metric of bytes."""
+
+INCLUSIVE = {metric.own: name for name, metric in METRICS.items() if metric.own}
+"""Each metric that includes callees, by the name of the function's own part in costs."""
+
+
+def own_part(name: str) -> str:
+    """Return the name under which costs have a function's own part of a metric."""
+    return METRICS[name].own or name
 
 
 def format_amount(amount: float, unit: str, factor: Decimal) -> str:
-    """An amount in a unit, exact and without trailing zeros: 0.3 in % is `30%`."""
+    """Write an amount in a unit, exact and without trailing zeros: 0.3 in % is `30%`."""
     text = format(Decimal(repr(amount)) / factor, "f")
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{unit}"
 
 
 def readable(amount: float, metric: Metric) -> str:
-    """An amount for people, in the largest unit that leaves at least one before the point."""
+    """Write an amount for people, in the largest unit in which it is at least 1."""
     if metric.units is PERCENT:
         return f"{amount:.1%}"
     if metric.units is NUMBER:

@@ -1,22 +1,30 @@
-"""What a backend brought back, parsed: samples of stacks, or costs of functions."""
+"""Parsed recordings of a backend: samples of stacks, or costs of functions."""
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 Function: TypeAlias = str
-"""`module:qualname`. Never a path, never a line: two checkouts give the same identity."""
+"""`module:qualname`, without path and line, so that two checkouts give the same name."""
+
+CodeLocation: TypeAlias = tuple[str, str, int]
+"""File, name and line of a function or a frame, as a profiler reports them."""
+
+Namer: TypeAlias = Callable[[list[CodeLocation]], Sequence[Function]]
+"""Returns the function of each location; the process that has loaded the code knows it."""
 
 Stack: TypeAlias = tuple[Function, ...]
-"""Functions from the thread's root to the one that was running."""
+"""Functions from the thread's outermost to the innermost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread's samples in the order they were taken."""
+    """The samples of one thread, in the order in which they were taken."""
 
     name: str
     samples: array[int]
@@ -29,33 +37,50 @@ class SampleProfile:
 
     backend: str
     mode: str
-    """Options that change what a sample means. Profiles of two modes are never compared."""
+    """Options that change what a sample means; profiles of different modes are never compared."""
     stacks: tuple[Stack, ...]
     threads: tuple[Thread, ...]
     empty_samples: int = 0
-    """Samples that held no frame at all; they belong to no share."""
+    """Number of samples without a frame; they belong to no share."""
     doubt: str = ""
-    """Why no limit can be judged by it, as of samples that came too late; else empty."""
+    """Why it cannot judge any limit, for example late samples; else empty."""
     is_held_back: bool = False
-    """Whether a sample due while C code ran was taken right after it and weighed for it. The time
-    of the garbage collector is then that of the callback which distributed has there."""
+    """Whether a sample due while C code ran was taken right after it, with a weight for that time.
+    Time of the garbage collector is then attributed to distributed's callback for it."""
+    is_shared: bool = False
+    """Whether the test, workers and clients ran in the same process as the scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostProfile:
-    """What each function, and the scheduler as a whole, cost in one recording."""
+    """Costs of each function and of the scheduler as a whole in one recording."""
 
     backend: str
     mode: str
     functions: Mapping[Function, Mapping[str, float]]
-    """By metric, over the whole recording; `self_seconds` are seconds without callees, and
-    `peak` and `leaked` the function's own part of the whole's."""
+    """Costs of each function by metric, over the whole recording. `self_seconds` are without
+    callees; `peak` and `leaked` are the function's own part of the whole."""
     whole: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of no one function, as messages or the peak of memory."""
+    """Metrics that belong to no single function, as messages or the peak of memory."""
     doubt: str = ""
-    """Why no limit can be judged by it, as of a trace that lacks its beginning; else empty."""
+    """Why it cannot judge any limit, for example a trace without its beginning; else empty."""
     hides: str = ""
-    """Why a function that is not in it may have run all the same; else empty."""
+    """Why a function that is missing in it may still have run; else empty."""
 
 
 Profile: TypeAlias = SampleProfile | CostProfile
+
+
+@lru_cache(maxsize=4096)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern; all other characters match themselves."""
+    return re.compile("".join(_translate(character) for character in pattern), re.DOTALL)
+
+
+def _translate(character: str) -> str:
+    return {"*": ".*", "?": "."}.get(character) or re.escape(character)
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Whether the pattern can match more than one function."""
+    return "*" in pattern or "?" in pattern

@@ -1,24 +1,29 @@
-"""The record of one profiled test, as kept in result.json."""
+"""The record of one profiled test, result.json."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.place import ClusterFacts, Environment
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 
 SCHEMA_VERSION = 1
-"""Raised when a reader of the old records would misread a new one."""
+"""Incremented when a reader of old records would misread a new one."""
 
 WHOLE = ("passed", "xpassed", "xfailed")
+
+NOT_SCHEDULER = frozenset(
+    {"idle", "foreign", "import", "profiler", "worker", "client", "undivided"}
+)
+"""Owners that do not belong to the scheduler; their samples are in no denominator."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionShare:
-    """How much of the scheduler's busy time one function holds."""
+    """A function's share of the scheduler's busy time."""
 
     function: Function
     owner: str
@@ -28,7 +33,7 @@ class FunctionShare:
 
 @dataclass(frozen=True, slots=True)
 class OwnerShare:
-    """How much of the scheduler's busy time one part of dask holds."""
+    """An owner's share of the scheduler's busy time."""
 
     owner: str
     share: Estimate
@@ -36,53 +41,53 @@ class OwnerShare:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One stretch of a window, between a start and a stop of the recordings."""
+    """A part of a window, between a start and a stop of the recordings."""
 
     seconds: float
     cpu_seconds: float
     """CPU time of the scheduler's process."""
     tasks: int
-    """Tasks that the scheduler saw finish, in memory or with an error."""
+    """Tasks that finished on the scheduler, in memory or with an error."""
     transitions: int
     scale: int = 0
-    """Size of the workload, where the test runs at several; else 0."""
+    """Size of the workload if the test runs at several sizes, else 0."""
     others_tasks: int = 0
-    """Tasks of other clients that finished meanwhile; they are not among the tasks, but what they
-    cost is in all costs and shares."""
+    """Tasks of other clients that finished meanwhile. They are not among `tasks`, but all costs and
+    shares include them."""
     client: dict[str, float] = field(default_factory=dict)
-    """CPU seconds of the test's client by phase, where it was looked at."""
+    """CPU seconds of the test's client by phase; empty if they were not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a backend measured: the call phase of the test, or what `measure()` narrowed it to."""
+    """The measured part of a test: its call phase, or what `measure()` narrows it to."""
 
     rounds: int
     segments: tuple[Segment, ...]
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """Sizes of the workload; none of a test that has but one."""
+        """Sizes of the workload; empty if the test has only one."""
         return tuple(sorted({segment.scale for segment in self.segments} - {0}))
 
     @property
     def tasks(self) -> int:
-        """Tasks processed over all segments."""
+        """Tasks of all segments."""
         return sum(segment.tasks for segment in self.segments)
 
     @property
     def others_tasks(self) -> int:
-        """Tasks of other clients over all segments."""
+        """Tasks of other clients in all segments."""
         return sum(segment.others_tasks for segment in self.segments)
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time of the scheduler over all segments."""
+        """CPU time of the scheduler in all segments."""
         return sum(segment.cpu_seconds for segment in self.segments)
 
     @property
     def seconds(self) -> float:
-        """Wall time over all segments."""
+        """Wall time of all segments."""
         return sum(segment.seconds for segment in self.segments)
 
     @property
@@ -93,82 +98,95 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class SampledShares:
-    """What the samples of a backend say."""
+    """Shares that were computed from a backend's samples."""
 
     busy_samples: int
     idle_samples: int
     empty_samples: int
     inference: str
-    """The unit whose scatter gave the intervals: 'rounds' or 'blocks'."""
+    """The unit whose scatter gives the intervals: 'rounds' or 'blocks'."""
     functions: tuple[FunctionShare, ...]
     owners: tuple[OwnerShare, ...]
     freedom: int = 0
-    """Degrees of freedom of the scatter; 0 in records that do not tell."""
+    """Degrees of freedom of the scatter; 0 in records without it."""
     drift: float | None = None
-    """What the bounds add for noise that outlasts a window; None in records that do not tell."""
+    """Drift between windows that the bounds include; None in records without it."""
+    is_shared: bool = False
+    """Whether the test, workers and clients ran in the same process. Samples that may be theirs
+    are then in no share."""
+
+    @property
+    def samples(self) -> int:
+        """All samples: busy, idle and empty ones."""
+        return self.busy_samples + self.idle_samples + self.empty_samples
+
+    @property
+    def busy_part(self) -> float:
+        """The part of all samples in which the scheduler was busy; 0 without samples."""
+        return self.busy_samples / max(1, self.samples)
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCost:
-    """What one function cost over the whole window."""
+    """Costs of one function in the whole window."""
 
     function: Function
     owner: str
     total: dict[str, float]
-    """By metric; divide by the window's tasks, but for `peak` and `leaked`."""
+    """Cost by metric. All but `peak` and `leaked` must be divided by the window's tasks."""
     scatter: dict[str, float] = field(default_factory=dict)
-    """By metric: the standard deviation between rounds of the cost per task, as a fraction of it;
-    empty where there was but one round."""
+    """Standard deviation between rounds of the cost per task, by metric, as a fraction of the cost;
+    empty with one round."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCosts:
-    """What a backend counted or timed."""
+    """Costs that a backend counted or timed."""
 
     functions: tuple[FunctionCost, ...]
     whole: dict[str, float]
-    """Metrics of no one function, over the whole window."""
+    """Metrics that belong to no single function, over the whole window."""
     scatter: dict[str, float] = field(default_factory=dict)
-    """The same of these, as of a function."""
+    """Standard deviation between rounds of the metrics in `whole`, as for a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFiles:
-    """What a backend brought back of a process beside the scheduler's."""
+    """Files of a backend from a process other than the scheduler's."""
 
     target: str
-    """`client`, or a worker by its name."""
+    """`client`, or the name of a worker."""
     addresses: tuple[str, ...]
-    """Of the workers that live in the process."""
+    """Addresses of the workers in the process."""
     artifacts: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class BackendResult:
-    """What one backend found in its window."""
+    """Results of one backend in its window."""
 
     backend: str
     mode: str
     settings: dict[str, bool | int | float | str | list[str] | None]
     window: Window
     shares: SampledShares | None
-    """None for a backend that does not sample."""
+    """None if the backend does not sample."""
     costs: MeasuredCosts | None
-    """None for a backend that neither counts nor times."""
+    """None if the backend neither counts nor times."""
     limits: tuple[LimitResult, ...]
     artifacts: tuple[str, ...]
-    """File names, beside this record."""
+    """Names of files beside this record."""
     warnings: tuple[str, ...] = ()
     targets: tuple[TargetFiles, ...] = ()
-    """Processes that were observed beside the scheduler."""
+    """Files of processes other than the scheduler."""
     doubt: str = ""
-    """Why nothing can be judged by it; else empty."""
+    """Why it cannot judge any limit; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One profiled test."""
+    """The record of one profiled test."""
 
     test_id: str
     outcome: str
@@ -176,36 +194,36 @@ class Result:
     cluster: ClusterFacts | None
     environment: Environment | None
     confidence: float
-    """Level of each one-sided bound."""
+    """Confidence level of each one-sided bound."""
     schedprof_version: str
     backends: tuple[BackendResult, ...]
     troubles: tuple[str, ...] = ()
     """What went wrong with the profiling itself."""
     unjudged: tuple[str, ...] = ()
-    """Limits that none of the backends which the run chose could judge."""
+    """Limits that no chosen backend can judge."""
     baseline: str = ""
-    """What the test was compared with, if with anything."""
+    """Name of what the test was compared with, empty if nothing."""
     comparisons: tuple[Comparison, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    """What dask itself told, by kind."""
+    """Evidence from dask's own instruments, by kind."""
     null: tuple[Comparison, ...] = ()
-    """With the same code on another scheduler: a regression here is a false alarm."""
+    """Comparisons with the same code on another scheduler: a regression here is a false alarm."""
     schema_version: int = SCHEMA_VERSION
 
     @property
     def is_usable(self) -> bool:
-        """A body that failed did not do its work; one whose limit was broken did."""
+        """Whether the body did its work: it passed, or failed by a limit only, and was profiled."""
         is_whole = self.outcome in WHOLE or self.verdict is Verdict.FAIL
         return is_whole and bool(self.backends) and not self.troubles
 
     @property
     def limits(self) -> tuple[LimitResult, ...]:
-        """The limits of all backends."""
+        """Results of the limits of all backends."""
         return tuple(limit for backend in self.backends for limit in backend.limits)
 
     @property
     def verdict(self) -> Verdict:
-        """All limits taken together; of a test whose profiling failed none can be sure."""
+        """The worst verdict of all limits and comparisons; inconclusive if the profiling failed."""
         unsure = [Verdict.INCONCLUSIVE] if self.troubles else []
         compared = [each.verdict for each in self.comparisons if each.is_binding]
         return Verdict.worst([*unsure, *compared, *(limit.verdict for limit in self.limits)])

@@ -1,22 +1,22 @@
-"""The record of one run, as kept in run.json, and of what it saved for others to compare with."""
+"""The record of one run, run.json, and of results that were saved as a baseline."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pytest_schedprof.model.commit import Commit
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
 from pytest_schedprof.model.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A result and the directory of its artifacts, empty if there is none."""
+    """A result and the directory of its artifacts, which is empty if there is none."""
 
     directory: str
     result: Result
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
-    """As the test's entry in the run has them."""
+    """Figures as in the test's entry in the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +29,75 @@ class TestEntry:
     outcome: str
     verdict: Verdict
     directory: str
-    """Relative to the run's directory."""
+    """Directory of artifacts, relative to the run's directory."""
     setting: str = ""
-    """What must be the same for figures of two runs to be compared, in words."""
+    """Properties that figures of two runs must share to be compared, in words."""
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What the test cost the scheduler as a whole, by backend and metric: per task, in the metric's
-    unit, as in result.json."""
+    """Costs of the scheduler as a whole, by backend and metric: per task, in the metric's unit, as
+    in result.json."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One pytest session's results."""
+    """The record of one pytest session."""
 
     run_id: str
     started_at: str
-    exit_status: int
+    exit_status: int | None
+    """None while the session runs, and for good if it was killed: then `tests` is empty."""
     tests: tuple[TestEntry, ...] = field(default=())
     commit: Commit | None = None
-    """What was checked out where the tests are; None where git does not know."""
+    """The commit that was checked out in the tests' directory; None without git."""
     schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class BaselinePart:
-    """What one session saved of its tests; the parts of a baseline add up."""
+    """Results that one session saved; a baseline consists of several such parts."""
 
     run_id: str
     saved_at: str
     results: tuple[Result, ...]
-    """Without artifacts and limits, and without functions that hold next to nothing."""
+    """Results without artifacts, limits, and functions of negligible cost."""
     schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The commit of the tests' directory when a run begins, by git."""
+
+    sha: str
+    branch: str
+    """Empty if no branch is checked out and no CI service names one."""
+    time: str
+    """Time of the commit, in UTC."""
+    is_dirty: bool
+    """Whether tracked files differ from the commit, or git did not answer in time."""
+
+
+def setting_of(result: Result) -> str:
+    """Return in words what must be the same for figures of two runs to be of one series."""
+    words = []
+    if cluster := result.cluster:
+        words.append(f"{cluster.kind} cluster of {cluster.workers}")
+    if environment := result.environment:
+        words += [f"Python {environment.minor_python}", environment.scheduler_machine]
+    for scales in {each.window.scales for each in result.backends} - {()}:
+        words.append(f"scales {', '.join(map(str, scales))}")
+    return ", ".join(filter(None, words))
+
+
+def identities(results: Iterable[Result]) -> set[object]:
+    """Return what tells measurements apart: of two with the same identity the later one counts."""
+    return {identity for result in results for identity in _identities(result)}
+
+
+def _identities(result: Result) -> Iterator[object]:
+    environment = result.environment
+    if not result.is_usable or environment is None:
+        return
+    configuration = tuple(sorted(environment.configuration.items()))
+    size = result.cluster.size if result.cluster else ""
+    where = (environment.minor_python, size, configuration, environment.scheduler_machine)
+    for each in result.backends:
+        yield (result.test_id, each.backend, each.mode, each.window.scales, *where)

@@ -1,15 +1,16 @@
-"""A limit's outcome, with the grounds it rests on."""
+"""The outcome of a limit, with the figures that it is based on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
+from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.profile import Function
 
 
 class Verdict(str, Enum):
-    """What the data says of a limit."""
+    """Whether a limit holds, by the data."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -17,7 +18,7 @@ class Verdict(str, Enum):
 
     @staticmethod
     def worst(verdicts: list[Verdict]) -> Verdict:
-        """The verdict of several taken together: one failure fails, one doubt is a doubt."""
+        """Return the worst verdict: fail, else inconclusive, else pass."""
         for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
             if verdict in verdicts:
                 return verdict
@@ -30,38 +31,34 @@ class Estimate:
 
     value: float
     low: float
-    """The true value is at least this, at the confidence level of the result."""
+    """Lower bound of the true value, at the confidence level of the result."""
     high: float
-    """The true value is at most this, at the same level."""
+    """Upper bound of the true value, at the same level."""
     samples: int
-    """What is in the denominator: busy scheduler samples of a share, tasks of a cost."""
+    """The denominator: busy scheduler samples for a share, tasks for a cost."""
     dispersion: float
-    """Standard deviation of a share relative to independent samples, 1 is the textbook; of a
-    cost 0."""
+    """Standard deviation of a share relative to that of independent samples; 0 for a cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One function (or owner) held against one limit."""
+    """The result of one limit for one function or owner."""
 
     subject: Function
     estimate: Estimate
     verdict: Verdict
     before: Estimate | None = None
-    """The same in the baseline, if the limit is relative to it."""
+    """The estimate in the baseline, if the limit is relative to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitResult:
-    """A limit and what became of it; findings are sorted, the worst first."""
+    """The result of a limit; findings are sorted, the worst first."""
 
     limit: str
     verdict: Verdict
     findings: tuple[Finding, ...]
     note: str = ""
-    """Why no verdict was possible, if so."""
-
-    @property
-    def metric(self) -> str:
-        """What the limit bounds."""
-        return self.limit.partition("<=")[0].partition("(")[0].strip()
+    """Why there is no verdict; empty if there is one."""
+    parsed: Limit | None = None
+    """The parsed limit; None in records of older releases."""

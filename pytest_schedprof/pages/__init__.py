@@ -1,1 +1,1 @@
-"""Pages of a run, made of nothing but its directory: no scheduler, no network."""
+"""HTML pages of a run, made from its directory alone: without a scheduler or network."""

@@ -1,4 +1,4 @@
-"""What the script of a flame graph is given: as little as it can draw from."""
+"""Data for the script that draws a flame graph, kept as small as possible."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 from pytest_schedprof.analysis.owners import FOREIGN, owner_of
 from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
 from pytest_schedprof.pages.tree import CallTree
+from pytest_schedprof.presentation.functions import micros_per_sample
 
-HOT = 0.02
-"""Of functions with a smaller share, or with nearly all, the scatter is chance itself."""
+SCATTER_FROM = 0.02
+"""Smallest share whose scatter is used; one minus it is the largest. Others scatter by chance."""
 
 PARTS = 10_000
-"""Shares are told as hundredths of a percent: no sampler knows more."""
+"""Parts of one in which shares are given: no sampler is more precise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,11 @@ class Flame:
 
     id: str
     content: dict[str, Any]
-    """For the script."""
+    """Data for the script."""
     nodes: int
     is_difference: bool = False
     before: str = ""
-    """What the other side is called."""
+    """Name of the other side."""
 
 
 def flame(
@@ -37,7 +38,7 @@ def flame(
     other: BackendResult | None = None,
     name: str = "",
 ) -> Flame:
-    """Of one backend's samples, beside those of another side if there are any."""
+    """Return the flame graph of one backend's samples, alone or compared with another side."""
     assert backend.shares is not None
     content: dict[str, Any] = {
         **_nodes(tree),
@@ -52,19 +53,14 @@ def flame(
 
 
 def _scatter(backend: BackendResult) -> float:
-    """By how much shares strayed beyond what independent samples would, of the hotter functions."""
+    """Return the typical dispersion of shares, relative to independent samples."""
     functions = backend.shares.functions if backend.shares else ()
-    found = [each.share.dispersion for each in functions if HOT <= each.share.value <= 1 - HOT]
+    found = [
+        each.share.dispersion
+        for each in functions
+        if SCATTER_FROM <= each.share.value <= 1 - SCATTER_FROM
+    ]
     return round(median(found), 2) if found else 1.0
-
-
-def micros_per_sample(backend: BackendResult) -> float:
-    """CPU time per task that a sample stands for; 0 where there were no tasks."""
-    shares, cost = backend.shares, backend.window.cpu_us_per_task
-    if shares is None or cost is None:
-        return 0.0
-    samples = shares.busy_samples + shares.idle_samples + shares.empty_samples
-    return round(cost / max(1, samples), 6)
 
 
 def _nodes(tree: CallTree) -> dict[str, list[int]]:
@@ -72,7 +68,7 @@ def _nodes(tree: CallTree) -> dict[str, list[int]]:
 
 
 def _names(tree: CallTree) -> dict[str, list[Any]]:
-    """Each module once, for there are many functions in it."""
+    """Return the names of functions, with each module and owner listed once."""
     modules: dict[str, int] = {}
     owners: dict[str, int] = {}
     functions = []
@@ -85,7 +81,7 @@ def _names(tree: CallTree) -> dict[str, list[Any]]:
 
 
 def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
-    """Of each function its share, bounds and own share; nothing of what only the other side has."""
+    """Return share, bounds and own share of each function; zeros if only the other side has it."""
     known = {each.function: each for each in shares.functions}
     return [part for name in tree.functions for part in _parts(known.get(name))]
 

@@ -1,8 +1,8 @@
-"""Names of functions in a file of samples, where the scheduler that knows them is gone.
+"""Names of functions in a file of samples, read after the scheduler has ended.
 
-A record lists every function that was seen, as the scheduler named it. So of a file's path, each
-way to read it as a module is tried until one gives a function of the record; and what lies beside
-such a file, below the same entry of the scheduler's path, is named alike.
+A record lists every function that was seen, by the scheduler's name for it. Each way to read a
+file's path as a module is tried until one gives a function of the record. Other files below the
+same entry of the scheduler's path are then named relative to that entry.
 """
 
 from __future__ import annotations
@@ -12,23 +12,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 
-from pytest_schedprof.model.profile import Function
-
-Place = tuple[str, str, int]
-"""File, name and line of a frame."""
+from pytest_schedprof.model.profile import CodeLocation, Function
 
 _PATH_ENTRY = re.compile(r".*/(?:site-packages|dist-packages|lib/python3\.\d+)/")
 
 
 class Names:
-    """The functions of one record."""
+    """Map places in a file of samples to the functions of one record."""
 
     def __init__(self, functions: Iterable[Function]) -> None:
         self._known = frozenset(functions)
         self._entries: set[str] = set()
 
-    def __call__(self, places: Sequence[Place]) -> list[Function]:
-        """`module:qualname` of each place."""
+    def __call__(self, places: Sequence[CodeLocation]) -> list[Function]:
+        """Return `module:qualname` of each place."""
         found = [self._recorded(file, name) for file, name, _ in places]
         return [
             each or f"{self._module(file)}:{name}"
@@ -37,7 +34,7 @@ class Names:
 
     @cached_property
     def _short(self) -> dict[tuple[str, str], list[Function]]:
-        """By module and the last part of the name: before Python 3.11 profilers tell no more."""
+        """Functions by module and last part of the name: Python 3.10 has no qualified names."""
         found: dict[tuple[str, str], list[Function]] = defaultdict(list)
         for function in sorted(self._known):
             module, _, name = function.partition(":")
@@ -46,7 +43,7 @@ class Names:
 
     @cached_property
     def _aliases(self) -> dict[tuple[str, str], list[Function]]:
-        """By the last part of the module: one may be loaded by another's name, as `tlz` loads."""
+        """Functions by last part of the module and name: `tlz` loads modules under its own name."""
         found: dict[tuple[str, str], list[Function]] = defaultdict(list)
         for function in sorted(self._known):
             module, _, name = function.partition(":")
@@ -66,12 +63,13 @@ class Names:
         if f"{module}:{name}" in self._known:
             return f"{module}:{name}"
         found = self._short.get((module, name), [])
-        return found[0] if len(found) == 1 else None  # of several it is not known which
+        return found[0] if len(found) == 1 else None  # several are ambiguous
 
     def _module(self, file: str) -> str:
-        """Of a function that is in no record, as those that only wait."""
+        """Return the module of a function that the record lacks, such as one that only waits."""
         readings = _readings(file)
-        for entry, module in reversed(readings):  # the longest entry counts, as for Python itself
+        # The longest entry first, which gives the shortest module name.
+        for entry, module in reversed(readings):
             if (entry and entry in self._entries) or _PATH_ENTRY.fullmatch(entry):
                 return module
         return readings[-1][1]
@@ -79,7 +77,7 @@ class Names:
 
 @cache
 def _readings(file: str) -> tuple[tuple[str, str], ...]:
-    """Each entry of a path that the file may lie below, and the module that it is then."""
+    """Return each `sys.path` entry that may contain the file, and the module name under it."""
     if file.startswith("<frozen "):
         return (("", file[len("<frozen ") : -1]),)
     path = file.replace("\\", "/")

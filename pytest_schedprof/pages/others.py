@@ -1,4 +1,4 @@
-"""The other side of a test: what it is held against, with its samples if they are at hand."""
+"""Other results to compare a run with: another run, another side, and earlier runs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_schedprof.analysis.series import Choice, series_of
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.history import Series
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.reading import AGAINST, RunFiles, TestFiles, read_side
+from pytest_schedprof.storage.run_history import Archive
+
+MOST_RUNS = 200
+"""Earlier runs that are read: the time to find change points is quadratic in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A record of the same test, and where its files are."""
+    """The same test on another side: its record and the directory of its files."""
 
     name: str
     directory: Path
     result: Result
 
     def backend(self, one: BackendResult) -> BackendResult | None:
-        """The same backend in the same mode: samples of another mean something else."""
+        """Return the same backend in the same mode, as samples of others are not comparable."""
         found = (
             each
             for each in self.result.backends
@@ -32,12 +38,12 @@ class Other:
 
 
 def other_of(test: TestFiles, run: RunFiles | None = None) -> Other | None:
-    """Of another run, if there is one; else the other side of a test that ran in turns."""
+    """Return the test in another run if one is given, else the other side of a test in turns."""
     if run is not None:
         return next(
             (
                 Other(run.path.name, each.directory, each.result)
-                for each in reversed(run.tests)  # of several attempts the last that can be used
+                for each in reversed(run.tests)  # the last usable one of several attempts
                 if each.result
                 and each.result.is_usable
                 and each.entry.test_id == test.entry.test_id
@@ -51,7 +57,7 @@ def other_of(test: TestFiles, run: RunFiles | None = None) -> Other | None:
 
 
 def compared(run: RunFiles, before: RunFiles) -> RunFiles:
-    """The run as if it had been compared with another one.
+    """Return the run as if its session had compared it with another run.
 
     Raises:
         BaselineError: if they have no test in common.
@@ -82,3 +88,35 @@ def _with(
         else test
         for test in tests
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All series of a directory of runs."""
+
+    series: tuple[Series, ...]
+    runs: int
+    skipped: int
+    """Files that could not be read."""
+
+    def of(self, test_id: str) -> list[Series]:
+        """Return the series of one test."""
+        return [each for each in self.series if each.setting.test_id == test_id]
+
+    @property
+    def words(self) -> str:
+        """The number of runs, in words."""
+        skipped = f"; {self.skipped} could not be read" if self.skipped else ""
+        return f"{self.runs} runs in order of commits{skipped}"
+
+
+def read_past(place: str) -> Past:
+    """Read the newest runs at a path or URL.
+
+    Raises:
+        ArtifactError: if no run there can be read.
+    """
+    archive = Archive(place)
+    runs = archive.runs(last=MOST_RUNS)
+    series = series_of([(each.run, each.results) for each in runs], Choice())
+    return Past(tuple(series), len(runs), len(archive.skipped))

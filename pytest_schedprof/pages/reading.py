@@ -1,10 +1,10 @@
-"""The directory of a run, read back: its record, those of its tests, and what was sampled."""
+"""Read the directory of a run: its record, those of its tests, and their samples."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError
@@ -16,18 +16,21 @@ from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.pages.naming import Names
 from pytest_schedprof.pages.tree import busy_stacks
+from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.records import read_record
-from pytest_schedprof.storage.runs import RUN
+from pytest_schedprof.storage.run_directory import RESULT_FILE
+from pytest_schedprof.storage.runs import read_run_record
 
-RESULT, AGAINST = "result.json", "against"
+AGAINST = "against"
+"""Directory of the other side, beside the record of a test in turns."""
 
 SAMPLES = ".speedscope.json"
-"""Ending of files that hold samples, whichever backend wrote them."""
+"""Ending of the names of files with samples, whichever backend wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestFiles:
-    """A test of a run, with its record if that could be read."""
+    """A test of a run, with its record if it can be read."""
 
     __test__ = False  # not a test class, whatever its name
 
@@ -39,7 +42,7 @@ class TestFiles:
 
     @property
     def verdict(self) -> Verdict:
-        """By what it is compared with now, if that is more than it was in its session."""
+        """The verdict, including comparisons that were added after the session."""
         return self.result.verdict if self.result else self.entry.verdict
 
 
@@ -53,17 +56,17 @@ class RunFiles:
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """Those that could be read."""
+        """The records that can be read."""
         return tuple(test.result for test in self.tests if test.result)
 
 
 def read_run(path: Path) -> RunFiles:
-    """A run with all its tests.
+    """Read a run with all its tests.
 
     Raises:
         ArtifactError: if its record cannot be read.
     """
-    run = read_record(path / RUN, Run)
+    run = read_run_record(path)
     return RunFiles(path, run, tuple(_test(path, entry) for entry in run.tests))
 
 
@@ -72,43 +75,45 @@ def _test(path: Path, entry: TestEntry) -> TestFiles:
     if not entry.directory:
         return TestFiles(entry, directory, None, "its artifacts could not be stored")
     try:
-        return TestFiles(entry, directory, read_record(directory / RESULT, Result))
+        record = read_record(inside(path, entry.directory) / RESULT_FILE, Result)
+        return TestFiles(entry, directory, record)
     except ArtifactError as error:
         return TestFiles(entry, directory, None, _told(error))
 
 
 def read_side(directory: Path) -> Result | None:
-    """What was measured on the other side of a test in turns, if it was one."""
+    """Return the record of the other side of a test in turns; None for other tests."""
     try:
-        return read_record(directory / AGAINST / RESULT, Result)
+        return read_record(directory / AGAINST / RESULT_FILE, Result)
     except ArtifactError:
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The busy samples of one backend, or why they are not to be had."""
+    """The busy samples of one backend, or why there are none."""
 
     stacks: Counter[Stack]
     problem: str = ""
 
 
 def read_samples(directory: Path, backend: BackendResult) -> Sampled:
-    """All its files of the scheduler together."""
+    """Read all files of one backend with samples of the scheduler."""
     files = [name for name in backend.artifacts if name.endswith(SAMPLES)]
     if backend.shares is None or not files:
         return Sampled(Counter(), f"{backend.backend} kept no samples")
     try:
         return Sampled(busy_stacks(_profiles(directory, files, backend.shares)))
-    except (OSError, SchedprofError) as error:
+    except SchedprofError as error:
         return Sampled(Counter(), _told(error))
 
 
 def _profiles(directory: Path, files: list[str], shares: SampledShares) -> Iterator[SampleProfile]:
     names = Names(each.function for each in shares.functions)
     for file in files:
-        content = read_speedscope((directory / file).read_bytes())
-        yield name_frames(content, names, backend="", mode="")
+        content = read_speedscope(read_kept(inside(directory, file)))
+        profile = name_frames(content, names, backend="", mode="")
+        yield replace(profile, is_shared=shares.is_shared)
 
 
 def _told(error: Exception) -> str:

@@ -1,8 +1,9 @@
-"""Templates with their style and script, which each page carries: it may travel alone."""
+"""Render pages from templates; each page contains its style and script, so it can stand alone."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -10,29 +11,35 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
-from pytest_schedprof.pages.views import RunPage, TestPage
+from pytest_schedprof.pages.run_page import RunPage
+from pytest_schedprof.pages.test_page import TestPage
+from pytest_schedprof.presentation.trends import Point
 
 STYLES = ("base.css", "parts.css", "owners.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
+"""Ends of the parts of a name: after punctuation, or an underscore between words."""
+
+SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 240, 36, 4
+"""Size of a sparkline, as in `parts.html`, and the margin that its circles need."""
 
 COMMON = ("keys.js",)
 SCRIPTS = ("tree.js", "difference.js", "painting.js", "telling.js", "finding.js", "flame.js")
 
 
 def render_test(page: TestPage) -> str:
-    """A test's page as HTML."""
+    """Return a test's page as HTML."""
     scripts = (*COMMON, *SCRIPTS) if any(each.flames for each in page.backends) else COMMON
     return _environment().get_template("test.html").render(page=page, script=_script(scripts))
 
 
 def render_run(page: RunPage) -> str:
-    """A run's page as HTML."""
+    """Return a run's page as HTML."""
     return _environment().get_template("run.html").render(page=page, script=_script(COMMON))
 
 
 @cache
 def _environment() -> Environment:
-    """Everything is escaped but what is ours; a name that is not there is a mistake of ours."""
+    """Return the templates: all values are escaped, and an unknown name is an error."""
     environment = Environment(
         loader=PackageLoader("pytest_schedprof.pages"),
         autoescape=True,
@@ -41,23 +48,37 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"breakable": breakable, "json": as_json}
+    environment.filters |= {"points": _points, "x": _x, "y": _y}
     environment.globals["style"] = Markup("".join(map(_asset, STYLES)))
     return environment
 
 
 def as_json(content: object) -> Markup:
-    """For an element that holds data: no name in it can end that element."""
+    """Return JSON for a script element; nothing in it can end that element."""
     return htmlsafe_json_dumps(content, separators=(",", ":"))
 
 
 def breakable(text: str) -> Markup:
-    """As text, with places where a long name may be broken: after its parts."""
+    """Escape a name and allow line breaks after each of its parts."""
     return Markup(_BREAKS.sub(r"\1<wbr>", str(escape(text))))
+
+
+def _points(points: Iterable[Point]) -> str:
+    """Return the points of a sparkline as SVG has them."""
+    return " ".join(f"{_x(each):g},{_y(each):g}" for each in points)
+
+
+def _x(point: Point) -> float:
+    return round(SPARK_EDGE + (SPARK_WIDTH - 2 * SPARK_EDGE) * point[0], 1)
+
+
+def _y(point: Point) -> float:
+    return round(SPARK_HEIGHT - SPARK_EDGE - (SPARK_HEIGHT - 2 * SPARK_EDGE) * point[1], 1)
 
 
 @cache
 def _script(names: tuple[str, ...]) -> Markup:
-    """One function around all files, so that the page has no names but theirs."""
+    """Return the scripts in one function, so that they define no global names."""
     return Markup('(() => {{\n"use strict";\n{}}})();\n').format(
         Markup("".join(map(_asset, names)))
     )
@@ -65,7 +86,7 @@ def _script(names: tuple[str, ...]) -> Markup:
 
 @cache
 def _asset(name: str) -> str:
-    """A file without its comments and indents, which no browser needs two hundred times."""
+    """Return a file without comments and indents, to keep the pages of many tests small."""
     text = (files("pytest_schedprof.pages") / "assets" / name).read_text(encoding="utf-8")
     text = re.sub(r"^\s*(//.*|/\*[^*]*\*/)$", "", text, flags=re.MULTILINE)
     return re.sub(r"\n\s*", "\n", text)

@@ -1,4 +1,4 @@
-"""Samples of the scheduler as a tree of calls, alone or beside those of another side."""
+"""Samples of the scheduler as a call tree, alone or merged with those of another side."""
 
 from __future__ import annotations
 
@@ -6,48 +6,35 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pytest_schedprof.analysis.owners import (
-    COLLECTING,
-    NOT_SCHEDULER,
-    owner_of_stack,
-    without_who_was_interrupted,
-)
+from pytest_schedprof.analysis.tally import busy_stack
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """Nodes in the order in which a reader meets them: each before those that it called."""
+    """Nodes in depth-first order: each before the nodes that it called."""
 
     functions: tuple[Function, ...]
     depths: tuple[int, ...]
-    """Of each node; roots have 0."""
+    """Depth of each node; roots have 0."""
     names: tuple[int, ...]
-    """Of each node its function, as an index."""
+    """Index of each node's function."""
     own: tuple[int, ...]
-    """Of each node the samples that ended there."""
+    """Number of samples that end in each node."""
     before: tuple[int, ...] = ()
-    """The same on the other side; empty where there is none."""
+    """Number of samples of the other side that end in each node; empty without another side."""
 
 
 def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
-    """How many busy samples of the scheduler there are of each stack: what shares are parts of."""
+    """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
     found: Counter[Stack] = Counter()
     for profile in profiles:
-        kept = [_kept(stack) for stack in profile.stacks]
+        kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
         for thread in profile.threads:
             for index, count in Counter(thread.samples).items():
-                stack = kept[index]
-                if stack:
-                    found[stack] += count
+                if busy := kept[index]:
+                    found[busy.stack] += count
     return found
-
-
-def _kept(stack: Stack) -> Stack:
-    owner = owner_of_stack(stack)
-    if owner in NOT_SCHEDULER:
-        return ()
-    return without_who_was_interrupted(stack) if owner == COLLECTING else stack
 
 
 @dataclass(slots=True)
@@ -57,12 +44,12 @@ class _Node:
     own: int = 0
     before: int = 0
     total: int = 0
-    """On both sides."""
+    """Samples of both sides that contain the node."""
     children: dict[int, _Node] = field(default_factory=dict)
 
 
 def call_tree(stacks: Mapping[Stack, int], before: Mapping[Stack, int] | None = None) -> CallTree:
-    """Callees below callers, the heaviest first."""
+    """Merge stacks to a tree, with the children of a node in order of their samples."""
     numbers: dict[Function, int] = {}
     root = _Node(-1, -1)
     for stack, count in stacks.items():
@@ -92,7 +79,7 @@ def _leaf(root: _Node, stack: Stack, count: int, numbers: dict[Function, int]) -
 
 
 def _in_order(root: _Node) -> Iterator[_Node]:
-    """Without recursion: stacks may be deeper than Python's own."""
+    """Return all nodes; not recursive, because stacks may be deeper than Python's own limit."""
     waiting = _lightest_first(root)
     while waiting:
         node = waiting.pop()

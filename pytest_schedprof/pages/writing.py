@@ -1,4 +1,4 @@
-"""Pages into the directory of a run: one for it, one for each of its tests."""
+"""Write the pages of a run and of its tests into its directory."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.pages.of_history import changed_rows, trend_rows
-from pytest_schedprof.pages.of_run import PAGE, page_of_run
-from pytest_schedprof.pages.of_test import page_of_test
-from pytest_schedprof.pages.others import compared, other_of
-from pytest_schedprof.pages.past import Past, read_past
+from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.pages.others import Past, compared, other_of, read_past
 from pytest_schedprof.pages.reading import RunFiles, read_run
 from pytest_schedprof.pages.rendering import render_run, render_test
+from pytest_schedprof.pages.run_page import PAGE, page_of_run
+from pytest_schedprof.pages.test_page import page_of_test
+from pytest_schedprof.presentation.trends import changed_rows, trend_rows
 from pytest_schedprof.storage.run_directory import write
 
-CHANGED = 30
-"""Series of all tests that the page of a run shows."""
+SERIES_SHOWN = 30
+"""Most series that the page of a run shows."""
 
 
 def write_pages(
@@ -25,44 +25,48 @@ def write_pages(
     history: str = "",
     *,
     beside: Path | None = None,
+    known: KnownBackends = NO_BACKENDS,
 ) -> Path:
-    """The page of the run; those of its tests are linked from there.
+    """Write the page of the run, and the pages of its tests, which it links.
 
     Args:
         directory: of the run.
-        against: directory of another run, to show what changed since.
-        history: directory or URL of runs, to show how figures went.
-        beside: directory of a run that its tests were compared with already, for its samples.
+        against: directory of another run, to show what changed since then.
+        history: directory or URL of earlier runs, to show trends.
+        beside: directory of the run that the session compared its tests with, for its samples.
+        known: facts about backends, which tell what opens their files.
 
     Raises:
-        ArtifactError: if there is no run, or the pages cannot be written.
-        BaselineError: if the other run has no test in common with it.
+        ArtifactError: if there is no run, or if the pages cannot be written.
+        BaselineError: if the two runs have no test in common.
     """
     run, before = read_run(directory), read_run(against) if against else None
     if before is not None:
         run = compared(run, before)
     past = read_past(history) if history else None
-    _write_tests(run, before or _samples_of(beside), past)
-    page = page_of_run(run)
+    _write_tests(run, before or _samples_of(beside), past, known)
+    page = page_of_run(run, known)
     if past is not None:
-        trends = changed_rows(past.series, CHANGED)
+        trends = changed_rows(past.series, SERIES_SHOWN)
         page = replace(page, trends=trends, history=past.words)
     write(directory / PAGE, _encoded(render_run(page)))
     return directory / PAGE
 
 
-def _write_tests(run: RunFiles, before: RunFiles | None, past: Past | None) -> None:
+def _write_tests(
+    run: RunFiles, before: RunFiles | None, past: Past | None, known: KnownBackends
+) -> None:
     for test in run.tests:
         if test.result is not None:
             other = other_of(test, before)
-            page = page_of_test(test.result, test.directory, run.path, other)
+            page = page_of_test(test.result, test.directory, run.path, other, known)
             if past is not None:
                 page = replace(page, trends=trend_rows(past.of(test.entry.test_id)))
             write(test.directory / PAGE, _encoded(render_test(page)))
 
 
 def _samples_of(directory: Path | None) -> RunFiles | None:
-    """Without them there are no differences, but pages nevertheless."""
+    """Read the other run; if that fails, the pages have no differential flame graphs."""
     try:
         return read_run(directory) if directory else None
     except ArtifactError:

@@ -1,1 +1,1 @@
-"""Results as a person reads them. Pure: text out."""
+"""Results as terminal lines, Markdown, JUnit properties and the output of commands. Pure."""

@@ -1,4 +1,4 @@
-"""Figures of a run in the format of github-action-benchmark, which draws them over commits."""
+"""Costs of a run in the format of github-action-benchmark, which draws them over commits."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from pytest_schedprof.analysis.history import amounts_of
+from pytest_schedprof.analysis.series import amounts_of
 from pytest_schedprof.model.metric import BYTES, METRICS, TIME
 from pytest_schedprof.model.result import BackendResult, Result
 
 MICROSECONDS = 1e6
 
-CPU = "cpu"
-
 
 def as_benchmarks(results: Sequence[Result]) -> str:
-    """For its tool `customSmallerIsBetter`: what each test's work cost the scheduler as a whole.
+    """Return what each test cost the scheduler, for the tool `customSmallerIsBetter`.
 
-    Shares are not in it: of these a smaller one is not better, for the others grow by it.
+    Shares are left out: a smaller share is not better, because the others grow by it.
     """
     rows = [row for each in results if each.is_usable for row in _of_test(each)]
     return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
@@ -50,7 +48,7 @@ def _unit(metric: str) -> str:
 
 
 def _range(backend: BackendResult, metric: str) -> str:
-    """Of one standard deviation between rounds, where there were several."""
+    """Return the standard deviation between rounds; empty for a single round."""
     scatter = backend.costs.scatter.get(metric) if backend.costs else None
     return f"± {scatter:.2%}" if scatter else ""
 

@@ -1,42 +1,55 @@
-"""The summary at the end of a pytest session, as lines with their markup."""
+"""Lines of the terminal: the summary of a session, and all of one test for `schedprof show`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER, PLUMBING
 from pytest_schedprof.analysis.recent import Recent, label_of
-from pytest_schedprof.gates.judge import describe
+from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.metric import METRICS, Metric, readable
-from pytest_schedprof.model.result import (
-    BackendResult,
-    FunctionCost,
-    FunctionShare,
-    MeasuredCosts,
-    Result,
-    SampledShares,
-)
+from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.result import BackendResult, MeasuredCosts, Result, SampledShares
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.reports.changes import comparison_lines
-from pytest_schedprof.reports.lines import Line
-from pytest_schedprof.reports.sparkline import BARS, sparkline
+from pytest_schedprof.presentation.amounts import counted
+from pytest_schedprof.presentation.costs import CostColumn, cost_table, whole_costs
+from pytest_schedprof.presentation.files import (
+    RECORD,
+    evidence_files,
+    evidence_notes,
+    profile_files,
+)
+from pytest_schedprof.presentation.functions import hottest
+from pytest_schedprof.presentation.limits import (
+    LIMIT_WORDS,
+    NOT_CHOSEN,
+    describe,
+    limit_words,
+    skipped_words,
+)
+from pytest_schedprof.presentation.results import (
+    baseline_names,
+    cluster_words,
+    headline,
+    main_versions,
+    validating_tests,
+    version_differences,
+)
+from pytest_schedprof.reports.comparisons import comparison_lines
+from pytest_schedprof.reports.lines import BARS, VERDICT_MARKUP, Line, sparkline
 
 HOT_FUNCTIONS = 5
 HOT_FUNCTIONS_VERBOSE = 25
+MANY_TESTS = 20
+"""With more tests, functions are shown under -vv only: a suite may have -v in its settings."""
+
 OWNERS_SHOWN = 5
 LEAST_SPAN = 0.1
-"""Part of a figure that the bars of its series span at the least."""
+"""Part of a figure that the bars of its series span at least."""
 
-_MARKUP = {
-    Verdict.PASS: {"green": True},
-    Verdict.FAIL: {"red": True},
-    Verdict.INCONCLUSIVE: {"yellow": True},
-}
+COST_WIDTH = 16
+"""Columns of a cost."""
 
-
-NONE_BEFORE: Recent = {}
+NO_RECENT_RUNS: Recent = {}
 
 
 def summary_lines(
@@ -44,100 +57,137 @@ def summary_lines(
     directory: str,
     *,
     verbosity: int,
-    recent: Recent = NONE_BEFORE,
+    recent: Recent = NO_RECENT_RUNS,
     bars: str = BARS,
 ) -> Iterator[Line]:
-    """Everything the session has to say of its profiled tests; one line under -q.
+    """Return all lines about a session's profiled tests; few under -q.
 
     Args:
         results: of its tests.
         directory: of the run.
-        verbosity: as pytest has it.
-        recent: series of the last runs in the same place.
+        verbosity: pytest's.
+        recent: series of the last runs in the same directory.
         bars: characters for series, the lowest first.
     """
     if verbosity >= 0:
+        most = _functions_shown(verbosity, len(results))
         for result in results:
-            yield from profile_lines(result, verbosity, recent, bars)
-    yield from limit_lines(results, verbosity)
-    yield from baseline_lines(results, verbosity)
-    yield from version_lines(results)
-    yield Line(f"artifacts of {len(results)} profiled tests: {directory}")
+            yield from _profile_lines(result, most, recent, bars)
+        if not most:
+            yield Line(f"-vv shows the functions of more than {MANY_TESTS} tests")
+    yield from _limit_lines(results, verbosity)
+    yield from _baseline_lines(results, verbosity)
+    yield from _version_lines(results)
+    tests = counted(len(results), "profiled test")
+    yield Line(f"artifacts of {tests}: {directory}")
 
 
-def baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
-    """What changed since the baseline, if the session had one."""
-    names = [result.baseline for result in results if result.baseline]
-    if names:
+def test_lines(
+    result: Result, directory: str, verbosity: int, known: KnownBackends
+) -> Iterator[Line]:
+    """Return all lines about one test, with the programs that open its files."""
+    yield from _profile_lines(result, _functions_shown(verbosity, 1))
+    yield from _limit_lines([result], 1)
+    if result.outcome == "failed":  # for other tests they are among the lines about limits
+        yield from (Line(f"  {text}", {"red": True}) for text in result.troubles)
+    yield from (Line(f"  skipped (needs {NOT_CHOSEN}): {text}") for text in result.unjudged)
+    yield from _baseline_lines([result], verbosity)
+    yield from _version_lines([result])
+    yield from map(Line, _facts(result))
+    yield Line(f"artifacts in {directory}:")
+    yield from _file_lines(result, known)
+
+
+def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:
+    """Return lines about tests marked by module, class or conftest that ran no scheduler."""
+    if not tests:
+        return
+    what = counted(len(tests), "test") + (" is" if len(tests) == 1 else " are")
+    yield Line(
+        f"not profiled: {what} marked by a module, class or conftest, but ran no scheduler in "
+        "the test's process; -v lists them, --schedprof-strict fails them"
+    )
+    if verbosity > 0:
+        yield from (Line(f"  {test}") for test in tests)
+
+
+def _facts(result: Result) -> Iterator[str]:
+    if result.cluster:
+        yield f"cluster: {cluster_words(result.cluster)}"
+    if environment := result.environment:
+        told = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
+        told += main_versions(environment)
+        yield f"measured: {result.started_at}, {', '.join(filter(None, told))}"
+
+
+def _file_lines(result: Result, known: KnownBackends) -> Iterator[Line]:
+    evidence = [file for each in result.evidence for file in evidence_files(each)]
+    files = [*profile_files(result, known), *evidence, RECORD]
+    width = max(len(file.name) for file in files)
+    for file in files:
+        yield Line(f"  {file.name:<{width}}  {file.opener}".rstrip())
+
+
+def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+    """Return what changed since the baseline, and between schedulers of the same code."""
+    if names := baseline_names(results):
         comparisons = [each for result in results for each in result.comparisons]
         yield from comparison_lines(names[0], comparisons, verbosity)
     if null := [each for result in results for each in result.null]:
         yield from comparison_lines("the same code (null arm)", null, verbosity)
 
 
-def version_lines(results: Sequence[Result]) -> Iterator[Line]:
-    """Once for all tests: results of versions that differ are not those of either."""
-    environments = [result.environment for result in results if result.environment]
-    for text in dict.fromkeys(text for each in environments for text in each.differences):
-        yield Line(f"note: {text}", {"yellow": True})
+def _version_lines(results: Sequence[Result]) -> Iterator[Line]:
+    told = [*version_differences(results), *filter(None, [validating_tests(results)])]
+    return (Line(f"note: {text}", {"yellow": True}) for text in told)
 
 
-def profile_lines(
-    result: Result, verbosity: int, recent: Recent = NONE_BEFORE, bars: str = BARS
+def _functions_shown(verbosity: int, tests: int) -> int:
+    """Return how many functions of each backend to show."""
+    if tests > MANY_TESTS and verbosity < 2:
+        return 0
+    return HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS
+
+
+def _profile_lines(
+    result: Result, most: int, recent: Recent = NO_RECENT_RUNS, bars: str = BARS
 ) -> Iterator[Line]:
-    """What each backend measured of a test, and what there is to open."""
+    """Return what each backend measured of a test, and which evidence there is."""
     yield Line(f"{result.test_id}  {result.outcome}", {"bold": True})
-    most = HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS
     for backend in result.backends:
-        yield Line(f"  {_headline(backend)}")
+        yield Line(f"  {label_of(backend)}: {headline(backend)}")
         if series := recent.get((result.test_id, label_of(backend))):
             yield Line(f"    {_series(*series, bars)}")
-        if backend.shares:
-            yield from _share_table(backend.shares, most)
-        if backend.costs:
-            yield from _cost_table(backend.costs, backend.window.tasks, most)
-        yield from (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
+        yield from _backend_lines(backend, most)
     yield from _evidence_lines(result.evidence)
 
 
+def _backend_lines(backend: BackendResult, most: int) -> Iterator[Line]:
+    if backend.shares:
+        yield from _share_lines(backend.shares, most)
+    if backend.costs:
+        yield from cost_lines(backend.costs, backend.window.tasks, most)
+    yield from (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
+
+
 def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:
-    """What there is to open, and why what was asked for is not."""
     if kept := [each.kind for each in evidence if not each.missing]:
         yield Line(f"  evidence: {', '.join(kept)}")
-    reasons = dict.fromkeys(each.missing for each in evidence if each.missing)
-    for reason in reasons:
-        kinds = ", ".join(each.kind for each in evidence if each.missing == reason)
-        yield Line(f"  note: no {kinds}: {reason}", {"yellow": True})
-    for text in dict.fromkeys(text for each in evidence for text in each.notes):
-        yield Line(f"  note: {text}", {"yellow": True})
-
-
-def _headline(backend: BackendResult) -> str:
-    window = backend.window
-    cost = window.cpu_us_per_task
-    samples = f"{backend.shares.busy_samples} busy samples, " if backend.shares else ""
-    words = [f"{samples}{window.tasks} tasks in {window.seconds:.2f} s"]
-    if cost:
-        words.append(f"{cost:.0f} us of scheduler CPU per task")
-    if window.seconds:
-        words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
-    return f"{label_of(backend)}: {', '.join(words)}"
+    yield from (Line(f"  note: {text}", {"yellow": True}) for text in evidence_notes(evidence))
 
 
 def _series(metric: str, values: Sequence[float], bars: str) -> str:
-    """How one figure went, up to now; a change of a thousandth is no mountain."""
     first, last = (readable(value, METRICS[metric]) for value in (values[0], values[-1]))
     return f"{metric} {sparkline(values, bars, LEAST_SPAN)} {first} -> {last} in {len(values)} runs"
 
 
-def _share_table(shares: SampledShares, most: int) -> Iterator[Line]:
+def _share_lines(shares: SampledShares, most: int) -> Iterator[Line]:
     hot = hottest(shares.functions, most)
     if not hot:
         return
-    width = max(len("owner"), *(len(each.owner) for each in hot))
-    yield Line(
-        f"    share  (95% bounds)        self  {'owner':<{width}}  function", {"light": True}
-    )
+    width = _owner_width(each.owner for each in hot)
+    head = f"    share  (95% bounds)        self  {'owner':<{width}}  function"
+    yield Line(head, {"light": True})
     for each in hot:
         bounds = f"({each.share.low:.1%} - {each.share.high:.1%})"
         yield Line(
@@ -148,70 +198,44 @@ def _share_table(shares: SampledShares, most: int) -> Iterator[Line]:
     yield Line("  owners: " + ", ".join(f"{o.owner} {o.share.value:.0%}" for o in owners))
 
 
-def hottest(functions: Sequence[FunctionShare], most: int) -> list[FunctionShare]:
-    """The functions that a reader wants to see; plumbing counts by its own time alone."""
-
-    def heat(each: FunctionShare) -> float:
-        return (each.self_share if each.owner in PLUMBING else each.share).value
-
-    return [each for each in sorted(functions, key=heat, reverse=True) if heat(each)][:most]
-
-
-def _cost_table(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
-    """One column for each metric that any function has, per task unless it is a peak."""
-    hot = dearest(costs.functions, most)
-    metrics = [
-        name
-        for name, metric in METRICS.items()
-        if any(name in each.total for each in hot) and (tasks or metric.is_peak)
-    ]
-    if metrics:
-        width = max(len("owner"), *(len(each.owner) for each in hot))
-        heads = "".join(f"{_head(name):>16}" for name in metrics)
+def cost_lines(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
+    """Return a table of the most expensive functions, and what the whole scheduler cost."""
+    table = cost_table(costs, tasks, most)
+    if table.columns:
+        width = _owner_width(row.owner for row in table.rows)
+        heads = _right_aligned(each.head("/task") for each in table.columns)
         yield Line(f"  {heads}  {'owner':<{width}}  function", {"light": True})
-        for each in hot:
-            cells = (_cell(each.total.get(name, 0), METRICS[name], tasks) for name in metrics)
-            row = "".join(f"{cell:>16}" for cell in cells)
-            yield Line(f"  {row}  {each.owner:<{width}}  {each.function}")
-    if words := [_whole(name, amount, tasks) for name, amount in costs.whole.items()]:
-        yield Line("  whole: " + ", ".join(filter(None, words)))
+        for row in table.rows:
+            amounts = _right_aligned(row.amounts)
+            yield Line(f"  {amounts}  {row.owner:<{width}}  {row.name}")
+    if whole := [_whole(*each) for each in whole_costs(costs, tasks)]:
+        yield Line("  whole scheduler: " + ", ".join(whole))
 
 
-def _head(name: str) -> str:
-    return name if METRICS[name].is_peak else f"{name}/task"
+def _whole(column: CostColumn, text: str) -> str:
+    return f"{column.metric} {text}" + ("" if column.row.is_peak else "/task")
 
 
-def _cell(amount: float, metric: Metric, tasks: int) -> str:
-    return readable(amount if metric.is_peak else amount / tasks, metric)
+def _owner_width(owners: Iterable[str]) -> int:
+    return max(map(len, ("owner", *owners)))
 
 
-def dearest(functions: Sequence[FunctionCost], most: int) -> list[FunctionCost]:
-    """The scheduler's functions that cost most; the record has them in order."""
-    return [each for each in functions if each.owner not in NOT_SCHEDULER][:most]
+def _right_aligned(cells: Iterable[str]) -> str:
+    return "".join(f"{cell:>{COST_WIDTH}}" for cell in cells)
 
 
-def _whole(name: str, amount: float, tasks: int) -> str:
-    metric = METRICS[name]
-    if metric.is_peak:
-        return f"{name} {readable(amount, metric)}"
-    return f"{name} {readable(amount / tasks, metric)}/task" if tasks and name != "cpu" else ""
-
-
-LIMIT_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
-
-
-def limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
-    """How many limits came to which verdict, and each that is worth a line."""
-    counts: Counter[Verdict] = Counter(limit.verdict for r in results for limit in r.limits)
-    parts = [f"{counts[each]} {word}" for each, word in LIMIT_WORDS.items() if counts[each]]
-    if unjudged := sum(len(result.unjudged) for result in results):
-        parts.append(f"{unjudged} not judged, for no chosen backend measures what they bound")
-    if parts:
-        yield Line(f"limits: {', '.join(parts)}", _MARKUP[Verdict.worst(list(counts))])
+def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+    """Return how many limits came to which verdict, and those that are worth a line."""
+    words = limit_words(results)
+    if skipped := skipped_words(results):
+        words.append(skipped)
+    if words:
+        verdicts = [limit.verdict for result in results for limit in result.limits]
+        yield Line(f"limits: {', '.join(words)}", VERDICT_MARKUP[Verdict.worst(verdicts)])
     shown = [Verdict.FAIL, *([Verdict.INCONCLUSIVE] if verbosity >= 0 else [])]
     for result in results:
         yield from _verdict_lines(result, [*shown, *([Verdict.PASS] if verbosity > 0 else [])])
-        if result.outcome != "failed":  # of others, pytest shows it
+        if result.outcome != "failed":  # for failed tests pytest shows them
             yield from (Line(f"  {t} [{result.test_id}]", {"red": True}) for t in result.troubles)
 
 
@@ -219,4 +243,4 @@ def _verdict_lines(result: Result, shown: Sequence[Verdict]) -> Iterator[Line]:
     for limit in result.limits:
         if limit.verdict in shown:
             text = f"  {LIMIT_WORDS[limit.verdict]}: {describe(limit)} [{result.test_id}]"
-            yield Line(text, _MARKUP[limit.verdict])
+            yield Line(text, VERDICT_MARKUP[limit.verdict])

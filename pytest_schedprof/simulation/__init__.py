@@ -1,1 +1,1 @@
-"""Hollow workers: a scheduler takes them for real ones, and they compute and transfer nothing."""
+"""Hollow workers: they look real to a scheduler, but compute and transfer nothing."""

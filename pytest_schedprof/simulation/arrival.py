@@ -1,8 +1,8 @@
-"""What a scheduler need not do while thousands of hollow workers arrive.
+"""Disable the comparison of versions while thousands of hollow workers join.
 
-With each worker that comes it compares the versions of two dozen packages on all workers: that is
-seven tenths of its work with 4000 of them, and grows with their square. Hollow workers of one
-cluster have the same packages, so the comparison waits until all have come.
+When a worker joins, a scheduler compares the versions of two dozen packages on all workers. With
+4000 workers that takes seven tenths of its time, and it grows with their square. Hollow workers of
+one cluster have the same packages, so the comparison is disabled until all have joined.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SAME = {"warning": "", "error": ""}
 
 
 class Arrival(SchedulerPlugin):
-    """Stands before the comparison until so many workers are there."""
+    """Replaces the version check until the expected number of workers has joined."""
 
     name = "schedprof-arrival"
 
@@ -25,12 +25,12 @@ class Arrival(SchedulerPlugin):
         versions.error_message = lambda *args, **keywords: dict(SAME)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Leave with the last one that is expected."""
+        """Restore the check and remove this plugin once the last expected worker joins."""
         if len(scheduler.workers) >= self.count:
             versions.error_message = self.compare
             scheduler.remove_plugin(name=self.name)
 
 
 def expect(count: int) -> dict[str, Any]:
-    """Keywords of a scheduler to which so many hollow workers will come."""
+    """Return the keywords of a scheduler that this number of hollow workers will join."""
     return {"plugins": [Arrival(count)]} if count else {}

@@ -1,4 +1,4 @@
-"""What hollow workers pretend: how long tasks take, how large results are, how often they fail."""
+"""Behaviour of hollow workers: how long tasks take, how large results are, how often they fail."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 
 from dask.utils import parse_bytes, parse_timedelta
 
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.simulation.distributions import Draw, read_distribution
+
+DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
+"""Reasons for which a worker closes after the scheduler removed it: the scheduler's message, or the
+answer to a heartbeat that was sent just before that message arrived."""
 
 
 def _seconds(text: str) -> float:
@@ -56,7 +60,7 @@ def _speed(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """One thing that hollow workers can be told."""
+    """One option of hollow workers."""
 
     default: str
     read: Callable[[str], Any]
@@ -79,8 +83,10 @@ TRAITS: Mapping[str, Trait] = {
 
 @dataclass(slots=True)
 class Behaviour:
-    """The traits of a site's workers. Each prefix of tasks has draws of its own, which are the
-    same for the same seed."""
+    """The traits of the workers of one process.
+
+    Each prefix of tasks has its own random sequence, which is the same for the same seed.
+    """
 
     duration: Draw
     nbytes: Draw
@@ -88,26 +94,26 @@ class Behaviour:
     long_running: float
     bandwidth: float
     latency: float
-    """Of a transfer, beside what its bytes take."""
+    """Seconds of a transfer in addition to the time for its bytes."""
     time_scale: float
-    """Simulated seconds in one of the clock."""
+    """Simulated seconds per second of the clock."""
     seed: int
     _sources: dict[tuple[str, str], random.Random] = field(default_factory=dict)
 
     def seconds(self, prefix: str) -> float:
-        """How long the next task of a prefix takes, in simulated time."""
+        """Return how long the next task of a prefix takes, in simulated seconds."""
         return self.duration(self._source(prefix, "duration"))
 
     def size(self, prefix: str) -> int:
-        """Bytes of the next result of a prefix."""
+        """Return the size in bytes of the next result of a prefix."""
         return round(self.nbytes(self._source(prefix, "nbytes")))
 
     def fails(self, prefix: str) -> bool:
-        """Whether the next task of a prefix fails."""
+        """Return whether the next task of a prefix fails."""
         return self._happens(prefix, "failures", self.failures)
 
     def secedes(self, prefix: str) -> bool:
-        """Whether the next task of a prefix leaves its thread to others."""
+        """Return whether the next task of a prefix secedes from its thread."""
         return self._happens(prefix, "long_running", self.long_running)
 
     def _happens(self, prefix: str, what: str, rate: float) -> bool:
@@ -120,7 +126,7 @@ class Behaviour:
 
 
 def read_behaviour(options: Mapping[str, str]) -> Behaviour:
-    """Behaviour by the traits that are given; the others have their defaults.
+    """Read the behaviour from options; traits that are not given have their defaults.
 
     Raises:
         SettingsError: names the value and what it must be.
@@ -133,7 +139,7 @@ def _trait(name: str, options: Mapping[str, str]) -> Any:
     text = options.get(name, trait.default)
     try:
         return trait.read(text)
-    except (ValueError, KeyError, IndexError, OverflowError):  # as dask's parsers have it
+    except (ValueError, KeyError, IndexError, OverflowError):  # dask's parsers raise any of these
         raise SettingsError(
-            f"schedprof: cluster option {name} must be {trait.wanted}, got {text!r}"
+            f"schedprof: cluster option {name} must be {trait.wanted}, got {quoted(text)}"
         ) from None

@@ -1,4 +1,4 @@
-"""Fixed values and seeded distributions, as text: `50ms`, `uniform(1kB, 1MB)`."""
+"""Read fixed values and distributions from text, as `50ms` or `uniform(1kB, 1MB)`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Draw: TypeAlias = Callable[[random.Random], float]
-"""Gives one value."""
+"""Returns one value of a distribution."""
 
 Unit: TypeAlias = Callable[[str], float]
-"""Reads a value with its unit."""
+"""Reads a value that has a unit."""
 
 
 def _fixed(value: float) -> Draw:
@@ -37,16 +37,16 @@ KINDS: dict[str, tuple[int, Callable[..., Draw]]] = {
     "exponential": (1, _exponential),
     "lognormal": (2, _lognormal),
 }
-"""How many values each takes; of `lognormal` the second is a plain number."""
+"""Number of values that each distribution takes; the second value of `lognormal` has no unit."""
 
 _CALL = re.compile(r"(\w+)\((.*)\)")
 
 
 def read_distribution(text: str, unit: Unit) -> Draw:
-    """The distribution that a text names.
+    """Return the distribution that a text describes.
 
     Raises:
-        ValueError: if it names none.
+        ValueError: if it describes none.
     """
     call = _CALL.fullmatch(text.strip())
     name, inside = call.groups() if call else ("fixed", text)

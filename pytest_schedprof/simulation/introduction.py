@@ -1,4 +1,4 @@
-"""What a hollow worker tells the scheduler of itself: when it comes, and with each heartbeat."""
+"""Messages in which a hollow worker describes itself: registration and heartbeat metrics."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 IO = {"read_bps": 0.0, "write_bps": 0.0}
 BASE_MEMORY = 100_000_000
-"""Of a worker that holds no results."""
+"""Memory of a worker that holds no results."""
 
 
 @cache
 def versions() -> dict[str, Any]:
-    """Looked up once, for it takes as long as all else of a worker's start."""
+    """Return the versions of packages, cached: the lookup takes half of a worker's start."""
     return dict(get_versions())
 
 
 def introduction(worker: HollowWorker) -> dict[str, Any]:
-    """The message by which the scheduler comes to know it."""
+    """Return the message that registers a worker with the scheduler."""
     return {
         "op": "register-worker",
         "reply": False,
         "address": worker.address,
-        "server_id": f"hollow-{os.getpid()}-{worker.name}-{id(worker):x}",
+        "server_id": worker.server_id,
         "name": worker.name,
         "status": "running",
         "nthreads": worker.state.nthreads,
@@ -48,11 +48,11 @@ def introduction(worker: HollowWorker) -> dict[str, Any]:
 
 
 def metrics(worker: HollowWorker) -> dict[str, Any]:
-    """Its state in figures; what only a worker that works has is nothing, or a constant."""
+    """Return the metrics of a heartbeat; figures of real work are zero or constant."""
     state = worker.state
     return {
         "task_counts": state.task_counter.current_count(by_prefix=False),
-        "bandwidth": {"total": worker.desk.behaviour.bandwidth, "workers": {}, "types": {}},
+        "bandwidth": {"total": worker.server.behaviour.bandwidth, "workers": {}, "types": {}},
         "digests_total_since_heartbeat": {},
         "managed_bytes": state.nbytes,
         "spilled_bytes": {"memory": 0, "disk": 0},

@@ -1,7 +1,8 @@
-"""The part of a hollow worker in P2P shuffles: what it says to the scheduler, and none of the data.
+"""A hollow worker's part in P2P shuffles: the messages to the scheduler, without the data.
 
-Who takes part asks the scheduler for the run, the barrier tells it that all is sent, and what comes
-out is run again by the worker that it was sent to.
+A worker that takes part asks the scheduler for the run of the shuffle. The barrier task tells the
+scheduler that all data was sent. An output task that started on another worker than the one that
+its partition was sent to is rescheduled there.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ if TYPE_CHECKING:
 
 BARRIER = "shuffle-barrier-"
 TRANSFER = "-transfer"
-"""Ends what sends data into a shuffle; what comes out of one depends on its barrier."""
+"""Suffix of tasks that send data into a shuffle. Tasks that read its output depend on its
+barrier."""
 
 IDS = ("id", "shuffle_id_left", "shuffle_id_right")
 INPUTS = ("input_partition", "input_chunk")
 OUTPUTS = ("output_partition", "output_chunk")
-"""Arguments of the functions that dask's shuffles are made of, whatever module they are in."""
+"""Arguments of the functions that dask's shuffles consist of, in whichever module they are."""
 
 IS_KNOWN = hasattr(p2p, "P2PBarrierTask")
-"""Before distributed 2024.12 the specification of a shuffle came with its data: then no worker
-takes part, and only the graph of a shuffle is what it is with real workers."""
+"""Whether hollow workers can take part. Before distributed 2024.12 the specification of a shuffle
+came with its data; only the graph of a shuffle is then the same as with real workers."""
 
 
 def is_part(key: Any, dependencies: Any) -> bool:
-    """Whether a task belongs to a P2P shuffle."""
+    """Return whether a task belongs to a P2P shuffle."""
     return IS_KNOWN and (
         key_split(key).endswith(TRANSFER)
         or _is_barrier(key)
@@ -47,7 +49,7 @@ def _is_barrier(key: Any) -> bool:
 
 
 class ElsewhereError(Exception):
-    """What comes out of a shuffle is at another worker, which the scheduler knows by now."""
+    """The output of a shuffle is on another worker, and the scheduler has been told so."""
 
 
 class Shuffles:
@@ -59,16 +61,16 @@ class Shuffles:
         self._asking: dict[str, asyncio.Lock] = {}
 
     def forget(self, shuffle_id: str, run_id: int) -> None:
-        """It is over, or starts again."""
+        """Forget a run that ended or starts again."""
         run = self._runs.get(shuffle_id)
         if run is not None and run.run_id == run_id:
             del self._runs[shuffle_id]
 
     async def take_part(self, key: Any, spec: Any) -> None:
-        """Do what a task of a shuffle does beside its work.
+        """Exchange the messages of a task of a shuffle with the scheduler.
 
         Raises:
-            ElsewhereError: if the task is another worker's.
+            ElsewhereError: if the task must run on another worker.
         """
         if _is_barrier(key):
             run = await self._run(key.removeprefix(BARRIER))
@@ -80,9 +82,9 @@ class Shuffles:
                 if partition is None:
                     await self._run(shuffle_id, key)
                 else:
-                    await self._take_out(shuffle_id, partition, key)
+                    await self._take_output(shuffle_id, partition, key)
 
-    async def _take_out(self, shuffle_id: str, partition: Any, key: Any) -> None:
+    async def _take_output(self, shuffle_id: str, partition: Any, key: Any) -> None:
         run = await self._run(shuffle_id)
         where = run.worker_for[partition]
         if where != self._worker.address:
@@ -90,7 +92,7 @@ class Shuffles:
             raise ElsewhereError
 
     async def _run(self, shuffle_id: str, key: Any = None) -> Any:
-        """The run that is under way; a task that transfers may begin one."""
+        """Return the current run; a transfer task, which gives its key, may create one."""
         async with self._asking.setdefault(shuffle_id, asyncio.Lock()):
             if shuffle_id not in self._runs:
                 address = self._worker.address
@@ -105,7 +107,7 @@ class Shuffles:
             return self._runs[shuffle_id]
 
     async def _ask(self, what: str, **message: Any) -> Any:
-        async with self._worker.desk.doorway:
+        async with self._worker.server.connection_slots:
             answer = await getattr(self._worker.scheduler, f"shuffle_{what}")(**message)
         if answer is not None and answer["status"] == "error":
             _, error, _ = clean_exception(**answer)
@@ -118,7 +120,7 @@ def _read(spec: Any) -> Any:
 
 
 def _calls(spec: Any) -> Iterator[Mapping[str, Any]]:
-    """Arguments of each call of a shuffle's functions in a task, however deep it was fused."""
+    """Yield the arguments of each call of a shuffle's function in a task, also of fused ones."""
     if (function := getattr(spec, "func", None)) is not None:
         names = _parameters(function)
         if names & {*IDS} and names & {*INPUTS, *OUTPUTS}:
@@ -135,5 +137,5 @@ def _calls(spec: Any) -> Iterator[Mapping[str, Any]]:
 def _parameters(function: Any) -> set[str]:
     try:
         return set(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # of C
+    except (TypeError, ValueError):  # a function in C
         return set()

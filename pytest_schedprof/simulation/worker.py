@@ -1,12 +1,13 @@
-"""One hollow worker: distributed's own state machine, with nothing behind it but a pretence.
+"""One hollow worker: distributed's own state machine with a simulated execution.
 
-What a worker answers to a scheduler is decided by `WorkerState`, as in every worker.
+`WorkerState` decides what the worker answers to the scheduler, as in every real worker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,12 @@ from distributed.core import Status
 from distributed.metrics import time
 from distributed.worker_state_machine import StateMachineEvent, WorkerState
 
-from pytest_schedprof.clusters.nodes import DROPPED
+from pytest_schedprof.simulation.behaviour import DROPPED
+from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
-from pytest_schedprof.simulation.pretence import Pretence
 
 if TYPE_CHECKING:
-    from pytest_schedprof.simulation.desk import Desk
+    from pytest_schedprof.simulation.worker_server import WorkerServer
 
 logger = logging.getLogger(__name__)
 
@@ -37,19 +38,19 @@ STIMULI: Mapping[str, type[StateMachineEvent]] = {
     "remove-worker": machine.RemoveWorkerEvent,
     "steal-request": machine.StealRequestEvent,
 }
-"""What the scheduler's messages mean to the state machine."""
+"""Event of the state machine for each message of the scheduler."""
 
 
 class HollowWorker:
     """A worker as the scheduler sees it."""
 
     is_wanted_back = False
-    """Whether the scheduler dropped it in a restart: then another takes its place."""
+    """Whether the scheduler removed it in a restart, so that another must take its place."""
 
     memory_limit = 4 * 2**30
 
-    def __init__(self, desk: Desk, *, name: str, nthreads: int) -> None:
-        self.desk = desk
+    def __init__(self, server: WorkerServer, *, name: str, nthreads: int) -> None:
+        self.server = server
         self.name = name
         self.status = Status.init
         self.state = WorkerState(
@@ -60,7 +61,7 @@ class HollowWorker:
                 get_config("distributed.worker.transfer.message-bytes-limit")
             ),
         )
-        self.pretence = Pretence(self)
+        self.executor = Executor(self)
         self.interval_s = 1.0
         self._ended = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -72,36 +73,43 @@ class HollowWorker:
 
     @property
     def address(self) -> str:
-        """Where it can be asked for data; all workers of a site listen there for themselves."""
+        """The worker's own address, where others ask for its data."""
         return str(self.state.address)
 
     @property
     def active_threads(self) -> dict[int, Any]:
-        """Tasks that are running, as of any worker."""
-        return dict(enumerate(self.pretence.timers))
+        """Running tasks, in the form of a real worker's attribute."""
+        return dict(enumerate(self.executor.timers))
 
     @property
     def scheduler(self) -> Any:
-        """A line to it, as any worker has."""
-        return self.desk.questions
+        """An RPC to the scheduler, in the place of a real worker's attribute."""
+        return self.server.scheduler_rpc
+
+    @property
+    def server_id(self) -> str:
+        """What tells this worker from all others, earlier ones of its name too."""
+        return f"hollow-{os.getpid()}-{self.name}-{id(self):x}"
 
     async def finished(self) -> None:
-        """Until it has left."""
+        """Wait until the worker has left."""
         await self._ended.wait()
 
     async def _start(self) -> HollowWorker:
-        async with self.desk.doorway:
-            self.state.address = await self.desk.open_address(self)
+        async with self.server.connection_slots:
+            self.state.address = await self.server.open_address(self)
             comm = await self._register()
         self._comm = comm
         self.status = Status.running
-        self._tasks = [asyncio.ensure_future(each) for each in (self._listen(comm), self._beat())]
+        self._tasks = [
+            asyncio.ensure_future(each) for each in (self._listen(comm), self._send_heartbeats())
+        ]
         for task in self._tasks:
-            task.add_done_callback(self._heed)
+            task.add_done_callback(self._on_task_done)
         return self
 
-    def _heed(self, task: asyncio.Task[Any]) -> None:
-        """Nobody waits for it, so that its error would go unheard, and the worker seem well."""
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
+        """Log a background task's failure and leave: nobody awaits these tasks."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             logger.error("hollow worker %s leaves: %r", self.name, error, exc_info=error)
@@ -109,9 +117,9 @@ class HollowWorker:
 
     async def _register(self) -> Comm:
         comm: Comm = await connect(
-            self.desk.scheduler_address, deserialize=False, **self.desk.worker_args
+            self.server.scheduler_address, deserialize=False, **self.server.worker_args
         )
-        comm.allow_offload = False  # small messages: their size need not be found out
+        comm.allow_offload = False  # messages are small, so their size need not be computed
         await comm.write(introduction(self), serializers=["msgpack"])
         answer = await comm.read(deserializers=["msgpack"])
         if answer["status"] != "OK":
@@ -119,81 +127,81 @@ class HollowWorker:
         self.interval_s = answer["heartbeat-interval"]
         return comm
 
-    async def _beat(self) -> None:
-        """Heartbeats, as often as the scheduler wants them."""
+    async def _send_heartbeats(self) -> None:
+        """Send heartbeats as often as the scheduler wants them."""
         while True:
             await asyncio.sleep(self.interval_s)
             try:
-                answer = await self.desk.scheduler.heartbeat_worker(
+                answer = await self.server.scheduler.heartbeat_worker(
                     address=self.address,
                     now=time(),
                     metrics=metrics(self),
-                    executing=self.pretence.executing(),
+                    executing=self.executor.executing(),
                     extensions={},
                 )
             except OSError:
-                continue  # the stream tells when the scheduler is gone
+                continue  # the stream shows whether the scheduler is gone
             if answer["status"] == "missing":
                 return self._leave("worker-heartbeat-missing")
             self.interval_s = answer["heartbeat-interval"]
 
     async def _listen(self, comm: Comm) -> None:
-        """Do as the scheduler says until it says no more."""
+        """Handle the scheduler's messages until the connection ends."""
         try:
             while self.status is not Status.closed:
                 for message in await comm.read():
-                    self._hear(dict(message))
+                    self._handle_message(dict(message))
         except OSError:
             pass
         finally:
-            self._leave("the scheduler hung up")  # unless it was told to
+            self._leave("the scheduler hung up")  # does nothing if it has left already
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _handle_message(self, message: dict[str, Any]) -> None:
         op = message.pop("op")
         if op in STIMULI:
             self.handle(STIMULI[op](**message))
             if op == "free-keys":
-                self.pretence.end_cancelled(message["keys"])
+                self.executor.end_cancelled(message["keys"])
         elif op == "worker-status-change":
             self.change(Status[message["status"]], message["stimulus_id"])
         elif op == "close":
             self._leave(message.get("reason", ""))
         elif op == "shuffle-fail":
-            self.pretence.shuffles.forget(message["shuffle_id"], message["run_id"])
+            self.executor.shuffles.forget(message["shuffle_id"], message["run_id"])
         else:
-            self.desk.wonder(op)
+            self.server.warn_once_unknown(op)
 
     def handle(self, event: StateMachineEvent) -> None:
-        """Let the state machine decide, and pretend to do what it says."""
+        """Pass an event to the state machine and simulate its instructions."""
         if self.status is Status.closed:
-            return  # a transfer that was under way
+            return  # the event of a transfer that was under way
         for instruction in self.state.handle_stimulus(event):
             if isinstance(instruction, machine.SendMessageToScheduler):
                 self.send(instruction.to_dict())
             elif isinstance(instruction, machine.Execute):
-                self.pretence.execute(instruction.key)
+                self.executor.execute(instruction.key)
             elif isinstance(instruction, machine.GatherDep):
-                self.pretence.gather(instruction)
+                self.executor.gather(instruction)
             else:
-                self.desk.wonder(type(instruction).__name__)
+                self.server.warn_once_unknown(type(instruction).__name__)
 
     def send(self, message: dict[str, Any]) -> None:
-        """To the scheduler, with what else there is to say within two milliseconds."""
+        """Queue a message to the scheduler; messages of two milliseconds are sent together."""
         if not self._outbox:
-            self.desk.post(self)
+            self.server.send_soon(self)
         self._outbox.append(message)
 
     async def flush(self) -> None:
-        """Send what there is to say, in one message as every worker does."""
+        """Send all queued messages as one batch, as real workers do."""
         messages, self._outbox = self._outbox, []
         if self._comm is not None and messages:
             try:
                 await self._comm.write(messages, serializers=["msgpack", "pickle"])
             except OSError:
-                pass  # the scheduler is gone; who listens to it hears that
+                pass  # the scheduler is gone, and `_listen` ends for it
 
     def change(self, status: Status, stimulus_id: str) -> None:
-        """Pause, run again, or prepare to retire; the scheduler is told."""
+        """Change the status, tell the scheduler, and pause or resume the state machine."""
         was, self.status = self.status, status
         self.send({"op": "worker-status-change", "status": status.name, "stimulus_id": stimulus_id})
         if status is Status.running and was is not status:
@@ -202,15 +210,15 @@ class HollowWorker:
             self.handle(machine.PauseEvent(stimulus_id=stimulus_id))
 
     def pause(self) -> None:
-        """As a worker does that is short of memory."""
+        """Pause, as a worker does that is short of memory."""
         self.change(Status.paused, f"worker-pause-{time()}")
 
     def resume(self) -> None:
-        """As a worker does that has memory again."""
+        """Resume, as a worker does that has memory again."""
         self.change(Status.running, f"worker-resume-{time()}")
 
     async def close(self) -> None:
-        """Leave without a word, as a process that ends."""
+        """Leave without a message to the scheduler, like a process that ends."""
         self._leave("closed")
 
     def _leave(self, reason: str) -> None:
@@ -219,7 +227,7 @@ class HollowWorker:
         was_running = self.status in (Status.running, Status.paused)
         self.is_wanted_back = was_running and reason in DROPPED
         self.status = Status.closed
-        self.pretence.end()
+        self.executor.end()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
@@ -227,5 +235,5 @@ class HollowWorker:
         if comm is not None:
             comm.abort()
         if hasattr(self.state, "address"):
-            self.desk.close_address(self.address)
+            self.server.close_address(self.address)
         self._ended.set()

@@ -1,1 +1,1 @@
-"""Where results are kept: names, files, records. Knows no pytest."""
+"""Storage of results: directories of runs, records, baselines and histories. Knows no pytest."""

@@ -1,7 +1,8 @@
-"""Baselines: each session saves a part of its own, and what is read is all parts together.
+"""Baselines: each session saves a part of its own, and a reader gets all parts together.
 
-So sessions that save at once lose nothing, and the files of shards of a CI job need only be put
-into one directory. A part is removed when later ones hold all that it holds.
+So sessions that save at the same time lose nothing, and the files of a CI job's shards only need
+to be put into one directory. A part is removed once later parts hold everything that it holds. A
+baseline that is named as one file takes the results of all sessions in.
 """
 
 from __future__ import annotations
@@ -14,70 +15,100 @@ from typing import NamedTuple
 
 import msgspec
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER
-from pytest_schedprof.comparison.matching import identities
 from pytest_schedprof.errors import ArtifactError, BaselineError
-from pytest_schedprof.formats.json import UNREADABLE
-from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.model.run import BaselinePart, Run
-from pytest_schedprof.storage.names import safe_name
+from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, Result
+from pytest_schedprof.model.run import BaselinePart, Run, identities
 from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
-from pytest_schedprof.storage.run_directory import RunDirectory
-from pytest_schedprof.storage.runs import find_run
+from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
+from pytest_schedprof.storage.runs import find_run, with_tests
 
 LATEST = "latest"
 
 NEGLIGIBLE = 0.001
-"""Functions with smaller shares are not kept."""
+"""Functions with smaller shares are not saved."""
 
 KEPT_OUTCOMES = ("passed", "xpassed")
 
 
 class Loaded(NamedTuple):
-    """Earlier results and what they are called."""
+    """Earlier results and their name."""
 
     name: str
     results: tuple[Result, ...]
 
 
 def folder_of(name: str, directory: str) -> Folder:
-    """Where a baseline is: a name means one of the project's own."""
-    is_place = "/" in name or "\\" in name or name.endswith(".json")
-    return Folder(name) if is_place else Folder(directory) / "baselines" / name
+    """Return the place of a baseline: a path or URL as it is, a name inside the directory."""
+    is_path = "/" in name or "\\" in name or name.endswith(".json") or name in (".", "..")
+    return Folder(name) if is_path else Folder(directory) / "baselines" / name
 
 
 def save_run(name: str, directory: str, run: RunDirectory) -> str:
-    """Save what a session measured; a line that says so.
+    """Save the results of a session; return a line that says so.
 
     Raises:
         ArtifactError: if it cannot be written.
+        BaselineError: if the session measured nothing that can be saved.
     """
     results = _of_run(Folder(str(run.path)))
     folder, kept = save(name, directory, run.run_id, results)
-    left = f"; {len(results) - kept} failed and are not in it" if kept < len(results) else ""
-    return f"baseline {name!r}: {kept} tests saved in {folder}{left}"
+    if not kept:
+        raise BaselineError(f"schedprof: baseline {name!r} was not saved: {_why_none(results)}")
+    left = len(results) - kept
+    more = f"; {_tests(left)} left out, which did not pass" if left else ""
+    return f"baseline {name!r}: {_tests(kept)} saved in {folder}{more}"
+
+
+def _tests(count: int) -> str:
+    return f"{count} test{'' if count == 1 else 's'}"
+
+
+def _why_none(results: Sequence[Result]) -> str:
+    if not results:
+        return "no profiled test ran"
+    return f"none of {_tests(len(results))} that ran profiled passed"
 
 
 def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> tuple[Folder, int]:
-    """Save what a session measured; the place, and of how many tests.
+    """Save the results of a session; return the place and the number of tests saved.
 
     Raises:
         ArtifactError: if it cannot be written.
+        BaselineError: if a file of that name exists and is no baseline.
     """
     kept = tuple(_slim(result) for result in results if is_worth_keeping(result))
     folder = folder_of(name, directory)
     if not kept:
         return folder, 0
-    part = BaselinePart(run_id, datetime.now(timezone.utc).isoformat(), kept)
-    path = folder if folder.name.endswith(".json") else folder / f"{safe_name(run_id)}.json"
-    path.write(encode(part, indent=COMPACT))
-    _tidy(folder, path)
+    is_one_file = folder.name.endswith(".json")
+    place = folder.parent if is_one_file else folder
+    with place.locked():
+        if is_one_file:
+            _write(folder, run_id, (*_not_in(kept, folder), *kept))
+        else:
+            _write(folder / f"{safe_name(run_id)}.json", run_id, kept)
+            _tidy(folder)
     return folder, len(kept)
 
 
+def _write(path: Folder, run_id: str, results: tuple[Result, ...]) -> None:
+    part = BaselinePart(run_id, datetime.now(timezone.utc).isoformat(), results)
+    path.write(encode(part, indent=COMPACT))
+
+
+def _not_in(results: Iterable[Result], file: Folder) -> list[Result]:
+    """Return the results in a file of which these results do not measure everything again."""
+    if not file.exists():
+        return []
+    known = identities(results)
+    earlier = _decoded(file.read(), file, BaselinePart).results
+    return [each for each in earlier if not identities([each]) <= known]
+
+
 def is_worth_keeping(result: Result) -> bool:
-    """What failed, or was not properly profiled, is no measure for others."""
+    """Whether later results may be compared with this one: it passed and was profiled."""
     return result.outcome in KEPT_OUTCOMES and result.is_usable
 
 
@@ -97,14 +128,12 @@ def _slim_backend(backend: BackendResult) -> BackendResult:
     return replace(backend, shares=shares, costs=costs, limits=(), artifacts=(), targets=())
 
 
-def _tidy(folder: Folder, written: Folder) -> None:
-    """Remove parts that say nothing which later ones do not say. One that cannot be is left."""
-    if folder == written:
-        return
+def _tidy(folder: Folder) -> None:
+    """Remove parts whose measurements are all in later parts; leave those that cannot be read."""
     try:
         parts = sorted(_parts(folder), key=lambda each: each[1].saved_at, reverse=True)
-    except BaselineError:
-        return  # whoever reads it is told
+    except (ArtifactError, BaselineError):
+        return  # reading the baseline reports it
     known: set[object] = set()
     for path, part in parts:
         mine = identities(part.results)
@@ -114,10 +143,10 @@ def _tidy(folder: Folder, written: Folder) -> None:
 
 
 def load(spec: str, directory: str) -> Loaded:
-    """Earlier results: a baseline by name, path or URL, `latest`, a run, or a directory of runs.
+    """Load a baseline by name, path or URL, `latest`, a run, or a directory of runs.
 
     Raises:
-        BaselineError: names what is missing or corrupt, and what there is.
+        BaselineError: if it is missing or corrupt; lists the baselines that exist.
     """
     try:
         folder = _latest(directory) if spec == LATEST else _found(spec, directory)
@@ -127,28 +156,30 @@ def load(spec: str, directory: str) -> Loaded:
     except ArtifactError as error:
         raise BaselineError(f"{error}{_known(spec, directory)}") from error
     if not results:
-        raise BaselineError(f"schedprof: {str(folder)!r} holds no results{_known(spec, directory)}")
+        raise BaselineError(
+            f"schedprof: {str(folder)!r} contains no results{_known(spec, directory)}"
+        )
     return Loaded(spec if spec != LATEST else folder.name, tuple(results))
 
 
 def kept_run(spec: str, directory: str) -> Path | None:
-    """Where the newest run of a baseline still is: samples are in no baseline.
+    """Return the directory of the newest run of a baseline, for samples, which no baseline has.
 
-    None if it is gone, or has been elsewhere.
+    None if the run is gone or was on another machine.
     """
     try:
         folder = _latest(directory) if spec == LATEST else _found(spec, directory)
-        if folder.files("run.json") or folder.files("*/run.json"):
+        if folder.files(RUN_FILE) or folder.files(f"*/{RUN_FILE}"):
             return find_run(Path(str(folder))).path
         parts = sorted(_parts(folder), key=lambda each: each[1].saved_at, reverse=True)
     except (ArtifactError, BaselineError):
         return None
     places = (Path(directory) / part.run_id for _, part in parts)
-    return next((each for each in places if (each / "run.json").is_file()), None)
+    return next((each for each in places if (each / RUN_FILE).is_file()), None)
 
 
 def _found(spec: str, directory: str) -> Folder:
-    """A baseline of that name, or else a file or directory."""
+    """Return the baseline of that name, or else the file or directory."""
     named = folder_of(spec, directory)
     return Folder(spec) if not named.exists() and Folder(spec).exists() else named
 
@@ -166,37 +197,51 @@ def _results(folder: Folder) -> list[Result]:
 
 
 def _of_directory(folder: Folder) -> list[Result]:
-    """A run, one test of it, a baseline's parts, or the newest of many runs."""
-    if (folder / "run.json").is_file():
+    """Read a run, one test of a run, the parts of a baseline, or the newest of several runs."""
+    if (folder / RUN_FILE).is_file():
         return _of_run(folder)
-    if (folder / "result.json").is_file():
-        return [_decoded((folder / "result.json").read(), folder / "result.json", Result)]
-    if runs := folder.files("*/run.json"):
-        newest = max(runs, key=lambda each: _decoded(each.read(), each, Run).started_at)
-        return _of_run(newest.parent)
+    if (folder / RESULT_FILE).is_file():
+        return [_decoded((folder / RESULT_FILE).read(), folder / RESULT_FILE, Result)]
+    if runs := folder.files(f"*/{RUN_FILE}"):
+        return _of_run(max(runs, key=_age).parent)
     return [result for _, part in _parts(folder) for result in part.results]
 
 
+def _age(file: Folder) -> tuple[bool, str]:
+    """Sort key of runs: those whose session has not ended, which may be partial, come first."""
+    run = _decoded(file.read(), file, Run)
+    return run.exit_status is not None, run.started_at
+
+
 def _of_run(folder: Folder) -> list[Result]:
-    run = _decoded((folder / "run.json").read(), folder / "run.json", Run)
-    places = [folder / test.directory / "result.json" for test in run.tests if test.directory]
+    run = with_tests(_decoded((folder / RUN_FILE).read(), folder / RUN_FILE, Run), folder)
+    places = [folder / test.directory / RESULT_FILE for test in run.tests if test.directory]
     return [_decoded(place.read(), place, Result) for place in places]
 
 
 def _parts(folder: Folder) -> list[tuple[Folder, BaselinePart]]:
-    files = folder.files("*.json")
-    return [(each, _decoded(each.read(), each, BaselinePart)) for each in files]
+    """Return the parts of a baseline, without those that another session removes meanwhile."""
+    parts = []
+    for each in folder.files("*.json"):
+        try:
+            content = each.read()
+        except ArtifactError:
+            if each.exists():
+                raise
+        else:
+            parts.append((each, _decoded(content, each, BaselinePart)))
+    return parts
 
 
 def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
     try:
         return decode(content, str(place), kind)
     except ArtifactError as error:
-        raise BaselineError(f"{error}; or remove it and save it again") from error
+        raise BaselineError(f"{error}; or remove it and save the baseline again") from error
 
 
 def _fields(content: bytes, place: Folder) -> set[str]:
-    """What tells the kinds of records apart."""
+    """Return the names of the fields, which tell the kinds of records apart."""
     try:
         return set(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
     except UNREADABLE as error:
@@ -204,14 +249,14 @@ def _fields(content: bytes, place: Folder) -> set[str]:
 
 
 def _latest(directory: str) -> Folder:
-    """The baseline that was saved last."""
+    """Return the baseline that was saved last."""
     files = Folder(directory).files("baselines/*/*.json")
     parts: Sequence[tuple[str, Folder]] = [
         (_decoded(each.read(), each, BaselinePart).saved_at, each) for each in files
     ]
     if not parts:
         raise BaselineError(
-            f"schedprof: no baseline was saved in {directory!r} yet: save one with "
+            f"schedprof: no baseline has been saved in {directory!r}: save one with "
             "--schedprof-save=NAME"
         )
     return max(parts, key=lambda each: each[0])[1].parent

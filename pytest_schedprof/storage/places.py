@@ -1,33 +1,37 @@
-"""Files here and elsewhere: paths, and whatever URL fsspec can open."""
+"""Files and directories at paths and at any URL that fsspec can open."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.storage.run_directory import make_directory, write
+from pytest_schedprof.storage.reading import read_file
+from pytest_schedprof.storage.run_directory import locked, make_directory, write
 
 T = TypeVar("T")
 
 ANSWER_S = 30.0
+"""Time limit for answers over http."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A file or directory, wherever it is."""
+    """A file or directory at a path or a URL."""
 
     place: str
-    """A path, or a URL of any kind that fsspec knows: s3, gs, abfs, http, memory, ..."""
+    """A path, or a URL of a protocol that fsspec knows: s3, gs, abfs, http, memory, ..."""
 
     @property
     def is_url(self) -> bool:
-        """Whether it is reached through fsspec's other file systems."""
+        """Whether it is a URL and not a path."""
         return "://" in self.place
 
     def __truediv__(self, name: str) -> Folder:
@@ -38,41 +42,40 @@ class Folder:
 
     @property
     def parent(self) -> Folder:
-        """The directory that it is in."""
+        """The directory that contains it."""
         return Folder(self.place.rstrip("/").rpartition("/")[0] or ".")
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the path."""
         return self.place.rstrip("/").rpartition("/")[2]
 
     def read(self) -> bytes:
-        """The file's content.
+        """Return the file's content.
 
         Raises:
-            ArtifactError: if there is none, or its place cannot be reached.
+            ArtifactError: if it does not exist or cannot be reached.
         """
-        content: bytes = self._ask("read", lambda fs, path: fs.cat_file(path))
-        return content
+        return self._ask("read", _content)
 
     def exists(self) -> bool:
-        """Whether there is anything of that name."""
+        """Whether the file or directory exists."""
         return bool(self._ask("read", lambda fs, path: fs.exists(path)))
 
     def is_file(self) -> bool:
-        """Whether there is a file of that name."""
+        """Whether it is an existing file."""
         return bool(self._ask("read", lambda fs, path: fs.isfile(path)))
 
     def is_directory(self) -> bool:
-        """Whether there is a directory of that name."""
+        """Whether it is an existing directory."""
         return bool(self._ask("read", lambda fs, path: fs.isdir(path)))
 
     def files(self, pattern: str) -> list[Folder]:
-        """Those below it whose paths from here match, in order."""
+        """Return the files below it whose relative paths match the pattern, sorted."""
         depth = pattern.count("/")
 
         def find(fs: Any, path: str) -> list[str]:
-            # No glob of the file system's own: the path itself may hold a bracket.
+            # Not the file system's own glob: the path itself may contain a bracket.
             start = len(path.rstrip("/")) + 1
             found = fs.find(path, maxdepth=depth + 1)
             return [f for f in found if _matches(f[start:], pattern)]
@@ -80,24 +83,24 @@ class Folder:
         return self._folders(self._ask("list", find))
 
     def below(self, name: str) -> list[Folder]:
-        """Every file of that name, at any depth, in order; or itself, if it is one."""
+        """Return all files of that name at any depth, sorted; or the file itself if it is one."""
         found = self._folders(self._ask("list", lambda fs, path: fs.find(path)))
         return [each for each in found if each.name == name]
 
     def _folders(self, paths: Iterable[str]) -> list[Folder]:
-        """A file system leaves the protocol away, or does not."""
+        """Return folders with the protocol, which some file systems leave out."""
         root = self.place.partition("://")[0] + "://" if self.is_url else ""
         return [Folder(each if "://" in each else root + each) for each in sorted(paths)]
 
     def write(self, content: bytes) -> None:
-        """Write the file, whole or not at all.
+        """Write the file completely or not at all.
 
         Raises:
             ArtifactError: if it cannot be written.
         """
         if not self.is_url:
             make_directory(Path(self.place).parent)
-            write(Path(self.place), content)
+            write(Path(self.place), content, is_durable=True)
             return
         part = f".{secrets.token_hex(4)}.part"
 
@@ -108,16 +111,41 @@ class Folder:
 
         self._ask("write", put)
 
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from changing files of this directory, which is made if need be.
+
+        A URL cannot be locked: what is read there may be out of date when it is written back.
+
+        Raises:
+            ArtifactError: if it cannot be made, or another process keeps it locked.
+        """
+        if self.is_url:
+            return nullcontext()
+        make_directory(Path(self.place))
+        return locked(Path(self.place))
+
     def remove(self) -> None:
-        """Remove the file; one that another session removed is gone all the same."""
+        """Remove the file; it is no error if another session has removed it already."""
         try:
             self._ask("remove", lambda fs, path: fs.rm_file(path))
         except ArtifactError:
             if self.is_file():
                 raise
 
+    def _system(self) -> tuple[Any, str]:
+        """Return the file system, and the path in it.
+
+        fsspec would read `::` and `:` in a local path as parts of a URL.
+        """
+        import fsspec
+
+        if not self.is_url:
+            return fsspec.filesystem("file"), os.path.abspath(self.place)
+        found: tuple[Any, str] = fsspec.core.url_to_fs(self.place, **self._options())
+        return found
+
     def _options(self) -> dict[str, Any]:
-        """For http a deadline: its client would wait for five minutes."""
+        """Return options of the file system: for http a timeout shorter than its five minutes."""
         options: dict[str, Any] = {"use_listings_cache": False}
         if self.place.startswith(("http://", "https://")):
             from aiohttp import ClientTimeout
@@ -126,24 +154,23 @@ class Folder:
         return options
 
     def _ask(self, what: str, question: Callable[[Any, str], T]) -> T:
-        """Call the file system; whatever it raises becomes one line that names the place."""
+        """Call the file system; turn whatever it raises into one line that names the place."""
         try:
-            import fsspec
-
-            fs, path = fsspec.core.url_to_fs(self.place, **self._options())
-            return question(fs, path)
+            return question(*self._system())
+        except ArtifactError:
+            raise
         except FileNotFoundError:
             raise ArtifactError(f"schedprof: there is no {self.place!r}") from None
         except NotImplementedError:
             raise ArtifactError(
                 f"schedprof: cannot {what} {self.place!r}: this kind of URL does not allow it"
             ) from None
-        except (ImportError, ValueError) as error:  # an unknown protocol, a package it needs
+        except (ImportError, ValueError) as error:  # an unknown protocol, or its package is missing
             raise ArtifactError(
                 f"schedprof: cannot {what} {self.place!r}: {error}; known are paths and URLs whose "
                 "package for fsspec is installed (s3fs, gcsfs, adlfs, aiohttp, ...)"
             ) from error
-        except (Exception, asyncio.TimeoutError) as error:  # each protocol raises its own
+        except (Exception, asyncio.TimeoutError) as error:  # each protocol raises its own errors
             if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
                 reason = f"no answer within {ANSWER_S:g} s"
             else:
@@ -151,7 +178,14 @@ class Folder:
             raise ArtifactError(f"schedprof: cannot {what} {self.place!r}: {reason}") from error
 
 
+def _content(fs: Any, path: str) -> bytes:
+    if getattr(fs, "local_file", False):
+        return read_file(Path(path))
+    content: bytes = fs.cat_file(path)
+    return content
+
+
 def _matches(path: str, pattern: str) -> bool:
-    """A star does not go beyond a slash."""
+    """Match part by part, so that a star does not match a slash."""
     parts, patterns = path.split("/"), pattern.split("/")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))

@@ -1,30 +1,42 @@
-"""result.json and run.json: versioned, with a published schema and a reader that explains."""
+"""Read and write the versioned records: result.json, run.json, baselines and calibrations."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from pytest_schedprof.analysis.recent import setting_of
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.formats.json import UNREADABLE
+from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.calibration import SCHEMA_VERSION as CALIBRATION_VERSION
 from pytest_schedprof.model.calibration import Calibrations
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
-from pytest_schedprof.model.run import BaselinePart, Run, StoredResult, TestEntry
+from pytest_schedprof.model.run import BaselinePart, Run, StoredResult, TestEntry, setting_of
+from pytest_schedprof.storage.checking import fault_of
 from pytest_schedprof.storage.commit import commit_of
-from pytest_schedprof.storage.run_directory import RunDirectory, write
+from pytest_schedprof.storage.reading import read_kept
+from pytest_schedprof.storage.run_directory import RUN_FILE, RunDirectory, write
 
 COMPACT = -1
-"""Indent that leaves out even spaces."""
+"""Indent that writes no whitespace."""
 
 Record = TypeVar("Record", Result, Run, BaselinePart, Calibrations)
+
+
+def begin_run(run: RunDirectory, started_at: float, tests_in: Path) -> None:
+    """Write run.json of a session that has not ended, unless another process of it has done so.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+    """
+    if not (run.path / RUN_FILE).exists():
+        _write_run(run, _run(run, started_at, tests_in))
 
 
 def write_run(
@@ -34,28 +46,36 @@ def write_run(
     stored: Iterable[StoredResult],
     tests_in: Path,
 ) -> None:
-    """Write run.json, which names every profiled test of the session, and the commit of theirs."""
-    record = Run(
-        run_id=run.run_id,
-        started_at=datetime.fromtimestamp(started_at, timezone.utc).isoformat(),
-        exit_status=exit_status,
-        tests=tuple(_entry(run, each) for each in stored),
-        commit=commit_of(tests_in),
-    )
-    write(run.path / "run.json", encode(record))
+    """Write run.json: every profiled test of the session, and the commit of the tests.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+    """
+    try:
+        begun = read_record(run.path / RUN_FILE, Run)
+    except ArtifactError:
+        begun = _run(run, started_at, tests_in)
+    tests = tuple(_entry(run, each) for each in stored)
+    _write_run(run, replace(begun, exit_status=exit_status, tests=tests))
+
+
+def _run(run: RunDirectory, started_at: float, tests_in: Path) -> Run:
+    when = datetime.fromtimestamp(started_at, timezone.utc).isoformat()
+    return Run(run.run_id, when, exit_status=None, commit=commit_of(tests_in))
+
+
+def _write_run(run: RunDirectory, record: Run) -> None:
+    write(run.path / RUN_FILE, encode(record), is_durable=True)
 
 
 def _entry(run: RunDirectory, stored: StoredResult) -> TestEntry:
-    result = stored.result
     directory = os.path.relpath(stored.directory, run.path) if stored.directory else ""
-    return TestEntry(
-        result.test_id,
-        result.outcome,
-        result.verdict,
-        directory,
-        setting_of(result),
-        stored.figures,
-    )
+    return replace(entry_of(stored.result, directory), figures=stored.figures)
+
+
+def entry_of(result: Result, directory: str) -> TestEntry:
+    """Return the entry of a test in its run, without figures."""
+    return TestEntry(result.test_id, result.outcome, result.verdict, directory, setting_of(result))
 
 
 class _Version(msgspec.Struct):
@@ -63,10 +83,10 @@ class _Version(msgspec.Struct):
 
 
 def encode(record: Result | Run | BaselinePart | Calibrations, *, indent: int = 2) -> bytes:
-    """The record as JSON, for people unless it is `COMPACT`."""
+    """Return the record as JSON, indented unless `COMPACT`."""
     try:
         content = msgspec.json.encode(record)
-    except UnicodeEncodeError:  # a file whose name is no UTF-8 gives such an ID
+    except UnicodeEncodeError:  # the ID of a test in a file whose name is not UTF-8
         content = msgspec.json.encode(_escaped(msgspec.to_builtins(record)))
     return msgspec.json.format(content, indent=indent) + b"\n"
 
@@ -82,29 +102,28 @@ def _escaped(value: Any) -> Any:
 
 
 def read_record(path: Path, kind: type[Record]) -> Record:
-    """Read a record back.
+    """Read a record from a file.
 
     Raises:
-        ArtifactError: tells a missing, corrupt, too old and too new file apart.
+        ArtifactError: for a missing, corrupt, too old or too new file; says which.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ArtifactError(f"schedprof: cannot read {str(path)!r}: {error.strerror}") from error
-    return decode(content, str(path), kind)
+    return decode(read_kept(path), str(path), kind)
 
 
 def decode(content: bytes, place: str, kind: type[Record]) -> Record:
-    """A record from what was read at a place.
+    """Decode a record; the place is for messages.
 
     Raises:
-        ArtifactError: tells a corrupt, too old and too new record apart.
+        ArtifactError: for a corrupt, too old or too new record; says which.
     """
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version
         newest = CALIBRATION_VERSION if kind is Calibrations else SCHEMA_VERSION
         if version == newest:
-            return msgspec.json.decode(content, type=kind)
+            record = msgspec.json.decode(content, type=kind)
+            if fault := fault_of(content, record):
+                raise ArtifactError(f"schedprof: {place!r} is corrupt: {fault}")
+            return record
     except UNREADABLE as error:
         raise ArtifactError(f"schedprof: {place!r} is corrupt: {error}") from error
     if version > newest:
@@ -113,12 +132,12 @@ def decode(content: bytes, place: str, kind: type[Record]) -> Record:
             f"{newest}: upgrade pytest-schedprof"
         )
     raise ArtifactError(
-        f"schedprof: {place!r} has schema version {version}, too old: make it again"
+        f"schedprof: {place!r} has schema version {version}, which is too old: create it again"
     )
 
 
 def json_schema(kind: type[Result | Run | BaselinePart | Calibrations]) -> str:
-    """The JSON Schema of a record, as published in docs/."""
+    """Return the JSON Schema of a record, as published in docs/."""
     schema: dict[str, Any] = msgspec.json.schema(kind)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"

@@ -1,25 +1,34 @@
-"""The directory of one run: `DIR/<run>/tests/<name>/`, made when the first artifact is kept."""
+"""The directory of one run, `DIR/<run>/tests/<name>/`. No file in it is ever partial."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
+import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.storage.names import safe_name
+
+if sys.platform != "win32":
+    import fcntl
+
+RUN_FILE, RESULT_FILE = "run.json", "result.json"
+"""Names of the records of a run and of a test."""
 
 
 def new_run_id() -> str:
-    """Sorts by time; two sessions that start in the same second do not meet."""
+    """Return an ID that sorts by time and is unique for sessions of the same second."""
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
 class RunDirectory:
-    """Artifacts of one pytest session. Every file is written whole or not at all."""
+    """The artifacts of one pytest session."""
 
     def __init__(self, root: Path, run_id: str) -> None:
         self.root = root
@@ -27,12 +36,12 @@ class RunDirectory:
         self.path = root / run_id
 
     def prepare(self) -> None:
-        """Make the directory, and make git ignore what is under the root.
+        """Create the directory, and a .gitignore in a root directory that did not exist.
 
         Raises:
             ArtifactError: if it cannot be written to.
         """
-        is_new = not self.root.exists()  # a directory that was there is the user's own
+        is_new = not os.path.exists(self.root)  # an existing directory belongs to the user
         make_directory(self.path)
         if is_new:
             self._make_git_ignore_it()
@@ -42,11 +51,11 @@ class RunDirectory:
         try:
             write(path, b"# made by pytest-schedprof\n*\n")
         except ArtifactError:
-            if not path.exists():  # else another of pytest-xdist's workers was quicker
+            if not path.exists():  # otherwise another pytest-xdist worker has written it
                 raise
 
     def new_test(self, test_id: str) -> Path:
-        """A fresh directory for a test; a second attempt at the same test gets its own."""
+        """Create a directory for a test; a second attempt at the same test gets its own."""
         name = safe_name(test_id)
         try:
             for attempt in range(1, 1000):
@@ -62,27 +71,87 @@ class RunDirectory:
         raise ArtifactError(f"schedprof: 1000 attempts at {test_id!r} in one run")
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all.
+def write(path: Path, content: bytes, *, is_durable: bool = False) -> None:
+    """Write a file completely or not at all; of several writers at a time one wins.
+
+    Args:
+        is_durable: wait until the disk has the content, so that a power cut cannot leave an empty
+            file in the place of an earlier one.
 
     Raises:
-        ArtifactError: if it cannot be written; nothing is left half done.
+        ArtifactError: if it cannot be written; no partial file is left.
     """
-    part = path.with_name(path.name + ".part")
+    part = _part_of(path)
     try:
-        part.write_bytes(content)
+        with open(part, "xb") as file:  # a link that lies in wait at this place is not followed
+            file.write(content)
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(part, path)
     except OSError as error:
-        with suppress(OSError):  # it may never have come to be
+        with suppress(OSError):  # it may not have been created
             part.unlink()
         raise _failure(path, error) from error
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory, and those above it, where there is none.
+def _part_of(path: Path) -> Path:
+    """Return a name for the unfinished file that no other writer uses."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+
+
+LOCK_S = 30.0
+"""How long to wait for a lock. It is held for milliseconds: who holds it longer hangs."""
+
+LOCK_POLL_S = 0.01
+"""Seconds between attempts to take a lock: waiting inside the system would have no time limit."""
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep other processes from changing files of the directory that are read and written back.
+
+    There is no protection where the operating system or the file system has no locks.
 
     Raises:
-        ArtifactError: if it cannot be made.
+        ArtifactError: if another process holds the lock too long.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise _failure(directory, error) from error
+    try:
+        _lock(directory, descriptor)
+        yield
+    finally:
+        os.close(descriptor)  # which releases the lock
+
+
+def _lock(directory: Path, descriptor: int) -> None:
+    """Wait for the lock of a directory that is open as this descriptor."""
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ArtifactError(
+                    f"schedprof: cannot write to {str(directory)!r}: another process has had it "
+                    f"locked for {LOCK_S:g} s; end that process, or choose another directory"
+                ) from None
+            time.sleep(LOCK_POLL_S)
+        except OSError:
+            return  # a file system without locks
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its parents if they do not exist.
+
+    Raises:
+        ArtifactError: if it cannot be created.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -91,8 +160,8 @@ def make_directory(path: Path) -> None:
 
 
 def check_room(path: Path) -> None:
-    """Raises ArtifactError if the file could not be written now; leaves nothing."""
-    part = path.with_name(path.name + ".part")
+    """Raise ArtifactError if the file could not be written; leaves no file."""
+    part = _part_of(path)
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -105,5 +174,20 @@ def check_room(path: Path) -> None:
 def _failure(path: Path, error: OSError) -> ArtifactError:
     return ArtifactError(
         f"schedprof: cannot write {str(path)!r}: {error.strerror}; "
-        "make room or choose another place (in pytest with --schedprof-dir)"
+        "make room or choose another directory (in pytest with --schedprof-dir)"
     )
+
+
+MAX_SLUG = 120
+"""Well below the 255 bytes that a file system allows, because the path around it counts too."""
+
+
+def safe_name(test_id: str) -> str:
+    """Return a directory name for a test: an ASCII slug and a hash of the exact ID.
+
+    The hash makes the name unique: IDs that differ only in case, or in characters that a slug
+    cannot hold, get different names on every file system.
+    """
+    digest = blake2b(test_id.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    slug = re.sub(r"[^A-Za-z0-9_.]+", "-", test_id.replace("::", "-")).strip("-.")
+    return f"{slug[:MAX_SLUG].rstrip('-.') or 'test'}-{digest}"

@@ -1,4 +1,4 @@
-"""A session's summary: a file of its run, and a part of the page of a job in GitHub's CI."""
+"""Write a session's summary into its run, and onto the page of a GitHub Actions job."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from pytest_schedprof.storage.run_directory import write
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-"""Names the file that a step's summaries are appended to."""
+"""Variable with the path of the file to which a step appends its summary."""
 
 
 def write_summary(run: Path, text: str) -> str:
-    """Keep it; a line of what went wrong with the job's page, which is no failure.
+    """Write the summary; return what went wrong with the job's page, which fails nothing.
 
     Raises:
         ArtifactError: if the run's own file cannot be written.

@@ -1,4 +1,4 @@
-"""pyspy_on_scheduler and viztrace_scheduler: one file at a path, from a scheduler of its own."""
+"""Tests of pyspy_on_scheduler and viztrace_scheduler, which write one file to a path."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from support import wait_for
 import pytest_schedprof
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.api.block import Block
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import (
     ArtifactError,
     BackendNotInstalledError,
@@ -33,6 +32,7 @@ from pytest_schedprof.errors import (
     SchedulerLostError,
     SettingsError,
 )
+from pytest_schedprof.remote.control import Control
 
 BOTH: list[Callable[..., Block[Path]]] = [pyspy_on_scheduler, viztrace_scheduler]
 
@@ -50,21 +50,21 @@ def under_way(dask_scheduler: Any = None) -> list[str]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: LocalProcesses) -> Iterator[Client]:
     with Client(cluster.address) as client:
         yield client
 
 
 @pytest.fixture
-def own_cluster() -> Iterator[LocalCluster]:
-    """One to be spoiled."""
-    cluster = LocalCluster(0, timeout_s=30)
+def own_cluster() -> Iterator[LocalProcesses]:
+    """A cluster that a test may break."""
+    cluster = LocalProcesses(0, timeout_s=30)
     yield cluster
     cluster.close()
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(tmp_path: Path, cluster: LocalCluster, control: Control) -> Iterator[None]:
+def nothing_is_left(tmp_path: Path, cluster: LocalProcesses, control: Control) -> Iterator[None]:
     yield
     assert control.call(under_way) == []
     assert psutil.Process(cluster.pid).children() == []
@@ -92,7 +92,7 @@ def test_the_file_is_there_after_the_body(
 
 @pytest.mark.parametrize("profiled", BOTH)
 def test_async_with_and_an_asynchronous_client(
-    cluster: LocalCluster, tmp_path: Path, profiled: Callable[..., Block[Path]]
+    cluster: LocalProcesses, tmp_path: Path, profiled: Callable[..., Block[Path]]
 ) -> None:
     async def main() -> None:
         path = tmp_path / "profile.json"
@@ -103,10 +103,10 @@ def test_async_with_and_an_asynchronous_client(
     assert "burn_here" in (tmp_path / "profile.json").read_text()
 
 
-def test_with_and_an_asynchronous_client_says_what_to_write(cluster: LocalCluster) -> None:
+def test_with_and_an_asynchronous_client_says_what_to_write(cluster: LocalProcesses) -> None:
     async def main() -> None:
         async with Client(cluster.address, asynchronous=True):
-            with pytest.raises(SettingsError, match="write `async with`"):
+            with pytest.raises(SettingsError, match="use `async with`"):
                 pyspy_on_scheduler("profile.json").__enter__()
 
     asyncio.run(main())
@@ -157,12 +157,12 @@ def test_body_that_raises_is_not_hidden_and_its_profile_is_kept(
     assert "burn_here" in (tmp_path / "profile.json").read_text()
 
 
-def kill(cluster: LocalCluster, client: Client) -> None:
+def kill(cluster: LocalProcesses, client: Client) -> None:
     os.kill(cluster.pid, signal.SIGKILL)
     wait_for(lambda: client.status != "running", "the client to notice")
 
 
-def test_scheduler_killed_in_the_body(own_cluster: LocalCluster, tmp_path: Path) -> None:
+def test_scheduler_killed_in_the_body(own_cluster: LocalProcesses, tmp_path: Path) -> None:
     tracing = viztrace_scheduler(tmp_path / "profile.json", timeout=10)
     lost = pytest.raises(SchedulerLostError, match=r"the line to the scheduler .* broke")
     with Client(own_cluster.address) as client, lost, tracing:
@@ -171,7 +171,7 @@ def test_scheduler_killed_in_the_body(own_cluster: LocalCluster, tmp_path: Path)
 
 
 def test_scheduler_killed_in_a_body_that_raises(
-    own_cluster: LocalCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    own_cluster: LocalProcesses, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def body(client: Client) -> None:
         kill(own_cluster, client)
@@ -181,7 +181,7 @@ def test_scheduler_killed_in_a_body_that_raises(
     with Client(own_cluster.address) as client, pytest.raises(KeyError) as caught, profiling:
         body(client)
     told = getattr(caught.value, "__notes__", caplog.messages)
-    assert any("its profile is lost" in text for text in told)
+    assert any("its profile is kept up to then" in text for text in told)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_relative_path_is_meant_where_the_call_was(
 
 
 def test_no_client() -> None:
-    with pytest.raises(ClusterError, match="there is no dask client"):
+    with pytest.raises(ClusterError, match="there is no current dask client"):
         pyspy_on_scheduler("profile.json").__enter__()
 
 
@@ -228,7 +228,7 @@ def test_client_that_is_closed(client: Client) -> None:
         pyspy_on_scheduler("profile.json", client=client).__enter__()
 
 
-def test_what_is_no_client(cluster: LocalCluster) -> None:
+def test_what_is_no_client(cluster: LocalProcesses) -> None:
     wrong: Any = cluster.address
     with pytest.raises(SettingsError, match=r"client must be a distributed\.Client, got 'tcp://"):
         pyspy_on_scheduler("profile.json", client=wrong).__enter__()
@@ -241,7 +241,7 @@ def hide_viztracer(dask_scheduler: Any = None) -> None:
 
 
 def test_profiler_that_is_not_installed_is_told_before_the_body(
-    own_cluster: LocalCluster, tmp_path: Path
+    own_cluster: LocalProcesses, tmp_path: Path
 ) -> None:
     with Client(own_cluster.address) as client:
         client.run_on_scheduler(hide_viztracer)
@@ -259,7 +259,7 @@ def test_function_of_an_old_distributed_is_named_with_one_that_exists(
     with pytest.raises(RecordingError, match=hint) as caught, outer, inner:
         pytest.fail("the body ran")
     assert f"cannot patch {old!r}" in str(caught.value)
-    assert (tmp_path / "outer.json").exists()  # of what was recorded nothing is lost
+    assert (tmp_path / "outer.json").exists()  # nothing recorded is lost
 
 
 def test_path_chooses_the_format(client: Client, tmp_path: Path) -> None:
@@ -275,9 +275,9 @@ def test_path_chooses_the_format(client: Client, tmp_path: Path) -> None:
 def test_page_that_cannot_be_made_leaves_the_trace(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONHOME", str(tmp_path))  # no Python can start from here on
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))  # no Python process can start from here on
     tracing = viztrace_scheduler(tmp_path / "trace.html")
-    with pytest.raises(RecordingError, match=r"itself is '.*trace\.html\.json'"), tracing:
+    with pytest.raises(RecordingError, match=r"was written to '.*trace\.html\.json'"), tracing:
         client.run_on_scheduler(burn_here)
     assert "burn_here" in (tmp_path / "trace.html.json").read_text()
     assert not (tmp_path / "trace.html").exists()
@@ -307,7 +307,7 @@ def test_argument_that_cannot_be_is_told_by_the_call(
         call()
 
 
-def test_cancelled_while_it_begins_leaves_nothing(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_cancelled_while_it_begins_leaves_nothing(cluster: LocalProcesses, tmp_path: Path) -> None:
     async def main() -> None:
         async with Client(cluster.address, asynchronous=True):
             entering = asyncio.create_task(pyspy_on_scheduler(tmp_path / "x.json").__aenter__())
@@ -317,10 +317,10 @@ def test_cancelled_while_it_begins_leaves_nothing(cluster: LocalCluster, tmp_pat
             with pytest.raises(asyncio.CancelledError):
                 await entering
 
-    asyncio.run(main())  # and the fixture looks for what is left
+    asyncio.run(main())  # the fixture checks that nothing is left
 
 
-def test_cancelled_in_the_body_keeps_the_profile(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_cancelled_in_the_body_keeps_the_profile(cluster: LocalProcesses, tmp_path: Path) -> None:
     async def profiled(begun: asyncio.Event) -> None:
         async with pyspy_on_scheduler(tmp_path / "profile.json"):
             begun.set()

@@ -1,4 +1,4 @@
-"""A scheduler that lives in the caller's own process, as that of `Client()` does."""
+"""Tests of a scheduler in the caller's own process, like that of `Client()`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.in_process import PLACES, InProcess
 
 TIMEOUT_S = 110
 
@@ -40,7 +43,7 @@ def arguments(process):
 """
 
 UPDATE_GRAPH = "Scheduler.update_graph" if sys.version_info >= (3, 11) else "update_graph"
-"""As viztracer names it: qualified where code knows its qualified name."""
+"""The function's name in viztracer's output: qualified since Python 3.11."""
 
 SCRIPTS = {
     "threads": """
@@ -82,7 +85,7 @@ with Client(**QUIET) as client:
 
 
 def test_every_backend_works_here_and_more_than_once(tmp_path: Path) -> None:
-    """A process that is both sides has but one of each of the agent's classes."""
+    """A process that is both client and scheduler has only one of each class of the agent."""
     run_script(HEADER + AGAIN, tmp_path)
 
 
@@ -115,7 +118,7 @@ asyncio.run(asyncio.wait_for(main(), 30))
 
 
 def run_script(source: str, path: Path) -> None:
-    """A script of a user's, in a process of its own."""
+    """Run a user's script in a process of its own."""
     (path / "script.py").write_text(source)
     process = subprocess.run(
         [sys.executable, "script.py"], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=path
@@ -162,14 +165,30 @@ with (
 ):
     df.set_index("id").mean(numeric_only=True).compute()
 """
-"""The README of scheduler-profiling, with its import changed, a quarter of its days, and two names
-of its time: that handler was then `update_graph_hlg`, and pandas took the mean of numbers alone."""
+"""The README example of scheduler-profiling, adapted.
+
+The import is changed and a quarter of its days is used. Two details follow newer releases: the
+handler was once called `update_graph_hlg`, and pandas averaged numeric columns only.
+"""
 
 
 @pytest.mark.slow
 def test_example_of_scheduler_profiling(tmp_path: Path) -> None:
-    """By `-c`, as in a notebook: a script must not start processes when it is imported."""
+    """Run it with `-c`, as in a notebook: importing a script must not start processes."""
     subprocess.run([sys.executable, "-c", ANCESTOR], check=True, timeout=TIMEOUT_S, cwd=tmp_path)
     assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
     events = json.loads((tmp_path / "viztracer.json").read_text())["traceEvents"]
     assert any(UPDATE_GRAPH in event["name"] for event in events)
+
+
+def test_versions_and_names_are_looked_up_once_per_process() -> None:
+    """Profiled tests of dask's own suite are short: reading versions took 37 ms for each."""
+    for _ in range(2):
+        before = facts._version.cache_info().misses
+        scheduler = InProcess()
+        scheduler.schedulers.unwatch()
+    assert facts._version.cache_info().misses == before
+    place = (json.__file__, "dumps", json.dumps.__code__.co_firstlineno)  # has one name only
+    named = [scheduler.name_places([place]) for _ in range(2)]
+    assert named == [["json:dumps"]] * 2
+    assert PLACES[place] == named[0][0]

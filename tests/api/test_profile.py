@@ -1,4 +1,4 @@
-"""profile_scheduler: any backends, limits, the record, and what cannot go together."""
+"""Tests of profile_scheduler: backends, limits, the record, and combinations that are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distributed import Client
 from support import BURNED
 
 from pytest_schedprof import profile_scheduler
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import (
     ArtifactError,
     BackendUnknownError,
@@ -43,7 +43,7 @@ def burn(client: Client, seconds: float = 1.0) -> None:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: LocalProcesses) -> Iterator[Client]:
     with Client(cluster.address) as client:
         yield client
 
@@ -79,7 +79,7 @@ def test_without_a_directory_nothing_is_stored(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_async_with_and_measure(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_async_with_and_measure(cluster: LocalProcesses, tmp_path: Path) -> None:
     async def main() -> Result:
         async with Client(cluster.address, asynchronous=True) as client:
             async with profile_scheduler("cputime", tmp_path) as profile:
@@ -133,7 +133,7 @@ def test_limit_that_names_nothing(client: Client) -> None:
 
 
 def told_of(found: BackendResult) -> list[str]:
-    """Its warnings, but for what a slow machine adds."""
+    """Warnings of a backend, without those that a slow machine adds."""
     return [text for text in found.warnings if "behind" not in text]
 
 
@@ -155,7 +155,7 @@ def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client)
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ({"backends": "counts,viztracer"}, SettingsError, "counts and viztracer each slow"),
+        ({"backends": "counts,viztracer"}, SettingsError, "counts and viztracer cannot record"),
         (
             {"backends": "counts,pyspy", "limits": "share(@comm) <= 1%"},
             LimitError,
@@ -165,7 +165,7 @@ def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client)
         ({"limits": "share <= 1%"}, SettingsError, "limit"),
         ({"backends": "pyspi"}, BackendUnknownError, "'pyspi' is unknown; known: .*pyspy"),
         ({"backends": []}, SettingsError, "backend must be names of backends"),
-        ({"options": {"viztracer": {"format": "html"}}}, SettingsError, "not among the backends"),
+        ({"options": {"viztracer": {"format": "html"}}}, SettingsError, "not one of the backends"),
         ({"options": {"pyspy": {"nativ": True}}}, SettingsError, "no option 'nativ'"),
         ({"options": {"pyspy": True}}, SettingsError, "must be a dictionary .* profile_scheduler"),
         ({"rate": "fast"}, SettingsError, "rate must be"),
@@ -198,6 +198,6 @@ def test_artifacts_that_cannot_be_written_are_told_and_the_result_is_there(
 
 
 def test_there_is_no_result_within_the_body(client: Client) -> None:
-    told = pytest.raises(RecordingError, match="only after the body")
+    told = pytest.raises(RecordingError, match="only after the `with` block")
     with profile_scheduler("counts") as profile, told:
         profile.result  # noqa: B018

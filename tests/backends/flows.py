@@ -1,4 +1,4 @@
-"""Code of every kind of flow, for the tests of what counts bytecodes. Not pretty on purpose."""
+"""Code with every kind of control flow, for tests of counting bytecodes. It is ugly on purpose."""
 
 # mypy: ignore-errors
 

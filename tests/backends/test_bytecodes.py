@@ -1,4 +1,4 @@
-"""Bytecodes counted by jumps alone, against the interpreter's report of each instruction."""
+"""Tests of bytecodes counted from jumps, against the interpreter's report of each instruction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_schedprof.agent.names import functions_of
 from pytest_schedprof.agent.opcodes import Opcodes
 
 NOT_REPORTED = {"RESUME", "RETURN_GENERATOR", "MAKE_CELL", "COPY_FREE_VARS", "EXTENDED_ARG"}
-"""By the event for instructions; they are counted all the same."""
+"""Instructions for which the interpreter sends no event, although they are counted."""
 
 Place = tuple[str, int, str]
 """Function, offset and name of an instruction."""
@@ -24,7 +24,7 @@ Place = tuple[str, int, str]
 
 @pytest.fixture
 def flows() -> tuple[ModuleType, dict[str, CodeType]]:
-    """Fresh code: instrumentation of one test must not meet another's."""
+    """Import the code anew, so that tests do not share its instrumentation."""
     sys.modules.pop("flows", None)
     module = importlib.import_module("flows")
     return module, dict(functions_of(module))
@@ -40,7 +40,7 @@ def instructions(functions: dict[str, CodeType]) -> dict[tuple[int, int], Place]
 
 
 def reported(module: ModuleType, functions: dict[str, CodeType]) -> Counter[Place]:
-    """Each instruction as often as the interpreter says that it ran."""
+    """Count each instruction as often as the interpreter reports it."""
     seen: Counter[tuple[int, int]] = Counter()
 
     def note(code: CodeType, offset: int) -> None:
@@ -59,7 +59,7 @@ def reported(module: ModuleType, functions: dict[str, CodeType]) -> Counter[Plac
 
 
 def counted(module: ModuleType, functions: dict[str, CodeType]) -> Counter[Place]:
-    """The same by the jumps alone."""
+    """Count each instruction from the jumps."""
     monitor = Monitor(list(functions.values()), [], bytecodes=True)
     assert monitor.begin()
     try:
@@ -82,7 +82,7 @@ def test_jumps_alone_tell_how_often_every_instruction_ran(flows: Any) -> None:
     truth, mine = reported(*flows), counted(*flows)
     different = {place for place in truth | mine if truth[place] != mine[place]}
     if sys.version_info >= (3, 13):
-        # There an exception that comes up through a call is reported one instruction early.
+        # Python 3.13 reports an exception that passes through a call one instruction early.
         different = {place for place in different if place[2] not in ("CALL", "SEND")}
     assert sum(truth.values()) > 4000
     assert different == set()

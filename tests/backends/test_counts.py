@@ -1,4 +1,4 @@
-"""counts' own matters: what is exact, what is counted, and what is not."""
+"""Tests specific to counts: what is exact, what is counted, and what is not."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from distributed import Client, wait
 
-from pytest_schedprof.backends.counts import CountsBackend
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.backends.builtin.counts import PACKAGES, CountsBackend
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.errors import RecordingError, SettingsError
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 
 TASKS = 300
 STATE_MACHINE = "distributed.scheduler:SchedulerState."
@@ -25,9 +25,9 @@ def inc(number: int) -> int:
 
 
 def record(
-    cluster: LocalCluster, control: Control, backend: CountsBackend, rounds: int = 1
+    cluster: LocalProcesses, control: Control, backend: CountsBackend, rounds: int = 1
 ) -> list[CostProfile]:
-    """What so many identical rounds of independent tasks cost."""
+    """Costs of so many identical rounds of independent tasks."""
     recorder = Recorder(control, [backend], 30.0)
     for _ in range(rounds):
         with Client(cluster.address) as client, recorder.round():
@@ -40,29 +40,30 @@ def record(
 
 @pytest.fixture(scope="module")
 def cluster() -> Any:
-    """With workers, unlike that of the other tests here."""
-    cluster = LocalCluster(4, timeout_s=30)
+    """A cluster with workers, unlike that of the other tests here."""
+    cluster = LocalProcesses(4, timeout_s=30)
     yield cluster
     cluster.close()
 
 
 def test_identical_rounds_cost_the_state_machine_exactly_the_same(
-    cluster: LocalCluster, control: Control
+    cluster: LocalProcesses, control: Control
 ) -> None:
-    record(cluster, control, CountsBackend(rate_hz=100, options={}))  # task prefixes are new once
+    record(cluster, control, CountsBackend(rate_hz=100, options={}))  # creates the task prefix
     rounds = record(cluster, control, CountsBackend(rate_hz=100, options={}), rounds=3)
     costs = [
         {name: dict(each) for name, each in profile.functions.items() if STATE_MACHINE in name}
         for profile in rounds
     ]
     assert len(costs[0]) > 20
-    # released, waiting, queued, processing, memory, released, forgotten; the first not queued
+    # A task goes from released through waiting, queued, processing, memory and released to
+    # forgotten; the first tasks are not queued.
     assert 5 * TASKS < costs[0][f"{STATE_MACHINE}_transition"]["calls"] < 6 * TASKS
     assert costs[0] == costs[1] == costs[2]
 
 
 def test_messages_and_bytes_of_the_connections_are_counted(
-    cluster: LocalCluster, control: Control
+    cluster: LocalProcesses, control: Control
 ) -> None:
     (profile,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
     whole = profile.whole
@@ -73,7 +74,7 @@ def test_messages_and_bytes_of_the_connections_are_counted(
 
 
 def test_what_gets_and_what_sets_a_property_count_together(
-    cluster: LocalCluster, control: Control
+    cluster: LocalProcesses, control: Control
 ) -> None:
     backend = CountsBackend(rate_hz=100, options={})
     recording = backend.start(control, timeout_s=10)
@@ -83,7 +84,7 @@ def test_what_gets_and_what_sets_a_property_count_together(
 
 
 def get_and_set(dask_scheduler: Any = None) -> None:
-    """Fifty times and a hundred times, and a few more that making a task takes."""
+    """Set a property 50 times and get it 100 times; creating the task adds a few calls."""
     dask_scheduler.new_task("x", None, "released")
     task = dask_scheduler.tasks.pop("x")
     for _ in range(50):
@@ -91,7 +92,7 @@ def get_and_set(dask_scheduler: Any = None) -> None:
         assert task.state == "released"
 
 
-def test_calls_alone_are_the_same_calls(cluster: LocalCluster, control: Control) -> None:
+def test_calls_alone_are_the_same_calls(cluster: LocalProcesses, control: Control) -> None:
     backend = CountsBackend(rate_hz=100, options={"bytecodes": "false"})
     assert "bytecodes" not in backend.metrics
     (profile,) = record(cluster, control, backend)
@@ -100,22 +101,44 @@ def test_calls_alone_are_the_same_calls(cluster: LocalCluster, control: Control)
     assert profile.functions[name] == {"calls": full.functions[name]["calls"]}
 
 
-def test_modules_that_limits_name_are_counted_too(cluster: LocalCluster, control: Control) -> None:
+def test_modules_that_limits_name_are_counted_too(
+    cluster: LocalProcesses, control: Control
+) -> None:
     patterns = ["distributed.batched:BatchedSend.send", "distributed.comm.*:TCP.*"]
-    backend = CountsBackend(rate_hz=100, options={}, patterns=patterns)
+    options = {"modules": "distributed.scheduler"}
+    backend = CountsBackend(rate_hz=100, options=options, patterns=patterns)
     (profile,) = record(cluster, control, backend)
     assert profile.functions["distributed.batched:BatchedSend.send"]["calls"] >= TASKS
     assert any(name.startswith("distributed.comm.tcp:TCP.") for name in profile.functions)
     settings = backend.settings["modules"]
-    assert settings == [
-        "distributed.scheduler",
-        "distributed.stealing",
-        "distributed.batched",
-        "distributed.comm.*",
-    ]
+    assert settings == ["distributed.scheduler", "distributed.batched", "distributed.comm.*"]
+    assert packages(profile) == {"distributed"}
 
 
-def test_what_the_clock_calls_is_not_counted(cluster: LocalCluster, control: Control) -> None:
+def packages(profile: CostProfile) -> set[str]:
+    return {name.partition(":")[0].partition(".")[0] for name in profile.functions}
+
+
+def test_words_stand_for_what_works_on_tasks_and_for_all_modules(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    (default,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
+    (every,) = record(cluster, control, CountsBackend(rate_hz=100, options={"modules": "all"}))
+    assert packages(default) == {"dask", "distributed"}
+    assert packages(every) >= {"dask", "distributed", "tornado", "toolz"}
+    assert packages(every) <= set(PACKAGES)
+    # The scheduler reads graphs in a thread beside its event loop.
+    assert default.functions["distributed.scheduler:_materialize_graph"]["calls"] == 1
+    # Others are called for the first task of a prefix only, or depend on time.
+    each_task = {name for name, costs in default.functions.items() if costs["calls"] >= TASKS}
+    assert each_task
+    assert every.functions.keys() >= each_task
+    messages = "distributed.batched:BatchedSend.send"
+    assert every.functions[messages]["calls"] >= TASKS
+    assert messages not in default.functions
+
+
+def test_what_the_clock_calls_is_not_counted(cluster: LocalProcesses, control: Control) -> None:
     backend = CountsBackend(rate_hz=100, options={})
     recording = backend.start(control, timeout_s=10)
     control.call(beat_heart)
@@ -126,7 +149,7 @@ def test_what_the_clock_calls_is_not_counted(cluster: LocalCluster, control: Con
 
 
 def beat_heart(dask_scheduler: Any = None) -> None:
-    """A heartbeat, one that fails, and a call that no clock made."""
+    """Make a heartbeat, one that fails, and a call that is not driven by the clock."""
     worker = next(iter(dask_scheduler.workers))
     metrics = dict(dask_scheduler.workers[worker].metrics)
     dask_scheduler.heartbeat_worker(address=worker, metrics=metrics, resolve_address=False)
@@ -138,7 +161,7 @@ def beat_heart(dask_scheduler: Any = None) -> None:
 
 
 def trace(dask_scheduler: Any = None) -> None:
-    """As a debugger does, or coverage."""
+    """Trace as a debugger or a coverage tool does."""
     import sys
 
     if hasattr(sys, "monitoring"):
@@ -160,7 +183,7 @@ def untrace(dask_scheduler: Any = None) -> None:
 def test_another_tracer_is_refused_and_left_alone(control: Control) -> None:
     control.call(trace)
     try:
-        with pytest.raises(RecordingError, match="or a debugger, or a coverage tool"):
+        with pytest.raises(RecordingError, match=r"cannot work beside .*pytest --no-cov"):
             CountsBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     finally:
         control.call(untrace)

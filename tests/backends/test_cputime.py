@@ -1,4 +1,4 @@
-"""cputime's own matters: timers of others, C code, the clock's rate, a loop in another thread."""
+"""Tests specific to cputime: others' timers, C code, clock rate, and a loop in another thread."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from pytest_schedprof.agent.cputime import Sampler, ticks_of, unit_of
 from pytest_schedprof.analysis.shares import Shares, shares_of
+from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
 from pytest_schedprof.backends.contract import RawProfile
-from pytest_schedprof.backends.cputime import CpuTimeBackend
-from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SettingsError
+from pytest_schedprof.remote.control import Control
 
 
 def burn(dask_scheduler: Any = None) -> None:
@@ -26,7 +26,7 @@ def burn(dask_scheduler: Any = None) -> None:
 
 
 def burn_in_c(dask_scheduler: Any = None) -> None:
-    """Few and long calls of C code, between which alone a signal's handler can run."""
+    """Make a few long calls of C code; signal handlers can run only between them."""
     import time
 
     end = time.process_time() + 0.5
@@ -58,7 +58,7 @@ def test_long_calls_of_c_code_count_by_the_time_they_took(control: Control) -> N
 
 
 def litter_and_collect(dask_scheduler: Any = None) -> float:
-    """Which part of its own CPU time the collector took."""
+    """Return the share of its own CPU time that the garbage collector used."""
     import gc
     import time
 
@@ -147,7 +147,7 @@ signal.raise_signal(signal.SIGPROF)
 
 @pytest.mark.slow
 def test_tick_that_comes_after_the_end_does_not_kill() -> None:
-    """Any thread may be given a tick; one that is not handled yet must not meet the default."""
+    """Any thread may get a tick; a pending one must not meet the default action, which kills."""
     ran = subprocess.run([sys.executable, "-c", BEGIN_AND_END], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.endswith("heard\n")

@@ -1,4 +1,4 @@
-"""memray's own matters: what its figures mean, who else tracks, what it needs."""
+"""Tests specific to memray: the meaning of its figures, other trackers, and what it needs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from support import Project
 
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     FormatError,
@@ -24,6 +23,7 @@ from pytest_schedprof.errors import (
     SettingsError,
 )
 from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.remote.control import Control
 
 MB = 10**6
 
@@ -33,7 +33,7 @@ def memray(**options: object) -> Backend:
 
 
 def held_and_kept(dask_scheduler: Any = None) -> None:
-    """Ninety megabytes in passing, and ten that stay."""
+    """Allocate 90 MB that are freed and 10 MB that are kept."""
 
     def passing_twin() -> bytearray:
         return bytearray(90 * 10**6)
@@ -67,7 +67,7 @@ def measured(control: Control, work: Any, **options: object) -> CostProfile:
 
 
 def part(profile: CostProfile, metric: str, name: str) -> float:
-    """What the function of that name holds; with its outer ones' names or without."""
+    """Sum of a metric over the functions with this name, whether qualified or not."""
     ends = (f".{name}", f":{name}")
     return sum(costs[metric] for each, costs in profile.functions.items() if each.endswith(ends))
 
@@ -144,7 +144,7 @@ def test_the_flame_graph_shows_the_functions(control: Control) -> None:
 def test_no_file_is_there_while_it_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    cluster = LocalCluster(0, timeout_s=30)
+    cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address) as control:
             before = everything_in(tmp_path)
@@ -199,7 +199,7 @@ def test_a_profiler_of_somebody_else_keeps_its_hook(control: Control) -> None:
 
 
 def forbid_import(dask_scheduler: Any = None) -> None:
-    """As if it were not installed: how Python itself is told that a module cannot be found."""
+    """Make memray seem not installed, as Python itself marks a module that cannot be found."""
     import sys
 
     sys.modules["memray"] = None  # type: ignore[assignment]
@@ -213,7 +213,7 @@ def allow_import(dask_scheduler: Any = None) -> None:
 
 @pytest.fixture
 def scheduler_without_memray() -> Iterator[Control]:
-    cluster = LocalCluster(0, timeout_s=30)
+    cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address) as control:
             control.call(forbid_import)
@@ -251,8 +251,8 @@ def test_the_mode_names_what_changes_the_figures() -> None:
     assert memray().mode == ""
     assert memray(native="yes").mode == ""
     assert memray(trace_python_allocators="off").mode == "trace_python_allocators=off"
-    assert memray().settings == {"native": False, "trace_python_allocators": True}
-    with pytest.raises(SettingsError, match="known: native, trace_python_allocators"):
+    assert memray().settings == {"native": False, "trace_python_allocators": True, "at_once": False}
+    with pytest.raises(SettingsError, match="known: at_once, native, trace_python_allocators"):
         memray(follow_fork=True)
 
 
@@ -276,10 +276,10 @@ def test_broken(schedprof_scheduler):
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*broken: leaked <= 1MB:* is 20* MB*"])
     result.stdout.re_match_lines([r"\s+peak\s+leaked  owner\s+function"])
-    result.stdout.re_match_lines([r"\s+whole: .*peak 2\d\.?\d? MB, leaked 2\d\.?\d? MB"])
+    result.stdout.re_match_lines([r"\s+whole scheduler: .*peak 2\d\.?\d? MB, leaked 2\d\.?\d? MB"])
     (backend,) = project.results()["test_kept"].backends
     assert set(backend.artifacts) >= {"scheduler.memray.bin", "scheduler.memray.html"}
     assert backend.costs is not None
-    assert 20 * MB < backend.costs.whole["leaked"] < 30 * MB  # the higher round, not their sum
+    assert 20 * MB < backend.costs.whole["leaked"] < 30 * MB  # the higher round, not the sum
     assert backend.costs.functions[0].function.endswith("keep_for_good")
     assert 20 * MB < backend.costs.functions[0].total["leaked"] < 30 * MB

@@ -1,4 +1,4 @@
-"""py-spy's own matters: modes, permission, installation, file pieces."""
+"""Tests specific to py-spy: modes, permission, installation, and files in pieces."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import sysconfig
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from support import wait_for
 
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.backends import pyspy, remote
-from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.backends import remote
+from pytest_schedprof.backends.builtin import pyspy
+from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
@@ -34,6 +35,7 @@ from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.verdict import LimitResult, Verdict
+from pytest_schedprof.remote.control import Control
 
 
 def burn(dask_scheduler: Any = None) -> None:
@@ -56,7 +58,7 @@ def test_filter_is_named_with_what_mends_it(hardened: Control) -> None:
     hardened.call(filter_tracing)
     message = refusal(hardened)
     assert "a seccomp filter there refuses ptrace (EPERM) and process_vm_readv" in message
-    assert "Operation not permitted" in message  # py-spy's own words for it
+    assert "Operation not permitted" in message  # py-spy's own message
     assert "cputime and counts need no permission" in message
 
 
@@ -74,7 +76,7 @@ def test_protected_process_is_told_from_a_filtered_one(hardened: Control) -> Non
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory for temporary files of schedulers that are started from here on."""
+    """The directory for temporary files of schedulers that start from now on."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     return tmp_path
 
@@ -88,17 +90,16 @@ def test_not_installed_says_how_to_install_it_there(scheduler_without_pyspy: str
         PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
 
 
-def test_pyspy_is_sent_where_there_is_none_and_deleted_afterwards(
+def test_pyspy_is_sent_where_there_is_none_and_deleted_once_it_runs(
     temporary: Path, scheduler_without_pyspy: str
 ) -> None:
     backend = PySpyBackend(rate_hz=200, options={"send": True})
     with Control(scheduler_without_pyspy) as control:
         recording = backend.start(control, timeout_s=10)
-        (program,) = temporary.glob("schedprof-*/py-spy")
+        assert not list(temporary.glob("schedprof-*"))
         control.call(burn)
         profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
         assert any(name.endswith(":burn") for stack in profile.stacks for name in stack)
-        assert not program.parent.exists()
 
 
 def test_pyspy_that_cannot_run_there_is_not_sent(
@@ -117,7 +118,7 @@ def test_pyspy_that_cannot_run_there_is_not_sent(
 def test_program_that_cannot_be_started_there_is_told_and_leaves_nothing(
     temporary: Path, scheduler_without_pyspy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here because it is none; elsewhere because nothing in the directory may be executed."""
+    """The file is no program; elsewhere, the directory may forbid execution."""
     monkeypatch.setattr(pyspy, "_program", lambda answer, address: b"\x7fELF but no program")
     backend = PySpyBackend(rate_hz=200, options={"send": True})
     with Control(scheduler_without_pyspy) as control:
@@ -148,7 +149,7 @@ def test_extra_arguments_reach_pyspy(control: Control) -> None:
 
 
 def test_pyspy_that_stops_by_itself_is_no_profile_of_the_window(
-    cluster: LocalCluster, control: Control
+    cluster: LocalProcesses, control: Control
 ) -> None:
     backend = PySpyBackend(rate_hz=100, options={"extra": "--duration 1"})
     recording = backend.start(control, timeout_s=10)
@@ -159,7 +160,7 @@ def test_pyspy_that_stops_by_itself_is_no_profile_of_the_window(
         recording.stop(timeout_s=5)
 
 
-def profiler_of(cluster: LocalCluster) -> psutil.Process:
+def profiler_of(cluster: LocalProcesses) -> psutil.Process:
     (profiler,) = [
         child for child in psutil.Process(cluster.pid).children() if child.name() == "py-spy"
     ]
@@ -168,7 +169,7 @@ def profiler_of(cluster: LocalCluster) -> psutil.Process:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_pyspy_that_is_ended_halfway_is_no_profile_of_the_window(
-    cluster: LocalCluster, control: Control, number: signal.Signals
+    cluster: LocalProcesses, control: Control, number: signal.Signals
 ) -> None:
     recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     control.call(burn)
@@ -198,7 +199,7 @@ def test_pictures_are_made_of_the_same_samples(control: Control, name: str) -> N
 
 
 def sampled(content: bytes, name: str) -> tuple[int, float]:
-    """How many samples hold a function, and for how long each stands."""
+    """Number of samples that contain a function, and the seconds that each of them stands for."""
     file = read_speedscope(content)
     mine = {index for index, frame in enumerate(file.frames) if frame.name == name}
     counts = [sum(bool(mine & {*file.stacks[i]}) for i in each.stacks) for each in file.threads]
@@ -225,7 +226,8 @@ async def rest(dask_scheduler: Any = None) -> None:
 def test_rate_below_pyspys_range_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"at least one sample per second, got rate 0\.4"):
         PySpyBackend(rate_hz=0.4, options={})
-    assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0  # what it takes
+    # py-spy accepts only whole rates.
+    assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0
 
 
 def test_rate_that_pyspy_cannot_keep_is_told_and_judges_nothing(control: Control) -> None:
@@ -275,7 +277,7 @@ def test_collector_is_judged_where_it_is_seen(control: Control) -> None:
 
 
 def has_symbols() -> bool:
-    """Whether the interpreter's binary names its functions of no use to others."""
+    """Return whether the interpreter's binary contains the names of its internal functions."""
     name = sysconfig.get_config_var("INSTSONAME") or ""
     library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
     binary = library if library.is_file() else Path(sys.executable).resolve()
@@ -285,7 +287,7 @@ def has_symbols() -> bool:
 def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
     result = verdict_on_collector(control, {})
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "or pyspy with its option native" in result.note
+    assert "or the option native with a Python" in result.note
 
 
 def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +300,7 @@ def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.M
 
 
 def test_qualified_names_are_found_on_every_python(control: Control) -> None:
-    """py-spy gives bare names before Python 3.11."""
+    """Before Python 3.11, py-spy gives unqualified names."""
     backend = PySpyBackend(rate_hz=200, options={})
     recording = backend.start(control, timeout_s=10)
     control.call(burn)
@@ -309,9 +311,9 @@ def test_qualified_names_are_found_on_every_python(control: Control) -> None:
 
 
 def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
-    cluster: LocalCluster, control: Control
+    cluster: LocalProcesses, control: Control
 ) -> None:
-    """A stopped process heeds no interrupt and no termination."""
+    """A stopped process reacts to neither SIGINT nor SIGTERM."""
     recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     profiler = profiler_of(cluster)
     profiler.suspend()
@@ -325,8 +327,8 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
 def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
     temporary: Path,
 ) -> None:
-    """Neither the agent nor anybody else in the scheduler can do anything until then."""
-    cluster = LocalCluster(0, timeout_s=30)
+    """Until then, neither the agent nor anything else in the scheduler can run."""
+    cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address) as control:
             backend = PySpyBackend(rate_hz=1000, options={"native": True})
@@ -341,8 +343,8 @@ def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
         cluster.close()
 
 
-def stop_while_it_holds(cluster: LocalCluster) -> None:
-    """Stop py-spy at a moment at which it has stopped the scheduler."""
+def stop_while_it_holds(cluster: LocalProcesses) -> None:
+    """Stop py-spy at a moment when it has stopped the scheduler."""
     scheduler, profiler = psutil.Process(cluster.pid), profiler_of(cluster)
     stopped = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
@@ -357,7 +359,7 @@ def stop_while_it_holds(cluster: LocalCluster) -> None:
     wait_for(holds, "py-spy to hold the scheduler")
 
 
-def watchdog_of(cluster: LocalCluster) -> psutil.Process:
+def watchdog_of(cluster: LocalProcesses) -> psutil.Process:
     (watchdog,) = [
         child for child in psutil.Process(cluster.pid).children() if "-S" in child.cmdline()
     ]
@@ -365,56 +367,78 @@ def watchdog_of(cluster: LocalCluster) -> psutil.Process:
 
 
 def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
-    cluster: LocalCluster, control: Control
+    cluster: LocalProcesses, control: Control
 ) -> None:
     recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     watchdog = watchdog_of(cluster)
     watchdog.suspend()
     raw = recording.stop(timeout_s=5)
-    warnings = [text for text in raw.warnings if "behind" not in text]  # a slow machine adds that
+    warnings = [text for text in raw.warnings if "behind" not in text]  # slow machines add those
     assert warnings == ["py-spy's watchdog did not answer and was killed"]
     assert not watchdog.is_running()
     control.call(burn)
 
 
 def test_watchdog_holds_nothing_open_that_is_the_schedulers(
-    cluster: LocalCluster, control: Control
+    cluster: LocalProcesses, control: Control
 ) -> None:
-    """Else whoever reads a session's output to its end would wait for the watchdog."""
+    """Otherwise, whoever reads a session's output to its end would wait for the watchdog."""
     recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     places = Path(f"/proc/{watchdog_of(cluster).pid}/fd")
     assert [os.readlink(places / number) for number in "12"] == ["/dev/null"] * 2
     recording.abandon(timeout_s=10)
 
 
-async def end_recording(dask_scheduler: Any = None) -> dict[str, Any]:
-    """As `stop` does for a session that is interrupted before it fetches the file."""
-    from pytest_schedprof.agent import recordings
-
-    (token,) = getattr(dask_scheduler, recordings.RECORDINGS)
-    return await recordings.stop(token, 10.0, dask_scheduler)
-
-
 @pytest.mark.parametrize("lost", ["scheduler", "client"])
-def test_file_that_is_never_fetched_is_deleted(temporary: Path, lost: str) -> None:
-    cluster = LocalCluster(0, timeout_s=30)
+def test_recording_has_no_file_that_could_be_left(temporary: Path, lost: str) -> None:
+    """Whoever dies, and with the watchdog killed before."""
+    cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address) as control:
-            PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-            assert control.call(end_recording)["size"]
-            (file,) = temporary.glob("schedprof-*/profile")
+            recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+            watchdog_of(cluster).kill()
+            assert not list(temporary.glob("schedprof-*/profile"))
             if lost == "scheduler":
                 psutil.Process(cluster.pid).kill()
-        wait_for(lambda: not file.parent.exists(), "the file and its directory to be deleted")
+                assert recording.salvage()
     finally:
         cluster.close()
+    assert not list(temporary.iterdir())
 
 
 def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
-    """py-spy tells of failed and late samples on its standard error alone."""
+    """py-spy reports failed and late samples only on its standard error."""
     told = pyspy._quality("1.52s behind in sampling, results may be inaccurate\n")
     assert told == ["py-spy fell 1.52 s behind; lower the rate"]
     assert pyspy._quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
     assert pyspy._quality("Samples: 99 Errors: 1") == []
     with pytest.raises(RecordingError, match="failed at 60 of 100 samples"):
         pyspy._quality("Samples: 40 Errors: 60")
+
+
+@pytest.mark.skipif(not agent.COUNTS_HOLDS, reason="this system does not count stops of a thread")
+def test_turns_of_another_thread_are_not_taken_for_stops_by_py_spy() -> None:
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    seen = [agent.watched_beacon(agent.BEACON_S) for _ in range(200)]
+    over.set()
+    thread.join()
+    assert sum(stops for stops, _ in seen) > agent.TICKS
+    assert sum(stops for stops, is_sure in seen if is_sure) < agent.TICKS
+
+
+def test_idle_threads_do_not_delay_the_proof() -> None:
+    """Threads that wait, such as the pools of earlier tests, cannot take the interpreter."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    seen = [agent.watched_beacon(agent.BEACON_S) for _ in range(50)]
+    over.set()
+    thread.join()
+    assert sum(is_sure for _, is_sure in seen) > 25

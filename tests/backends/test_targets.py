@@ -1,4 +1,4 @@
-"""Processes beside the scheduler's: workers' and the client's, observed by real profilers."""
+"""Tests of targets beside the scheduler: workers and client, observed by real profilers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from support import wait_for
 from pytest_schedprof.agent import recordings
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
-from pytest_schedprof.clusters.targets import find_targets
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import RecordingError
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.remote.control import Control
+from pytest_schedprof.remote.targets import find_targets
 
 EVERYTHING = ("scheduler", "workers", "client")
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    """Two workers in one process; the scheduler in another."""
-    cluster = LocalCluster(2, timeout_s=30)
+def cluster() -> Iterator[LocalProcesses]:
+    """A cluster with two workers in one process and the scheduler in another."""
+    cluster = LocalProcesses(2, timeout_s=30)
     yield cluster
     cluster.close()
 
@@ -39,8 +39,8 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def other_worker(cluster: LocalCluster, control: Control) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker in a process of its own, whose name could lead out of a directory."""
+def other_worker(cluster: LocalProcesses, control: Control) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker in a process of its own, with a name that could lead out of a directory."""
     arguments = [cluster.address, "--no-nanny", "--name", "../odd", "--no-dashboard"]
     process = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", *arguments])
     try:
@@ -133,7 +133,7 @@ def held(dask_worker: Any = None) -> bool:
 
 
 def look_often(dask_worker: Any = None) -> None:
-    """Of the agent's copy in this process."""
+    """Shorten the interval of checks in the agent's copy in this process."""
     import sys
 
     for name, module in list(sys.modules.items()):
@@ -142,11 +142,11 @@ def look_often(dask_worker: Any = None) -> None:
 
 
 def test_ends_when_the_client_that_started_it_is_gone(
-    cluster: LocalCluster, control: Control, backend: Backend
+    cluster: LocalProcesses, control: Control, backend: Backend
 ) -> None:
     with Control(cluster.address) as gone:
         (target,) = find_targets(gone, ["workers"])
-        target.call(recordings.discard, "nothing")  # so that the agent is there
+        target.call(recordings.discard, "nothing")  # loads the agent there
         target.call(look_often)
         backend.start(target, timeout_s=10)
         assert target.call(held)

@@ -1,4 +1,4 @@
-"""The agent in a process that has nothing of this package."""
+"""Tests of the agent in a process without this package."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cloudpickle
+import pytest
+
 from pytest_schedprof.agent import counts, facts, names, viztracer
-from pytest_schedprof.clusters.transport import as_source, is_of_agent
+from pytest_schedprof.remote.transport import (
+    DIRECTORY,
+    as_module,
+    as_source,
+    is_of_agent,
+    relative_imports,
+)
 
 BARE = """
 import pickle, sys
@@ -21,7 +30,7 @@ print(name, len(set(sys.meta_path) - before), "pytest_schedprof" in sys.modules)
 
 
 def test_runs_where_nothing_is_installed() -> None:
-    """Not even site-packages; and names of its own code show whose it is."""
+    """Run it without site-packages; names of its own code must show that they are the agent's."""
     answer = subprocess.run(
         [sys.executable, "-I", "-S", "-c", BARE, str(Path(names.__file__))],
         input=pickle.dumps(as_source(names.name_places), protocol=4),
@@ -42,7 +51,7 @@ def test_a_function_brings_what_its_module_imports_and_no_more() -> None:
     assert small < large
     sent = pickle.dumps(as_source(counts.start)).decode("latin1")
     assert "class Monitor" in sent  # counts imports monitoring
-    assert "class Flow" in sent  # which imports blocks
+    assert "class Flow" in sent  # monitoring imports blocks
     assert "class SignalSampler" not in sent
 
 
@@ -50,7 +59,7 @@ def test_who_has_it_does_not_read_it_again() -> None:
     sent = pickle.dumps(as_source(facts.versions))
     first, again = pickle.loads(sent), pickle.loads(sent)
     assert first is again
-    assert first is not facts.versions  # a copy, under its own name
+    assert first is not facts.versions  # a copy in a module of another name
     assert first() == facts.versions()
 
 
@@ -58,3 +67,59 @@ def test_what_is_no_agents_travels_by_value() -> None:
     assert is_of_agent(facts.versions)
     assert not is_of_agent(test_what_is_no_agents_travels_by_value)
     assert not is_of_agent(lambda: 0)
+
+
+WITHOUT_THIS_PACKAGE = """
+import pickle, sys
+sys.path[1:1] = sys.argv[1:]  # no .pth file is read there, by which this package may be installed
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pytest_schedprof":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+for pickled in pickle.load(sys.stdin.buffer):
+    known, finders = set(sys.modules), list(sys.meta_path)
+    module = pickle.loads(pickled)
+    print(module.__name__.rpartition(".")[2])
+    sys.meta_path[:] = finders  # so that the next one brings all that it needs
+    package = module.__name__.partition(".")[0]
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+"""
+
+MODULES = sorted(path.stem for path in DIRECTORY.glob("*.py") if path.stem != "__init__")
+
+
+def test_every_module_of_the_agent_arrives_where_this_package_is_not() -> None:
+    """Each alone, with the standard library and what a scheduler has."""
+    site = Path(cloudpickle.__file__).parents[1]
+    sent = [pickle.dumps(as_module(name), protocol=4) for name in MODULES]
+    process = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", WITHOUT_THIS_PACKAGE, str(site)],
+        input=pickle.dumps(sent),
+        capture_output=True,
+        timeout=100,
+    )
+    assert process.returncode == 0, process.stderr.decode()
+    assert process.stdout.decode().split() == MODULES
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from .a import x", {"a"}),
+        ("from .a import (\n    x,\n    y,\n)", {"a"}),
+        ("from .a import x as y", {"a"}),
+        ("from .a import x, \\\n    y", {"a"}),
+        ("from . import a, b as c", {"a", "b"}),
+        ("from . import (\n    a,\n)", {"a"}),
+        ("def f():\n    from .a import x", {"a"}),
+        ("try:\n    from . import a\nexcept ImportError:\n    from .b import a", {"a", "b"}),
+        ("import os\nfrom sys import path", set()),
+        ("'from .a import x'  # from .b import y", set()),
+    ],
+)
+def test_imports_are_found_however_they_are_written(source: str, expected: set[str]) -> None:
+    assert relative_imports(source) == expected

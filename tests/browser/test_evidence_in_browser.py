@@ -1,4 +1,4 @@
-"""Pictures of evidence, opened as a reader opens them: from disk, with no network."""
+"""Tests of pictures of evidence, opened from disk without a network, as readers open them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DRAWN = """() => {
         ? new Set(new Uint32Array(pixels(canvas))).size : 0;
     return all(document).some(each => each.localName === "canvas" && colours(each) > 2);
 }"""
-"""Whether a canvas, also one in a shadow of Bokeh's, holds more than a background and a frame."""
+"""JavaScript that finds a canvas, also in shadow roots, with more than background and frame."""
 
 BODY = """
 import dask.threaded
@@ -41,7 +41,7 @@ def test_local():
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Those of a real run, by their names."""
+    """Pictures of a real run, by file name."""
     run = ran(tmp_path_factory.mktemp("project"), BODY)
     files = run.glob("tests/*/*")
     return {path.name: path for path in files if path.suffix in (".html", ".svg")}

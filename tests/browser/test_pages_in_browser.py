@@ -1,4 +1,4 @@
-"""Pages of a run, read as their readers do: with a mouse, with a keyboard, and without scripts."""
+"""Tests of a run's pages, read as readers do: with a mouse, a keyboard, and without scripts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROW = 18
 """Height of a row of a flame graph."""
 
 LARGEST = 20e6 / 200
-"""Bytes of a page, so that those of 200 tests stay under 20 MB."""
+"""Largest size of a page in bytes, so that the pages of 200 tests stay under 20 MB."""
 
 
 class Runs(NamedTuple):
@@ -50,7 +50,7 @@ class Runs(NamedTuple):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Two runs of one project, of which the later makes the scheduler burn for a second more."""
+    """Two runs of one project; in the later one the scheduler burns one second more."""
     project = tmp_path_factory.mktemp("project")
     return Runs(ran(project, BODY, BURN="0.2"), ran(project, BODY, BURN="1.2"))
 
@@ -61,13 +61,13 @@ def page_of(run: Path, part: str) -> Path:
 
 
 def test_samples_are_those_of_the_record_by_its_names(runs: Runs) -> None:
-    """Else figures of a flame graph would not be those of the tables beside it."""
+    """Otherwise, figures of a flame graph would differ from those of the tables beside it."""
     for test in read_run(runs.after).tests:
         assert test.result is not None
         (backend,) = [each for each in test.result.backends if each.shares]
         stacks = read_samples(test.directory, backend).stacks
         shares = shares_in(replace(test.result, backends=(backend,)))
-        if sys.version_info < (3, 11):  # names are short there: some could be those of several
+        if sys.version_info < (3, 11):  # names are unqualified there, and some are ambiguous
             assert stacks.total() == pytest.approx(shares.busy_samples, rel=0.05)
             continue
         assert stacks.total() == shares.busy_samples
@@ -135,7 +135,7 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
 
 @pytest.fixture
 def kept(runs: Runs, tmp_path: Path) -> Runs:
-    """Copies, whose pages may be made anew."""
+    """Copies of the runs, whose pages may be regenerated."""
     return Runs(*(Path(shutil.copytree(run, tmp_path / run.name)) for run in runs))
 
 
@@ -200,7 +200,7 @@ def test_fifty_thousand_nodes_are_drawn_within_three_seconds(runs: Runs, reader:
     path = page_of(runs.after, "plain").with_name("large.html")
     path.write_text(with_tree_of(50_000, page_of(runs.after, "plain").read_text()))
     loads = []
-    for _ in range(3):  # of which the machine may hold one up
+    for _ in range(3):  # the machine may delay one of them
         page = reader.open(path)
         assert int(page.locator(".flame").get_attribute("data-drawn") or 0) > 50_000
         loads.append(page.evaluate("performance.now()"))
@@ -208,7 +208,7 @@ def test_fifty_thousand_nodes_are_drawn_within_three_seconds(runs: Runs, reader:
 
 
 def with_tree_of(nodes: int, page: str) -> str:
-    """The page with another flame graph."""
+    """Return the page with another flame graph, of about so many nodes."""
     chance = random.Random(0)
     stacks = Counter(
         tuple(f"module_{n % 7}:f{chance.randrange(n + 2)}" for n in range(chance.randrange(5, 40)))

@@ -1,4 +1,4 @@
-"""What pages should not do is seen: else no test of a page could fail by it."""
+"""Tests of the reader: it must notice faults, or no test of a page could fail by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`schedprof bisect` under a real `git bisect run`: the commit that made the scheduler slower."""
+"""Tests of `schedprof bisect` under a real `git bisect run`, which finds the slow commit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_tasks(schedprof_scheduler, changed):
 
 FAST, SLOW, BROKEN = "STATEMENT = ''", "STATEMENT = '_ = None; ' * 20", "STATEMENT ="
 COMMITS = [FAST, FAST, BROKEN, FAST, SLOW, SLOW]
-# The broken one is in the middle, where git looks first.
+# The broken commit is in the middle, which git tries first.
 FIRST_SLOW = COMMITS.index(SLOW)
 
 MEASURE = [
@@ -44,7 +44,7 @@ BISECT = [sys.executable, "-m", "pytest_schedprof", "bisect"]
 
 
 class Repository:
-    """A few commits; from one of them on the scheduler does more for each task."""
+    """A repository of a few commits; from one of them on, the scheduler does more work per task."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class Repository:
             self.git("tag", f"commit-{number}")
 
     def git(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What it says and its status."""
+        """Run git; return its output and exit status."""
         us = ("-c", "user.name=us", "-c", "user.email=us@example.org", "-c", "commit.gpgsign=no")
         return self.run("git", *us, *arguments)
 
@@ -79,7 +79,9 @@ def test_git_finds_the_commit_that_made_the_scheduler_slower(project: Project) -
     assert repository.run(*MEASURE, "--schedprof-save=good").returncode == 0
     found = repository.git("bisect", "run", *BISECT, "good", "--", *MEASURE)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "no measure: skip this commit" in found.stdout, "the broken one is neither good nor bad"
+    assert "gave no results: skip this commit" in found.stdout, (
+        "the broken one is neither good nor bad"
+    )
     assert repository.git("log", "-1", "--format=%s", "refs/bisect/bad").stdout == (
         f"commit {FIRST_SLOW}\n"
     )

@@ -1,4 +1,4 @@
-"""`schedprof calibrate` on this machine, interrupted, and with what cannot be."""
+"""Tests of `schedprof calibrate`: on this machine, interrupted, and with wrong input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support import Project, wait_for
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.storage.baselines import save
-from pytest_schedprof.storage.calibration import load_calibrations
+from pytest_schedprof.storage.calibration_file import load_calibrations
 
 INTERRUPTIBLE = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -25,7 +25,7 @@ INTERRUPTIBLE = (
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Whatever came of it."""
+    """Check that no child process is left, whatever the outcome."""
     before = set(psutil.Process().children(recursive=True))
     yield
     left = set(psutil.Process().children(recursive=True)) - before
@@ -54,7 +54,7 @@ def test_a_machine_is_measured_and_comparisons_will_know(
     transition = "distributed.scheduler:SchedulerState._transition"
     assert transition not in {each.function for each in counts.unsteady}
     assert "comparisons, at most" in text
-    assert "CPU time per task strays by" in text
+    assert "CPU time per task varies by" in text
     assert str(tmp_path / "calibration.json") in text
 
 
@@ -75,14 +75,14 @@ def test_an_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
 @pytest.mark.parametrize("time", ["soon", "0", "-5s", "4s", "nan", "1e9", "2d", ""])
 def test_a_time_that_cannot_be_is_named(time: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", f"--time={time}"]) == 2
-    assert f"a time from 5s to a day, as 90s or 10min, got {time!r}" in capsys.readouterr().err
+    assert f"a time from 5s to a day, such as 90s or 10min, got {time!r}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
         (["--backend", "nonsense"], 2, "backend 'nonsense' is unknown; known: "),
-        (["--backend", "memray"], 2, "'memray' measures nothing that is compared; give cputime"),
+        (["--backend", "memray"], 2, "'memray' measures nothing that can be compared; use cputime"),
         (["--rate", "0"], 2, "rate must be a positive number of samples per second, got '0'"),
     ],
 )

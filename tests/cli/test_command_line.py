@@ -1,4 +1,4 @@
-"""What holds for every command of `schedprof`."""
+"""Tests of what holds for every command of `schedprof`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    """Those of all commands, by their names."""
+    """Parsers of all commands, by name."""
     (commands,) = [
         action
         for action in parser_of_all()._actions

@@ -1,4 +1,4 @@
-"""One session, and what there is to see of it: its summary, and what commands make of it."""
+"""Tests of a session's summary, and of the commands that read its run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SESSION = [
 
 @dataclass(frozen=True)
 class Session:
-    """A session that is over."""
+    """A finished session."""
 
     path: Path
     output: str
@@ -66,7 +66,7 @@ class Session:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """Nobody may change its files."""
+    """A session whose files no test may change."""
     path = tmp_path_factory.mktemp("session")
     (path / "pytest.ini").write_text(INI)
     (path / "test_it.py").write_text(BODY)
@@ -178,10 +178,10 @@ def test_a_format_that_cannot_be_made_names_what_can(
     arguments = ["export", KEPT, session.runs, "--format", "pprof", "--backend"]
     assert main([*arguments, "cprofile"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "pprof is made of what cputime or pyspy records" in line
+    assert "pprof needs a recording of cputime or pyspy" in line
     assert line.endswith(f"{KEPT} with cprofile: pstats")
     assert main([*arguments, "pyspy"]) == 2
-    assert "but with cputime, counts, cprofile, viztracer" in capsys.readouterr().err
+    assert "only with cputime, counts, cprofile, viztracer" in capsys.readouterr().err
     assert main(["export", "--format", "pprof"]) == 2
     assert "give TEST" in capsys.readouterr().err
 
@@ -205,7 +205,7 @@ COMMAND = [sys.executable, "-c", "from pytest_schedprof.cli.main import main; ex
 
 @contextmanager
 def opened(*arguments: str) -> Iterator[tuple[str, int, str]]:
-    """Line, port and path of what `schedprof open` serves; it must end with a Ctrl-C."""
+    """Run `schedprof open`; yield its line, port and path. It must end on Ctrl-C."""
     command = [*COMMAND, "open", *arguments, "--no-browser"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -251,9 +251,12 @@ def test_a_viewer_that_is_not_there_is_done_by_hand(
     arguments = ["open", session.runs, "b`c", "--view"]
     assert main([*arguments, "cputime"]) == 1
     told = capsys.readouterr().err
-    assert "no program 'speedscope' here (npm has it): open https://www.speedscope.app" in told
+    assert (
+        "program 'speedscope' is not installed (npm has it): open https://www.speedscope.app"
+        in told
+    )
     assert main([*arguments, "counts"]) == 1
-    assert "no viewer is known for what counts left" in capsys.readouterr().err
+    assert "no viewer is known for the files of counts" in capsys.readouterr().err
 
 
 def test_prune_keeps_the_last_runs_and_whatever_else_there_is(

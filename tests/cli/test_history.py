@@ -1,4 +1,4 @@
-"""`schedprof history` on runs as pytest writes them, and on what it cannot read."""
+"""Tests of `schedprof history` on runs as pytest writes them, and on unreadable ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.model.commit import Commit
-from pytest_schedprof.model.place import ClusterFacts, Environment
+from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.result import (
     BackendResult,
     FunctionCost,
@@ -31,7 +30,7 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
-from pytest_schedprof.model.run import Run, TestEntry
+from pytest_schedprof.model.run import Commit, Run, TestEntry
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 from pytest_schedprof.storage.records import encode
 
@@ -39,7 +38,7 @@ START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 TASKS = 1000
 RUNS, STEP = 30, 20
-"""Of which all from this one on cost more."""
+"""Number of runs, and the first of them that costs more."""
 
 
 def sha(number: int) -> str:
@@ -89,7 +88,7 @@ def result(*backends: BackendResult, version: str = "2026.1.0") -> Result:
 
 
 def run_of(number: int, *, branch: str = "main", is_dirty: bool = False) -> Run:
-    """The commits are a day apart; the runs were made the other way round."""
+    """A run; commits are a day apart, and the runs were made in reverse order."""
     return Run(
         run_id=f"run-{number}",
         started_at=(START + timedelta(days=200, minutes=-number)).isoformat(),
@@ -100,7 +99,7 @@ def run_of(number: int, *, branch: str = "main", is_dirty: bool = False) -> Run:
 
 
 def numbered(number: int) -> Result:
-    """1 % more bytecodes and half again the CPU from the step on, but the same share."""
+    """A result with 1 % more bytecodes and 50 % more CPU from STEP on, but the same share."""
     generator, is_after = random.Random(number), number >= STEP
     return result(
         counts(500.0 * (1.01 if is_after else 1.0)),
@@ -132,7 +131,7 @@ def into(directory: Path) -> Store:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A month of runs; nobody may change them."""
+    """A month of runs, which no test may change."""
     place = tmp_path_factory.mktemp("runs[of a month]")
     write_runs(into(place))
     return place
@@ -169,7 +168,7 @@ def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
     versions = "; distributed 2026.1.0 -> 2026.3.0"
     assert f"      {place} 509 -> 514, +1.0%{versions}\n" in text
     assert f"    bytecodes({TRANSITION})" in text
-    assert f"calls({TRANSITION})" not in text  # it did not change
+    assert f"calls({TRANSITION})" not in text  # calls did not change
     assert text.count(place) == 4  # the whole, the owner, the function, and the CPU time
     assert text.endswith(
         f"commits with steps:\n  {sha(STEP)[:9]} (2026-03-21): 4 up, 0 down, in 1 test\n"
@@ -200,7 +199,7 @@ def test_pages_show_what_changed_over_the_runs(
     assert page == place / "29" / "index.html"
     for text in (page.read_text(), (place / "29" / "tests" / "one" / "index.html").read_text()):
         assert f"step at {sha(STEP)[:9]} (2026-03-21), after {sha(STEP - 1)[:9]}:" in text
-        assert text.count(f"<title>{sha(STEP)[:9]}</title>") == 4  # in as many pictures
+        assert text.count(f"<title>{sha(STEP)[:9]}</title>") == 4  # in four pictures
     assert main(["report", str(place / "29"), "--history", str(tmp_path / "nothing")]) == 1
     assert "there is no" in capsys.readouterr().err
 
@@ -216,7 +215,7 @@ def test_series_are_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["history", place, "--last", "5", "--metric", "calls"]) == 0
     text = capsys.readouterr().out
     assert f"calls({TRANSITION})" in text
-    assert "4 series of fewer than 6 figures, too few for a step" in text
+    assert "4 series with fewer than 6 figures, too few to find steps" in text
 
 
 def test_timed_figures_of_two_machines_are_two_series_and_exact_ones_are_one(
@@ -282,7 +281,7 @@ def test_what_cannot_be_read_is_told_in_a_line_each_and_the_rest_is_read(
     for name, why in [
         ("00/run.json", "is corrupt"),
         ("01/run.json", "has schema version 9, this release reads up to 1: upgrade"),
-        ("02/run.json", "is corrupt: 'yesterday' is no time"),
+        ("02/run.json", "is corrupt: 'yesterday' is not a time"),
         ("03/tests/one/result.json", "is corrupt"),
         ("04/tests/one/result.json", "there is no"),
     ]:
@@ -359,9 +358,9 @@ def test_where_nothing_can_be_read_it_fails(
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["--metric", "speed"], 2, "--metric 'speed' is none of share, self, cpu,"),
-        (["--test", "*::test_z"], 2, "there is of: test_a.py::test_b"),
-        (["--function", "*:nothing"], 2, "nothing there is what was asked for"),
+        (["--metric", "speed"], 2, "--metric 'speed' is unknown; known: share, self, cpu,"),
+        (["--test", "*::test_z"], 2, "tests with results: test_a.py::test_b"),
+        (["--function", "*:nothing"], 2, "no figure matches; tests with results: "),
         (["--branch", "work"], 1, "no run of branch 'work' in"),
     ],
 )

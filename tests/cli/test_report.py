@@ -1,4 +1,4 @@
-"""`schedprof report` and the pages of a session, where something is missing or in the way."""
+"""Tests of `schedprof report` and a session's pages, where something is missing or in the way."""
 
 from __future__ import annotations
 

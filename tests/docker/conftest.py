@@ -1,4 +1,4 @@
-"""pytest-docker-compose's containers, and what stands where there is no Docker engine."""
+"""Containers of pytest-docker-compose, and a skip where there is no Docker engine."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from containers import build, engine_problem, wait_until_healthy
 from pytest_docker_compose import ContainerGetter, plugin
 from support import Project
 
-# The plugin object carries its fixtures as attributes of the instance, where pytest since 8.3
-# does not look for them.
+# The plugin object has its fixtures as instance attributes, where pytest since 8.3 does not
+# look for them.
 session_scoped_container_getter = plugin.session_scoped_container_getter
 
 
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> None:
-    """A Docker engine with the image; where CI requires one, its absence is no reason to skip."""
+    """Build the image; without a Docker engine skip the tests, or fail where CI requires one."""
     if problem := engine_problem():
         refuse = pytest.fail if os.environ.get("SCHEDPROF_DOCKER") == "required" else pytest.skip
         refuse(f"no Docker engine: {problem}")
@@ -25,14 +25,14 @@ def engine() -> None:
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """Its sessions must not meet pytest-docker-compose, nor its warnings."""
+    """A project whose sessions run without pytest-docker-compose and its warnings."""
     project.is_apart = True
     return project
 
 
 @pytest.fixture(scope="session")
 def address(session_scoped_container_getter: ContainerGetter) -> str:
-    """The scheduler of docker/docker-compose.yml, with its two workers."""
+    """Address of the scheduler in docker/docker-compose.yml, which has two workers."""
     containers = session_scoped_container_getter.docker_project.containers()
     wait_until_healthy([container.id for container in containers])
     (port,) = session_scoped_container_getter.get("scheduler").network_info

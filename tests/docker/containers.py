@@ -1,4 +1,4 @@
-"""The compose files of docker/ with their overlays, up for the length of a block."""
+"""The compose files of docker/ with their overlays, up for the duration of a block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ DOCKER = Path(__file__).parents[2] / "docker"
 
 
 def output(*command: str, **environment: str) -> str:
-    """What a command prints; docker-compose 1.29 looks for seccomp profiles where it is called."""
+    """Run a command in docker/ and return its output.
+
+    docker-compose 1.29 looks for seccomp profiles in the current directory.
+    """
     done = subprocess.run(
         command, cwd=DOCKER, env=os.environ | environment, capture_output=True, text=True
     )
@@ -24,7 +27,7 @@ def output(*command: str, **environment: str) -> str:
 
 
 def engine_problem() -> str:
-    """Why no Docker engine answers; empty if one does."""
+    """Return why no Docker engine answers, or "" if one does."""
     try:
         output("docker", "version", "--format", "{{.Server.Version}}")
     except (OSError, AssertionError) as error:
@@ -33,19 +36,19 @@ def engine_problem() -> str:
 
 
 def compose_command() -> list[str]:
-    """Docker's own compose, or docker-compose 1.29, which pytest-docker-compose brings."""
+    """Docker's own compose, or docker-compose 1.29, which pytest-docker-compose installs."""
     is_plugin = subprocess.run(["docker", "compose", "version"], capture_output=True)
     return ["docker", "compose"] if is_plugin.returncode == 0 else ["docker-compose"]
 
 
 def build(**environment: str) -> None:
-    """The image: one for all services."""
+    """Build the image, which all services use."""
     files = ("--file", "docker-compose.yml")
     output(*compose_command(), *files, "build", "scheduler", **environment)
 
 
 def wait_until_healthy(containers: Iterable[str]) -> None:
-    """Wait for the health checks' word; a container that ended is an error at once."""
+    """Wait until the health checks pass; fail at once if a container has ended."""
 
     def is_healthy(container: str) -> bool:
         form = "{{.State.Status}} {{.State.Health.Status}}"
@@ -61,7 +64,10 @@ def wait_until_healthy(containers: Iterable[str]) -> None:
 def composed(
     *overlays: str | Path, services: Iterable[str] = ("scheduler",), **environment: str
 ) -> Iterator[str]:
-    """The scheduler's host and port, in a project of its own: down after the block."""
+    """Start services in a project of their own and yield the scheduler's host and port.
+
+    They are taken down after the block.
+    """
     files = ["docker-compose.yml", *(str(overlay) for overlay in overlays)]
     command = [*compose_command(), "--project-name", "schedprof-overlays"]
     command += [word for file in files for word in ("--file", file)]

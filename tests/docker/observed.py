@@ -1,4 +1,4 @@
-"""A user's test against a scheduler elsewhere, and what its profiles hold."""
+"""A user's test against a scheduler elsewhere, and what its profiles contain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_it(schedprof_scheduler):
     if schedprof_scheduler.workers:
         wait(schedprof_scheduler.client.map(neg, range(200), pure=False))
 """
-"""What workers compute must be importable where they are, and they know no test module."""
+"""Workers cannot import the test module, so they get a function of the standard library."""
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 
@@ -28,23 +28,24 @@ class Observed:
         run = project.path / f"run-{len(list(project.path.iterdir()))}"
         arguments = [f"--schedprof-cluster={address}", f"--schedprof={','.join(backends)}"]
         arguments += [f"--schedprof-option={option}"] if option else []
-        # Its own pytest need not know pytest-docker-compose, nor its warnings.
+        # This session must run without pytest-docker-compose and its warnings.
         arguments += [f"--schedprof-dir={run}", "-p", "no:docker_compose"]
         self.outcome = project.run_test(BODY, *arguments)
         (self._record,) = run.glob("*/tests/*/result.json")
 
     def calls_per_task(self, function: str) -> float:
-        """What `counts` counted."""
+        """Calls of a function per task, as counted by `counts`."""
         backend = self._backend("counts")
         assert backend.costs is not None
         (cost,) = [each for each in backend.costs.functions if each.function == function]
         return cost.total["calls"] / backend.window.tasks
 
     def has_seen_burning(self, backend: str) -> bool:
-        """Whether a sampler saw half of what `burn` has the scheduler run, 0.5 s of it, and
+        """Return whether a sampler saw half of the 0.5 s that `burn` runs in the scheduler, and
         nothing more often.
 
-        Its share depends on what else the machine, its load and TLS make a scheduler do.
+        The share is not used, because it depends on what else the machine, its load and TLS make a
+        scheduler do.
         """
         shares = self._backend(backend).shares
         assert shares is not None
@@ -53,7 +54,7 @@ class Observed:
         return hottest is burning and burning.share.value * shares.busy_samples > 25
 
     def artifact(self, backend: str) -> str:
-        """The one file of a backend."""
+        """Read the only file of a backend."""
         (name,) = self._backend(backend).artifacts
         return (self._record.parent / name).read_text()
 

@@ -1,4 +1,4 @@
-"""Each backend on a scheduler in a container that holds nothing of this package."""
+"""Tests of each backend on a scheduler in a container without this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from containers import build, composed, output
 from observed import TRANSITION, Observed
 from support import Project
 
-from pytest_schedprof.clusters.control import Control
+from pytest_schedprof.remote.control import Control
 
 
 def test_each_backend(project: Project, address: str) -> None:
@@ -60,7 +60,7 @@ def test_tls_between_the_parts(
         "docker-compose.tls.yml",
         services=["scheduler", "worker-1"],
         SCHEDPROF_TLS=str(tmp_path / "tls"),
-        SCHEDPROF_USER=str(os.getuid() or "dask"),  # who may read the key
+        SCHEDPROF_USER=str(os.getuid() or "dask"),  # the user that may read the key
     ) as place:
         for name, file in {"CA_FILE": "cert", "CLIENT__CERT": "cert", "CLIENT__KEY": "key"}.items():
             path = tmp_path / "tls" / f"{file}.pem"

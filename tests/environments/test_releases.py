@@ -1,7 +1,10 @@
-"""Clusters of other releases of distributed, as they come from the registry."""
+"""Tests of clusters with other releases of distributed, installed from the package index."""
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -15,18 +18,18 @@ from support import Project
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.control import Control
 from pytest_schedprof.clusters.pool import start
-from pytest_schedprof.clusters.quiet import any_versions
 from pytest_schedprof.environments.interpreter import Interpreter, interpreter_for
 from pytest_schedprof.errors import ClusterError
+from pytest_schedprof.remote.control import Control
+from pytest_schedprof.remote.warnings_off import any_versions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 HERE = metadata.version("distributed")
 RELEASES = ("2025.5.1", "2024.8.2")
 THERE, BEYOND = RELEASES if Version(HERE) >= Version("2025.5") else RELEASES[::-1]
-"""One that a client of this side gets on with, and one that it does not."""
+"""A release that works with a client of this side, and one that does not."""
 
 MAKING_S = 120.0
 
@@ -132,6 +135,37 @@ def test_a_release_that_is_too_far_off_is_told_with_both_versions(cache: Path) -
     assert f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler" in told
     assert "schedprof compare" in told
     assert not processes_of(beyond)
+
+
+TWO_TESTS = """
+@pytest.mark.schedprof
+@pytest.mark.parametrize("number", [1, 2])
+def test_it(schedprof_scheduler, number):
+    wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
+"""
+
+
+def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
+    pytester: pytest.Pytester, cache: Path
+) -> None:
+    beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
+    project = Project(pytester)
+    project.write(TWO_TESTS)
+    given = ("--schedprof=counts", "--schedprof-workers=2", "test_it.py")
+    result = project.run(*given, f"--schedprof-against={beyond.path}")
+    result.assert_outcomes(errors=2)
+    commands = [line for line in result.outlines if " -m pytest " in line]
+    first, second, *again = commands
+    assert again  # the second test is told the same, without another trial
+    assert again == [first, second] * (len(again) // 2)  # in CI pytest's summary has it all again
+    assert first == f"{beyond.path} -m pytest {' '.join(given)} --schedprof-save=the-other-side"
+    assert second.startswith(sys.executable)
+    for command in (first, second):
+        done = subprocess.run(
+            shlex.split(command), cwd=project.path, capture_output=True, text=True
+        )
+        assert "2 passed" in done.stdout or "regressed against" in done.stdout, done.stdout
+    assert "compared with the-other-side" in done.stdout
 
 
 def processes_of(interpreter: Interpreter) -> list[psutil.Process]:

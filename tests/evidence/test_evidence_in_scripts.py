@@ -1,4 +1,4 @@
-"""Evidence around the body of a `with`, in scripts and notebooks."""
+"""Tests of evidence around the body of a `with` statement, in scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def tasks_of_the_span(directory: Path) -> int:
 def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     with profile_scheduler("counts", tmp_path, evidence="all") as profile:
         wait(scheduler.client.map(neg, range(20), pure=False))
-    assert {*missing(profile.result)} - {"workers"} == {"local"}  # tasks as short leave no sample
+    assert {*missing(profile.result)} - {"workers"} == {"local"}  # tasks are too short for samples
     assert {"construction", "sending"} <= set(profile.result.backends[0].window.segments[0].client)
-    assert "evidence was gathered meanwhile" in profile.result.backends[0].warnings[-1]
+    assert "include the cost of gathering evidence" in profile.result.backends[0].warnings[-1]
     assert tasks_of_the_span(tmp_path) == profile.result.backends[0].window.tasks == 20
 
 
@@ -59,5 +59,5 @@ def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path
 
 
 def test_kinds_that_there_are_not(scheduler: SchedulerUnderTest) -> None:
-    with pytest.raises(SettingsError, match=r"evidence must be of span, .* got 'spam'"):
+    with pytest.raises(SettingsError, match=r"evidence must be any of span, .* got 'spam'"):
         profile_scheduler("counts", evidence="spam")

@@ -1,4 +1,4 @@
-"""Evidence in sessions of all kinds: of several processes, in turns, with a scheduler that dies."""
+"""Tests of evidence in sessions: several processes, in turns, and a scheduler that dies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from support import Project
 from witness import opened
 
-from pytest_schedprof.evidence.kinds import gather
+from pytest_schedprof.evidence.gathering import gather
+from pytest_schedprof.evidence.report import ReportKind
 from pytest_schedprof.evidence.tasks import TasksKind
 from pytest_schedprof.model.evidence import Spans
 from pytest_schedprof.model.result import Result
@@ -65,7 +66,7 @@ def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
 
 
 def test_it_is_not_counted(project: Project) -> None:
-    """Its instruments are at work in takes of their own: else calls per task would rise."""
+    """Evidence is gathered in body runs of its own; otherwise, calls per task would rise."""
     project.run_test(TASKS, *OPTIONS[:-1], "-k", "20").assert_outcomes(passed=1, deselected=1)
     before = costs_of_a_transition(project)
     shutil.rmtree(project.path / ".schedprof")
@@ -75,7 +76,10 @@ def test_it_is_not_counted(project: Project) -> None:
 
 
 def costs_of_a_transition(project: Project) -> float:
-    """Plugins are called there, so each one shows. How often it is called is not the same."""
+    """Bytecodes per call of `_transition`, which calls plugins, so that each plugin adds some.
+
+    The number of calls differs between runs.
+    """
     (record,) = project.results().values()
     (counts,) = record.backends
     assert counts.costs is not None
@@ -89,7 +93,7 @@ import os
 import psutil
 
 def test_kills(schedprof_scheduler):
-    if psutil.pid_exists(schedprof_scheduler.pid):  # it is once, of several takes
+    if psutil.pid_exists(schedprof_scheduler.pid):  # true for one of the body runs only
         os.kill(schedprof_scheduler.pid, 9)
 
 def test_after(schedprof_scheduler):
@@ -128,8 +132,8 @@ def test_of_a_kind_that_fails_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -
         raise OSError("as it should")
 
     with opened("simulated") as scheduler:
-        gathering = gather(("tasks", "report"), scheduler, "test_it")
-        with gathering.take():
+        gathering = gather((TasksKind, ReportKind), scheduler, "test_it")
+        with gathering.around():
             monkeypatch.setattr(TasksKind, "_activities", failing)
         gathering.keep(None, ())
         assert gathering.kept is not None

@@ -1,4 +1,4 @@
-"""Dask's local schedulers, held against profilers that the test itself has running."""
+"""Tests of evidence from dask's local schedulers, against profilers that the test runs itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
 from support import Project
 
-from pytest_schedprof.evidence.contract import EvidenceUnavailableError
+from pytest_schedprof.evidence import KINDS
+from pytest_schedprof.evidence.contract import EvidenceUnavailableError, ObservedTest
 from pytest_schedprof.evidence.local import INTERVAL_S, LocalKind
 from pytest_schedprof.model.evidence import LocalScheduler
 
@@ -37,10 +38,10 @@ def work(scheduler: str) -> None:
 
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
 def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
-    kind = LocalKind()
+    kind = LocalKind(ObservedTest("test_it"))
     theirs, cache = Profiler(), CacheProfiler(metric=sizeof)
     for number in (1, 2):
-        with kind.take(number):
+        with kind.around(number):
             theirs.register()
             cache.register()
             work(scheduler)
@@ -71,9 +72,9 @@ def length(value: object) -> int:
 
 def test_profilers_of_the_user_stand_for_ours() -> None:
     resources, cache = ResourceProfiler(dt=0.01), CacheProfiler(metric=length)
-    for _ in range(2):  # what they brought from an earlier test is not told again
-        kind = LocalKind([resources, cache])
-        with kind.take(1):
+    for _ in range(2):  # results of an earlier test are not reported again
+        kind = LocalKind(ObservedTest("test_it", callbacks=[resources, cache]))
+        with kind.around(1):
             work("threads")
         told = msgspec.json.decode(kind.bring(()).files["local.json"], type=LocalScheduler)
         assert len(told.tasks) == len(told.cache) == 7
@@ -84,17 +85,17 @@ def test_profilers_of_the_user_stand_for_ours() -> None:
 
 
 def test_nothing_is_left_running() -> None:
-    kind = LocalKind()
+    kind = LocalKind(ObservedTest("test_it"))
     before = set(Callback.active)
-    with kind.take(1):
+    with kind.around(1):
         work("sync")
     assert Callback.active == before
     assert not kind._resources._is_running()
 
 
 def test_where_no_local_scheduler_ran() -> None:
-    kind = LocalKind()
-    with kind.take(1):
+    kind = LocalKind(ObservedTest("test_it"))
+    with kind.around(1):
         pass
     with pytest.raises(EvidenceUnavailableError, match="none of dask's local schedulers ran"):
         kind.bring(())
@@ -130,10 +131,10 @@ def test_users_callbacks_are_called(project: Project) -> None:
     result = project.run_test(BODY, "--schedprof=cputime", "-v", "-s", "--color=yes")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*noted 2 tasks*"])
-    result.stdout.no_fnmatch_line("*Completed*")  # of no terminal
+    result.stdout.no_fnmatch_line("*Completed*")  # no progress bar without a terminal
     found: dict[str, Any] = {each.kind: each for each in project.result().evidence}
     assert found["local"].artifacts == ("local.json", "local.html")
     reason = "it needs the scheduler before the test begins: give the test schedprof_scheduler"
     assert found["span"].missing == reason
-    kinds = "span, report, memory, tasks, transfers, workers, phases"
+    kinds = ", ".join(name for name in KINDS if name != "local")
     result.stdout.fnmatch_lines([f"*note: no {kinds}: {reason}*"])

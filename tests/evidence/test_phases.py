@@ -1,4 +1,4 @@
-"""The way of a computation: what the client spends on it, and what the scheduler does."""
+"""Tests of the phases of a computation: what the client spends, and what the scheduler does."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def burn(seconds: float) -> None:
 
 
 class Graph:
-    """Its construction, and its way into bytes, cost a known time."""
+    """A graph whose construction and serialisation take known times."""
 
     def __init__(self) -> None:
         burn(0.3)
@@ -113,7 +113,7 @@ def test_a_window_may_end_where_it_did_not_begin() -> None:
         wait_for(lambda: not Path(f"/proc/self/task/{first.native_id}").exists(), "its end")
         (end,) = ends
         told = end()
-    assert "construction" not in told  # its thread is gone, and its clock with it
+    assert "construction" not in told  # its thread has ended, so its CPU clock is gone
     assert told["sending"] >= 0
 
 
@@ -150,7 +150,7 @@ def test_how_a_phase_grows() -> None:
 
 
 class Client:
-    """As dask's has it in older releases: a method that needs none."""
+    """A client with a static method, as dask's client has in older releases."""
 
     @staticmethod
     def outer(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Pictures come second: what cannot be drawn is told, and takes no data with it."""
+"""Tests of failing pictures: the failure is reported, and the data is kept."""
 
 from __future__ import annotations
 

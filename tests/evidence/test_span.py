@@ -1,4 +1,4 @@
-"""Spans of a test, held against those of the live scheduler."""
+"""Tests of a test's spans, against those of the live scheduler."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from support import Project
 from witness import opened
 
 from pytest_schedprof.agent import facts
+from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.span import HOLLOW, SpanKind
 from pytest_schedprof.model.evidence import Span, Spans
 
@@ -28,7 +29,7 @@ FIELDS = (
 
 
 def live_span(name: str, dask_scheduler: Scheduler) -> dict[str, Any]:
-    """What its own properties say."""
+    """Values of the live span's own properties."""
     found = dask_scheduler.extensions["spans"].spans[name]
     return {
         **{field: getattr(found, field) for field in FIELDS},
@@ -62,15 +63,15 @@ def plain(found: Span) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def spans() -> Any:
-    """Of two takes, with what the scheduler itself said right after."""
+    """Evidence of two body runs, with what the scheduler itself reported right after them."""
     with opened("local") as scheduler:
-        kind = SpanKind(scheduler, "tests/test_it.py::test_it")
+        kind = SpanKind(ObservedTest("tests/test_it.py::test_it", scheduler))
         for number in (1, 2):
-            with kind.take(number):
+            with kind.around(number):
                 wait(scheduler.client.map(neg, range(20), pure=False))
                 with span("inner"):
                     wait(scheduler.client.map(abs, range(5), pure=False))
-            # what a client lets go of is forgotten a little later: not between two looks
+            # Released keys are forgotten with a delay, which must not fall between two reads.
             assert scheduler.control.call(facts.wait_until_idle, 10.0) == 0
         brought = kind.bring(())
         found = msgspec.json.decode(brought.files["span.json"], type=Spans)
@@ -128,8 +129,8 @@ def test_its_tasks_are_those_that_costs_are_divided_by(project: Project) -> None
 
 def test_hollow_workers_measure_nothing_and_a_body_without_tasks_has_no_span() -> None:
     with opened("simulated") as scheduler:
-        kind = SpanKind(scheduler, "test_it")
-        with kind.take(1):
+        kind = SpanKind(ObservedTest("test_it", scheduler))
+        with kind.around(1):
             wait(scheduler.client.map(neg, range(20), pure=False))
         brought = kind.bring(())
         found = msgspec.json.decode(brought.files["span.json"], type=Spans)

@@ -1,4 +1,4 @@
-"""What workers did, held against the live sampler, stream and logs."""
+"""Tests of evidence from workers, against the live memory sampler, task stream and logs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from distributed import Scheduler, Worker, wait
 from witness import opened
 
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.contract import Brought
-from pytest_schedprof.evidence.kinds import OF_A_CLUSTER
+from pytest_schedprof.evidence.contract import Brought, ObservedTest
 from pytest_schedprof.evidence.memory import MEASURES
+from pytest_schedprof.evidence.registry import built_in
 from pytest_schedprof.model.evidence import (
     MemorySamples,
     TaskStream,
@@ -43,16 +43,17 @@ def fail(value: object) -> None:
 
 @pytest.fixture(scope="module")
 def told() -> Any:
-    """What each kind brought of two takes on one scheduler, and what that said of itself."""
+    """Evidence of each kind from two body runs on one scheduler, and the scheduler's own data."""
     with opened("local") as scheduler:
-        kinds = {name: OF_A_CLUSTER[name](scheduler, "test_it[<b>]") for name in KINDS}
+        test = ObservedTest("test_it[<b>]", scheduler)
+        kinds = {name: built_in(name)(test) for name in KINDS}
         scheduler.client.run_on_scheduler(note_samples)
         for number in (1, 2):
-            takes = [kind.take(number) for kind in kinds.values()]
+            takes = [kind.around(number) for kind in kinds.values()]
             for take in takes:
                 take.__enter__()
             work(scheduler)
-            live = scheduler.client.run_on_scheduler(stream_of)  # goes on from take to take
+            live = scheduler.client.run_on_scheduler(stream_of)  # continues over both body runs
             for take in reversed(takes):
                 take.__exit__(None, None, None)
         logs = scheduler.client.run(logs_of)
@@ -64,7 +65,7 @@ def told() -> Any:
 
 
 def work(scheduler: SchedulerUnderTest) -> None:
-    """Each worker burns, and gives what it made to the other."""
+    """Make each worker burn CPU and send its results to the other."""
     client: Any = scheduler.client
     first, second = scheduler.workers
     left = client.map(burn, range(3), workers=[first], pure=False)
@@ -73,7 +74,7 @@ def work(scheduler: SchedulerUnderTest) -> None:
 
 
 def note_samples(dask_scheduler: Any) -> None:
-    """What dask's samplers hand out."""
+    """Record what dask's memory samplers return."""
     stop, dask_scheduler.noted = dask_scheduler.handlers["memory_sampler_stop"], []
 
     def noting(key: str) -> Any:

@@ -1,4 +1,4 @@
-"""Tests written as coroutines, under either of the plugins that run them."""
+"""Tests of coroutine tests, under each plugin that runs them."""
 
 from __future__ import annotations
 

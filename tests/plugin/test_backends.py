@@ -1,4 +1,4 @@
-"""Several backends, and what a run's own choice of backends does to a test's limits and options."""
+"""Tests of several backends, and of how a run's own choice affects a test's limits and options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_those_that_disturb_have_a_run_of_the_body_for_themselves(project: Proje
 def test_the_runs_choice_leaves_limits_that_it_cannot_judge(project: Project) -> None:
     result = project.run_test(BODY, "--schedprof=counts", "--schedprof-strict")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["limits: 1 not judged, for no chosen backend measures*"])
+    result.stdout.fnmatch_lines(
+        ["limits: 1 skipped (needs a backend or baseline that was not chosen)"]
+    )
     assert project.result().unjudged == ("share(@comm) <= 99%",)
 
 
@@ -95,7 +97,7 @@ def test_it(schedprof_scheduler):
     wait(schedprof_scheduler.client.map(spin, range(20), pure=False))
 """
     )
-    result.assert_outcomes(passed=1)  # limits speak of the scheduler alone, which never spins
+    result.assert_outcomes(passed=1)  # limits apply only to the scheduler, which never spins
     (backend,) = project.result().backends
     (workers,) = backend.targets
     assert backend.artifacts == ("scheduler.pyspy.speedscope.json",)

@@ -1,4 +1,4 @@
-"""Every mistake gives one clear message that names the value and the remedy."""
+"""Tests of wrong input: each mistake gives one clear message with the value and the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support import Project, shares_in
     [
         ("--schedprof=pyspi", "schedprof: backend 'pyspi' is unknown; known: *pyspy*"),
         ("--schedprof=,", "schedprof: backend must be names of backends, or 'off', got ','*"),
-        ("--schedprof=off,pyspy", "*'off,pyspy' is contradictory: 'off' stands alone"),
+        ("--schedprof=off,pyspy", "*'off,pyspy' is contradictory: 'off' cannot be combined*"),
         (
             "--schedprof-rate=-5",
             "schedprof: rate must be a positive number of samples per second, got '-5' "
@@ -22,12 +22,12 @@ from support import Project, shares_in
         ("--schedprof-workers=1.5", "*workers must be a positive whole number, got '1.5' *"),
         ("--schedprof-rounds=0", "*rounds must be a positive whole number, got '0' *"),
         ("--schedprof-timeout=nan", "*timeout must be a positive number of seconds*, got 'nan'*"),
-        ("--schedprof-timeout=1e10", "*timeout must be *, a day (86400) at most, got '1e10'*"),
+        ("--schedprof-timeout=1e10", "*timeout must be *, at most 86400 (a day), got '1e10'*"),
         (
             "--schedprof-cluster=lokal",
-            "*cluster must be 'local', 'simulated', 'docker', or an address*, got 'lokal' *",
+            "*cluster must be 'local', 'simulated', 'virtual', 'docker', or an address*'lokal' *",
         ),
-        ("--schedprof-targets=workers", "*targets must be 'scheduler' and what else *, got *"),
+        ("--schedprof-targets=workers", "*targets must be 'scheduler' and any of *, got *"),
         ("--schedprof-targets=scheduler,workers:0", "*targets must be *, got '*,workers:0' *"),
         ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),
         ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
@@ -74,17 +74,17 @@ WRONG_MARKERS = [
     ("workers=0", "schedprof: workers must be a positive whole number, got 0 *"),
     ("strict='perhaps'", "schedprof: strict must be true or false, got 'perhaps' *"),
     ("'share(a:b) <= 3'", "*limit 'share(a:b) <= 3': column 16: expected a bound in percent*"),
-    ("3", "schedprof: limit must be a limit, as in 'share(@comm) <= 30%', got 3 *"),
+    ("3", "schedprof: limit must be a limit such as 'share(@comm) <= 30%', got 3 *"),
     (
         "options={'nativ': True}",
         "*backend 'pyspy' has no option 'nativ'; known: extra, formats, functions, *",
     ),
     (
         "backend='counts', targets=('scheduler', 'client')",
-        "*target 'client' cannot be observed by counts; pyspy, cputime and memray can",
+        "*target 'client' cannot be observed by counts; cputime, memray and pyspy can",
     ),
     ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
-    ("options=7", "*options must be a dictionary of the backend's options, got 7*"),
+    ("options=7", "*options must be a dictionary of options by name, got 7*"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Clusters of the user's own, through the fixture that can be overridden."""
+"""Tests of the user's own clusters, given by the overridden fixture."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from distributed import Client, Event
 from support import Project, shares_in, somebodys_scheduler
 
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """A scheduler that somebody else started."""
+    """Address of a scheduler that somebody else started."""
     with somebodys_scheduler(tmp_path, "--host", "127.0.0.1") as address:
         yield address
 
@@ -69,8 +69,9 @@ def test_third_partys_backend_gets_options_artifacts_and_limits(project: Project
         """
 from array import array
 from dataclasses import dataclass
-from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.model.backend import TEXT, Artifact
 from pytest_schedprof.model.profile import SampleProfile, Thread
 
 @dataclass(frozen=True)
@@ -83,11 +84,15 @@ class Recording:
     def abandon(self, *, timeout_s):
         pass
 
-class Fixed:
-    name, suffix, mode, drift = "fixed", "fixed.txt", "", 0.0
+class Fixed(Backend):
+    name, rank, drift = "fixed", 70, 0.0
+    artifacts = (Artifact("fixed.txt", TEXT),)
+    options_type = Options
     disturbs = sees_threads = False
-    metrics = frozenset({"share", "self"})
+    measures = frozenset({"share", "self"})
     targets = frozenset({"scheduler"})
+    needs = ()
+    settings = {}
     def __init__(self, *, rate_hz, options, patterns):
         self.settings = {"loud": read_options(Options, "fixed", options).loud}
     def start(self, control, *, timeout_s):
@@ -120,8 +125,8 @@ def test_it(schedprof_scheduler):
 
 @pytest.fixture
 def others() -> Iterator[Client]:
-    """Somebody who uses the same cluster meanwhile, started outside of the project."""
-    cluster = LocalCluster(2, timeout_s=30)
+    """Client of another user of the same cluster, started outside of the project."""
+    cluster = LocalProcesses(2, timeout_s=30)
     try:
         with Client(cluster.address, set_as_default=False) as client:
             yield client
@@ -242,7 +247,7 @@ def test_modules_beside_the_tests_do_not_stand_for_pythons_own(project: Project)
     directory.mkdir()
     for name in ("queue", "calendar", "logging"):
         (directory / f"{name}.py").write_text("raise ImportError('not the one you want')")
-    # The session itself has them already; what starts later must not find the others.
+    # The session has imported them already; processes that start later must not find the others.
     (project.path / "conftest.py").write_text("import calendar, logging, queue, distributed")
     project.write(
         """
@@ -256,7 +261,7 @@ def test_it(schedprof_scheduler):
 
 
 def test_usual_port_is_not_needed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONWARNINGS", "error")  # distributed warns when it takes another port
+    monkeypatch.setenv("PYTHONWARNINGS", "error")  # distributed warns when it uses another port
     result = project.run_test(
         """
 import psutil, socket
@@ -284,7 +289,7 @@ def test_start_up_that_fails_names_the_exception(
     result = project.run_test("def test_it(schedprof_scheduler):\n    pass\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["schedprof: the scheduler's process ended while starting: *Error: *nonsense*"]
+        ["schedprof: the scheduler's process * exited with 1 while starting: *Error: *nonsense*"]
     )
 
 
@@ -313,7 +318,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*500 tasks in * s, * us of scheduler CPU per task, *% of a core"])
 
 
-@pytest.mark.usefixtures("apart")  # cryptography does not bear to be imported twice
+@pytest.mark.usefixtures("apart")  # cryptography cannot be imported twice
 @pytest.mark.parametrize("kind", ["local", "simulated"])
 def test_parts_speak_tls_and_have_dasks_configuration(project: Project, kind: str) -> None:
     project.run_test(
@@ -348,7 +353,7 @@ def test_it(schedprof_scheduler):
 
 
 def test_versions_that_differ_are_told_and_fail_nothing(others: Client, project: Project) -> None:
-    """Also where warnings are errors, as in this project."""
+    """A difference is reported even where warnings are errors, as in this project."""
 
     def pretend(dask_scheduler: Any) -> None:
         import importlib.metadata

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 
 import pytest
 from support import Project
+
+from pytest_schedprof.evidence.contract import NO_SCHEDULER
 
 INI = r"""
 [pytest]
@@ -23,7 +24,7 @@ markers =
 timeout_method = thread
 timeout = 300
 """
-"""As in distributed's pyproject.toml, but for filters of warnings that nothing here can emit."""
+"""Settings of distributed's pyproject.toml, without filters of warnings that cannot occur here."""
 
 CONFTEST = """
 from distributed.utils_test import *
@@ -31,7 +32,10 @@ from distributed.utils_test import *
 pytest_plugins = ["distributed.pytest_resourceleaks"]
 """
 
+BACKENDS = ["counts", "cputime", "pyspy", "cprofile", "viztracer", "memray"]
+
 SUITE = """
+import dask
 import pytest
 from distributed import Client, Scheduler, Worker, wait
 from distributed.utils_test import gen_cluster, gen_test, inc
@@ -40,22 +44,29 @@ from distributed.utils_test import gen_cluster, gen_test, inc
 async def test_first(c, s, a, b):  # the first one of a suite leaks two descriptors of its own
     await c.submit(inc, 1)
 
-@pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 6.5", LIMITS)
+LIMIT = "calls(distributed.scheduler:SchedulerState._transition) <= 6.5"
+
+@pytest.mark.schedprof(LIMIT, backend=BACKENDS)
 @gen_cluster(client=True)
 async def test_gen_cluster(c, s, a, b):
-    await wait(c.map(inc, range(200)))
+    await wait(c.map(inc, range(50)))
 
-@pytest.mark.schedprof(LIMITS)
+@pytest.mark.schedprof(backend="cputime", evidence="all")
+@gen_cluster(client=True)  # looks for processes that the body left
+async def test_local_scheduler_beside(c, s, a, b):
+    assert dask.get({"x": (inc, 1)}, "x") == 2
+
+@pytest.mark.schedprof(backend=["counts", "cputime"])
 @gen_test()
 async def test_gen_test():
     async with Scheduler(dashboard_address=":0", port=0) as s, Worker(s.address):
         async with Client(s.address, asynchronous=True) as c:
-            await wait(c.map(inc, range(200)))
+            await wait(c.map(inc, range(50)))
 
 @pytest.mark.schedprof(backend="pyspy")
 def test_cluster_in_a_thread(loop, cleanup):
     with Client(processes=False, n_workers=1, loop=loop, dashboard_address=":0") as c:
-        wait(c.map(inc, range(200)))
+        wait(c.map(inc, range(50)))
 """
 
 
@@ -67,31 +78,64 @@ def test_cluster_in_a_thread(loop, cleanup):
 def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     (project.path / "tox.ini").write_text(INI)
     (project.path / "conftest.py").write_text(CONFTEST)
-    backends = 'backend=["counts", "cputime", "pyspy"]'
-    (project.path / "test_it.py").write_text(SUITE.replace("LIMITS", backends))
+    (project.path / "test_it.py").write_text(SUITE.replace("BACKENDS", str(BACKENDS)))
     result = project.run("-L", "fds,threads,processes", "--leaks-fail")
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=5)
     result.stdout.no_fnmatch_line("*LEAKED*")
-    in_process = [record.backends for record in project.results().values()]
-    assert sorted(len(backends) for backends in in_process) == [1, 3, 3]
-    assert all(each.window.tasks == 200 for backends in in_process for each in backends)
+    records = project.results()
+    evidence = {
+        each.kind: each.missing for each in records.pop("test_local_scheduler_beside").evidence
+    }
+    assert not evidence.pop("local")
+    assert set(evidence.values()) == {NO_SCHEDULER}
+    in_process = [record.backends for record in records.values()]
+    assert sorted(len(backends) for backends in in_process) == [1, 2, len(BACKENDS)]
+    assert all(each.window.tasks == 50 for backends in in_process for each in backends)
 
 
-@pytest.mark.parametrize("backend", ["cputime", "counts"])
-def test_a_scheduler_that_a_backend_cannot_see(project: Project, backend: str) -> None:
-    result = project.run_test(
-        f"""
+LOOP_IN_A_THREAD = """
 from distributed import Client
 
-@pytest.mark.schedprof(backend={backend!r})
-def test_it():
+def marked(backend):
+    return pytest.param(backend, marks=pytest.mark.schedprof(backend=backend), id=backend)
+
+@pytest.fixture(scope="module")
+def earlier():
+    with Client(processes=False, n_workers=1, dashboard_address=":0", set_as_default=False) as made:
+        yield made
+
+@pytest.mark.parametrize("backend", [marked(each) for each in ["cputime", "viztracer", "cprofile"]])
+def test_unseen(backend):
     with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
-        wait(client.map(inc, range(200)))
+        wait(client.map(inc, range(20)))
+
+LIMIT = "calls(distributed.scheduler:SchedulerState._transition) <= 6.5"
+
+@pytest.mark.schedprof(LIMIT, backend="counts")
+def test_counts():
+    with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
+        wait(client.map(inc, range(50)))
+
+@pytest.mark.schedprof(LIMIT, backend="counts")
+def test_counts_in_a_loop_that_ran_before(earlier):
+    earlier.gather(earlier.map(inc, range(50)))
+
+def test_nothing_traces_afterwards(earlier):
+    import sys, threading
+    assert threading.gettrace() is sys.gettrace() is None
+    earlier.submit(inc, 1).result()
+    assert earlier.run_on_scheduler(sys.gettrace) is None
 """
-    )
-    if backend == "counts" and sys.version_info >= (3, 12):
-        return result.assert_outcomes(passed=1)  # it sees all threads there
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [f"schedprof: the test is marked, but {backend} cannot see its scheduler, whose event *"]
-    )
+
+
+def test_a_scheduler_whose_loop_is_in_a_thread(project: Project) -> None:
+    """As that of a `LocalCluster`; `counts` finds it in any thread."""
+    result = project.run_test(LOOP_IN_A_THREAD)
+    result.assert_outcomes(passed=3, failed=3)
+    for backend in ("cputime", "viztracer", "cprofile"):
+        what = f"the test is marked, but {backend} cannot see its scheduler, whose event *"
+        result.stdout.fnmatch_lines([f"schedprof: {what}"])
+    for name in ("test_counts", "test_counts_in_a_loop_that_ran_before"):
+        (counted,) = project.results()[name].backends
+        assert counted.window.tasks == 50
+        assert 4 < counted.limits[0].findings[0].estimate.value <= 6.5

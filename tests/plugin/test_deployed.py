@@ -1,4 +1,4 @@
-"""Clusters as dask deploys them, and their clients, given by a fixture of the user's."""
+"""Tests of clusters that dask deploys, and their clients, given by a user's fixture."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it(schedprof_scheduler):
 """
 
 ELSEWHERE = "SubprocessCluster(dashboard_address=None"
-"""As with `SSHCluster`, a command starts the scheduler and another each worker."""
+"""A cluster that starts each process with a command, as `SSHCluster` does."""
 PROCESSES = "distributed.LocalCluster(dashboard_address=':0', processes=True"
 THREADS = "distributed.LocalCluster(dashboard_address=':0', processes=False"
 
@@ -92,7 +92,7 @@ def test_what_is_not_connected_is_refused_in_words() -> None:
 
 
 def refuse(value: object, status: str) -> None:
-    """It is refused, with the value, its status and the remedy."""
+    """Check that the value is refused, with a message that has value, status and remedy."""
     with pytest.raises(ClusterError) as raised:
         as_cluster(value)
     assert f"returned {value!r}, which is not connected" in str(raised.value)

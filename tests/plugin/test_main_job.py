@@ -1,4 +1,4 @@
-"""Marker, switch and fixture: a profiled test passes, fails, and leaves its artifacts."""
+"""Tests of marker, switch and fixture: a profiled test passes or fails, and leaves artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marker > command line > ini > default, for every option, without running a test."""
+"""Tests of precedence for every option: marker > command line > ini > default; no test is run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.layers import overlay
-from pytest_schedprof.options import OPTIONS, Option
-from pytest_schedprof.settings import Settings, read_session
-from pytest_schedprof.values import EVIDENCE_KINDS
+from pytest_schedprof.settings.markers import overlay
+from pytest_schedprof.settings.options import OPTIONS, Option
+from pytest_schedprof.settings.session import Settings, read_session
 
 
 @dataclass(frozen=True)
 class Case:
-    """One option's values in each of its forms, and what they mean."""
+    """Values of one option as ini, command line and marker, and what each of them means."""
 
     name: str
     ini: str
@@ -47,7 +46,7 @@ CASES = [
         "span, memory",
         ["--schedprof-evidence=all"],
         ["tasks"],
-        (("span", "memory"), EVIDENCE_KINDS, ("tasks",)),
+        (("span", "memory"), ("all",), ("tasks",)),
     ),
     Case(
         "cluster",

@@ -1,4 +1,4 @@
-"""A scheduler that somebody else uses too."""
+"""Tests of a scheduler that others use at the same time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from distributed import Client
 from support import Project, wait_for
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.remote.control import Control
 
 SHARED = """
 import subprocess, sys
@@ -35,15 +35,15 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[LocalCluster]:
+def shared() -> Iterator[LocalProcesses]:
     """A scheduler that no session owns."""
-    cluster = LocalCluster(1, timeout_s=30)
+    cluster = LocalProcesses(1, timeout_s=30)
     yield cluster
     cluster.close()
 
 
 def plugins(control: Control) -> set[str]:
-    """Names of what is called at each transition."""
+    """Names of the scheduler's plugins, which it calls at each transition."""
 
     def plugins_here(dask_scheduler: object = None) -> set[str]:
         return set(dask_scheduler.plugins)  # type: ignore[attr-defined]
@@ -51,7 +51,7 @@ def plugins(control: Control) -> set[str]:
     return set(control.call(plugins_here))
 
 
-def test_only_our_own_tasks_are_counted(project: Project, shared: LocalCluster) -> None:
+def test_only_our_own_tasks_are_counted(project: Project, shared: LocalProcesses) -> None:
     with Control(shared.address) as control:
         before = plugins(control)
         result = project.run_test(
@@ -61,8 +61,8 @@ def test_only_our_own_tasks_are_counted(project: Project, shared: LocalCluster) 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "*300 tasks of other clients finished meanwhile; what they cost is in all figures",
-            "*inconclusive*cpu <= 1s*300 of 500 tasks were other clients'*",
+            "*300 tasks of other clients finished during the test; all figures include them",
+            "*inconclusive*cpu <= 1s*300 of 500 tasks belonged to other clients*",
         ]
     )
     (backend,) = project.result().backends
@@ -71,7 +71,7 @@ def test_only_our_own_tasks_are_counted(project: Project, shared: LocalCluster) 
     assert 5 < backend.window.segments[0].transitions / 200 < 6.5
 
 
-def test_a_task_or_two_of_others_leave_a_verdict(project: Project, shared: LocalCluster) -> None:
+def test_a_task_or_two_of_others_leave_a_verdict(project: Project, shared: LocalProcesses) -> None:
     project.run_test(
         SHARED.replace("TASKS", "1"), f"--schedprof-cluster={shared.address}"
     ).assert_outcomes(passed=1)
@@ -93,19 +93,19 @@ def test_it(schedprof_scheduler):
 """
 
 
-def test_what_tasks_submit_is_ours_in_every_round(project: Project, shared: LocalCluster) -> None:
-    """A worker keeps the client that a task asked it for."""
+def test_what_tasks_submit_is_ours_in_every_round(project: Project, shared: LocalProcesses) -> None:
+    """A worker keeps the client that one of its tasks requested."""
     project.run_test(NESTED, f"--schedprof-cluster={shared.address}").assert_outcomes(passed=1)
     (backend,) = project.result().backends
     assert [segment.tasks for segment in backend.window.segments] == [11, 11]
     assert backend.window.others_tasks == 0
 
 
-def test_what_others_had_before_is_theirs(shared: LocalCluster) -> None:
+def test_what_others_had_before_is_theirs(shared: LocalProcesses) -> None:
     with Client(shared.address, set_as_default=False) as client, Control(shared.address) as control:
         kept = client.submit(sum, [1], pure=False)
         assert kept.result() == 1
-        # For the scheduler a client of another process differs by its name alone.
+        # To the scheduler, a client of another process differs only by its name.
         stranger = control.client_id.replace(control.client_id[-36:], "0" * 36)
         control.call(facts.open_window, stranger)
         assert client.submit(sum, [1, 2], pure=False).result() == 3
@@ -114,7 +114,7 @@ def test_what_others_had_before_is_theirs(shared: LocalCluster) -> None:
     assert counters["others_tasks"] == 1
 
 
-def test_nothing_is_left_by_a_session_that_vanished(shared: LocalCluster) -> None:
+def test_nothing_is_left_by_a_session_that_vanished(shared: LocalProcesses) -> None:
     with Control(shared.address) as other:
         before = plugins(other)
         with Control(shared.address) as control:

@@ -1,17 +1,24 @@
-"""Tests whose scheduler lives in the pytest process, as dask's own do."""
+"""Tests of schedulers that live in the pytest process, as in dask's own tests."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 from support import Project, shares_in
 
-pytestmark = pytest.mark.usefixtures("apart")  # where nothing else of dask's is going on
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.model.verdict import Verdict
+
+pytestmark = pytest.mark.usefixtures("apart")  # a process without other activity of dask
 
 GEN_CLUSTER = """
 from distributed.utils_test import gen_cluster
 
 @pytest.mark.schedprof(LIMITS backend="NAME", rate=200)
-@gen_cluster(client=True)
+@gen_cluster(client=True, timeout=100)
 async def test_it(c, s, a, b):
     for _ in range(3):
         await wait(c.map(inc, range(300), pure=False))
@@ -25,7 +32,7 @@ def gen_cluster_test(name: str, *limits: str) -> str:
 
 @pytest.mark.parametrize("name", ["pyspy", "cputime"])
 def test_samples_of_gen_cluster_are_told_apart(project: Project, name: str) -> None:
-    """Under dask's own leak checks, and with warnings as errors."""
+    """Run under dask's own leak checks, and with warnings as errors."""
     limit = "share(@transitions) <= 99%"
     project.run_test(gen_cluster_test(name, limit)).assert_outcomes(passed=1)
     record = project.result()
@@ -52,6 +59,18 @@ def test_counts_of_gen_cluster_are_exact(project: Project) -> None:
     )
     assert 5 < first < 6.1
     assert again == pytest.approx(first, rel=0.001)
+
+
+def test_nothing_is_waited_for_where_no_scheduler_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after a test with `gen_cluster`."""
+
+    def sleep(seconds: float) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    here = InProcess()
+    here.call(facts.settle, 1.0, 10.0)
+    here.leave([])
 
 
 def test_broken_limit_fails_a_gen_cluster_test(project: Project) -> None:
@@ -105,6 +124,99 @@ def test_it():
     result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
 
 
+MARKED_FROM_ELSEWHERE = """
+import unittest
+from distributed.utils_test import gen_cluster
+
+pytestmark = pytest.mark.schedprof(backend="cputime")
+
+@gen_cluster(client=True, timeout=100)
+async def test_with_a_scheduler(c, s, a, b):
+    await wait(c.map(inc, range(100), pure=False))
+
+def test_without():
+    pass
+
+@pytest.mark.schedprof(backend="counts")
+class TestMethods:
+    def test_without(self):
+        pass
+
+    @pytest.mark.schedprof(rounds=2)
+    def test_marked_itself(self):
+        pass
+
+@pytest.mark.schedprof(backend="counts")
+class Case(unittest.TestCase):
+    def test_without(self):
+        pass
+
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.schedprof)])
+def test_parameters(n):
+    pass
+
+@pytest.mark.xfail(strict=True)
+def test_that_fails():
+    raise AssertionError
+"""
+
+
+def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
+    """A marker on a module or a class, or from a conftest, meets tests without a scheduler too."""
+    conftest = "def pytest_itemcollected(item): item.add_marker('schedprof')"
+    (project.path / "conftest.py").write_text(conftest)
+    result = project.run_test(MARKED_FROM_ELSEWHERE, "-v")
+    result.assert_outcomes(passed=5, failed=2, xfailed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "_* TestMethods.test_marked_itself _*",
+            "*no scheduler ran in its own process*",
+            "_* test_parameters?2? _*",
+            "*no scheduler ran in its own process*",
+            "*= schedprof =*",
+            "not profiled: 5 tests are marked by a module, class or conftest, but ran no sched*",
+            "  test_it.py::TestMethods::test_without",
+        ]
+    )
+    assert "test_with_a_scheduler" in project.results()
+    assert len(project.results()) == 3  # with the two that failed
+
+
+def test_a_marker_demands_a_scheduler_everywhere_under_strict(project: Project) -> None:
+    body = """
+pytestmark = pytest.mark.schedprof(backend="cputime")
+
+def test_without():
+    pass
+"""
+    told = project.run_test(body)
+    told.assert_outcomes(passed=1)
+    told.stdout.fnmatch_lines(["*= schedprof =*", "not profiled: 1 test is marked by *"])
+    result = project.run("--schedprof-strict")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
+
+
+def test_a_client_of_a_scheduler_elsewhere_gets_other_advice(
+    project: Project, cluster: LocalProcesses
+) -> None:
+    result = project.run_test(
+        f"""
+from distributed import Client
+
+@pytest.mark.schedprof(backend="cputime")
+def test_it():
+    with Client({cluster.address!r}) as client:
+        client.scheduler_info()
+"""
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*client's scheduler is in another process*fixture schedprof_cluster, and give it the *"]
+    )
+    result.stdout.no_fnmatch_line("*no scheduler ran*")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
 def test_dasks_local_schedulers(project: Project, scheduler: str) -> None:
@@ -121,16 +233,16 @@ def test_it():
 """
     ).assert_outcomes(passed=1)
     (backend,) = project.result().backends
-    # Results that are put together are a task or two more.
+    # Collecting the results takes a few more tasks.
     assert 5000 <= backend.window.tasks <= 5005
     shares = shares_in(project.result())
     functions = {each.function: each.share.value for each in shares.functions}
-    assert functions["dask.local:get_async"] > 0.9  # of what is not the test's own
+    assert functions["dask.local:get_async"] > 0.9  # the test's own code is not in the denominator
     assert any(each.owner == "local-scheduler" for each in shares.owners)
 
 
 def test_an_idle_scheduler_in_another_thread_is_no_matter(project: Project) -> None:
-    """As a client that the whole session has; it worked before, and not in this test."""
+    """A session-wide client may have a scheduler that worked earlier, but not during this test."""
     project.run_test(
         """
 from distributed import Client
@@ -150,3 +262,39 @@ def test_after(elsewhere):
     pass
 """
     ).assert_outcomes(passed=3)
+
+
+SHARED = """
+import dask
+from distributed.utils_test import gen_cluster
+
+@pytest.mark.schedprof("bytes_in <= 100kB", "messages_in <= 20", backend="counts")
+@gen_cluster(client=True, timeout=60)
+async def test_data_that_the_scheduler_never_saw(c, s, a, b):
+    await c.scatter([bytes(5_000_000)], direct=True)
+    await wait(c.map(inc, range(10)))
+
+@pytest.mark.schedprof("share(@graph-intake) <= 40%", "share(@comm) <= 1%", backend="cputime")
+@gen_cluster(client=True, timeout=60)
+async def test_a_graph_that_the_test_builds(c, s, a, b):
+    began = time.process_time()
+    while time.process_time() - began < 2:
+        dask.delayed(sum)([dask.delayed(inc)(i) for i in range(100)])
+    await wait(c.map(inc, range(200)))
+"""
+
+
+def test_figures_are_the_schedulers_and_not_the_tests_or_the_workers(project: Project) -> None:
+    result = project.run_test(SHARED)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["note: in 2 tests the scheduler validated its state *"])
+    results = project.results()
+    counted = results["test_data_that_the_scheduler_never_saw"]
+    sampled = results["test_a_graph_that_the_test_builds"]
+    assert counted.backends[0].costs
+    whole = counted.backends[0].costs.whole
+    assert whole["messages_in"] != whole["messages_out"]
+    verdicts = {each.limit: each for each in sampled.limits}
+    assert verdicts["share(@graph-intake) <= 40%"].verdict is not Verdict.FAIL
+    comm = verdicts["share(@comm) <= 1%"]
+    assert comm.verdict is Verdict.INCONCLUSIVE

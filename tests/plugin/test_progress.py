@@ -1,4 +1,4 @@
-"""The line that says how far a test is, on a real terminal, and nowhere else."""
+"""Tests of the line that shows a test's progress, on a real terminal and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import pytest
 from support import Project
 
-from pytest_schedprof.reports.progress import Progress, progress_text
+from pytest_schedprof.presentation.progress import Progress, progress_text
 
 BODY = """
 def test_before():
@@ -28,11 +28,11 @@ def test_after():
 """
 
 BESIDE = re.compile("\n\x1b\\[A\x1b\\[[0-9]+G(?=\x1b7)|\x1b7\x1b\\[B\r(.*?)\x1b\\[K\x1b8")
-"""What is written below the line at hand."""
+"""Matches text written on the line below the current one."""
 
 
 def on_terminal(project: Project, *arguments: str) -> str:
-    """What a session writes to it."""
+    """Return what a session writes to a terminal."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "PY_COLORS": "1"}
     with subprocess.Popen(
@@ -52,7 +52,7 @@ def on_terminal(project: Project, *arguments: str) -> str:
 def read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 2**16)
-    except OSError:  # everybody has closed it
+    except OSError:  # all writers have closed it
         return b""
 
 
@@ -60,7 +60,7 @@ def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) 
     project.write(BODY.replace("    assert False\n", ""))
     text = on_terminal(project)
     said = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
-    told = [line for line in said if "so far" not in line]  # nor what a slow machine adds
+    told = [line for line in said if "so far" not in line]  # without those that a slow machine adds
     assert told[0] == "schedprof: run 1 of 2, 0 tasks done"
     assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", told[1])
     assert told[2:] == [""]
@@ -109,7 +109,7 @@ def test_it_is_not_shown_where_others_write_or_nobody_looks(
         (Progress(9, 0, 9000, 31.0, 60.0), "run 10, 31 s of at most 60 s, 9,000 tasks done"),
         (
             Progress(2, 3, 4000, 10.0, 60.0, lasts_s=4.2),
-            "run 3 of 3, about 1 s left, 4,000 tasks done, this one takes 4 s so far",
+            "run 3 of 3, about 1 s left, 4,000 tasks done, this run has taken 4 s so far",
         ),
         (Progress(0, 1, 0, 1.0, 60.0, lasts_s=4.2), "recording for 4 s"),
     ],

@@ -1,4 +1,4 @@
-"""Addresses at which no scheduler can be had: told at once, with what is there instead."""
+"""Tests of addresses without a scheduler: reported at once, with what was found there instead."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from distributed import Client
 from distributed.security import Security
 from support import Project, shares_in, somebodys_scheduler
 
-from pytest_schedprof.clusters import reachability
-from pytest_schedprof.clusters.reachability import open_line, require_scheduler
 from pytest_schedprof.errors import SchedulerLostError, SettingsError
+from pytest_schedprof.remote import reachability
+from pytest_schedprof.remote.reachability import open_line, require_scheduler
 
 
 class Certificates:
-    """Of an authority of its own, in files, as every part of a cluster is given them."""
+    """Certificates of a new authority, as files for the parts of a cluster."""
 
     def __init__(self, directory: Path) -> None:
         made = Security.temporary()
@@ -40,7 +40,7 @@ class Certificates:
         self.arguments += ["--tls-key", str(self.key)]
 
     def configuration(self, ca: Path | None = None) -> dict[str, str]:
-        """That of dask's for clients; perhaps with another's authority."""
+        """dask's configuration for clients, optionally with another authority."""
         prefix = "distributed.comm.tls"
         pair = {f"{prefix}.client.cert": str(self.cert), f"{prefix}.client.key": str(self.key)}
         return {f"{prefix}.ca-file": str(ca or self.ca), **pair}
@@ -48,7 +48,7 @@ class Certificates:
 
 @dataclass
 class Places:
-    """What listens on this machine."""
+    """Addresses that listen on this machine, and certificates."""
 
     certificates: Certificates
     others: Certificates
@@ -59,7 +59,7 @@ class Places:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
-    """A scheduler that speaks TLS, with a worker, and one that does not."""
+    """A scheduler that speaks TLS, with a worker, and one without TLS."""
     here, there, plain = (tmp_path_factory.mktemp(name) for name in ("here", "there", "plain"))
     mine = Certificates(here)
     with (
@@ -93,12 +93,12 @@ class WebPage(BaseHTTPRequestHandler):
         self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
 
     def log_message(self, format: str, *args: object) -> None:
-        """What dask says to it is not for the terminal."""
+        """Keep dask's requests off the terminal."""
 
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[str]:
-    """Host and port of a server that waits for its client to speak, as HTTP has it."""
+    """Host and port of a server that waits for its client to speak first, as HTTP servers do."""
     with ThreadingHTTPServer(("127.0.0.1", 0), WebPage) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -108,7 +108,7 @@ def web() -> Iterator[str]:
 
 
 def fault(address: str, caplog: pytest.LogCaptureFixture, timeout_s: float = 30) -> str:
-    """What is said of an address, in good time and once."""
+    """Return the message about an address; it must come once and in time."""
     caplog.set_level(logging.WARNING)
     begun_at = time.monotonic()
     with pytest.raises(SchedulerLostError) as raised:
@@ -140,7 +140,7 @@ def test_tls_and_what_is_wrong_with_it(places: Places, caplog: pytest.LogCapture
     assert "it speaks TLS; write tls://" in fault(places.tls.replace("tls", "tcp"), caplog)
 
 
-@pytest.mark.usefixtures("apart")  # cryptography does not bear to be imported twice
+@pytest.mark.usefixtures("apart")  # cryptography cannot be imported twice
 def test_profile_of_a_cluster_that_speaks_tls(
     places: Places, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,9 +206,9 @@ def test_what_can_be_nobodys_address(address: str, reason: str) -> None:
 def test_scheduler_that_is_just_being_started_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after `dask scheduler &`."""
-    monkeypatch.setattr(reachability, "PATIENCE_S", 30)  # on a loaded machine it takes its time
-    port = 20_000 + os.getpid() % 10_000  # none that the kernel gives to others meanwhile
+    """The scheduler starts at the same time, as after `dask scheduler &`."""
+    monkeypatch.setattr(reachability, "PATIENCE_S", 30)  # a loaded machine takes long
+    port = 20_000 + os.getpid() % 10_000  # outside of the kernel's range for automatic ports
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
     with subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)],
@@ -244,7 +244,7 @@ asyncio.run(main())
 
 
 def test_scheduler_of_another_release_that_does_not_understand() -> None:
-    """What differs is told, and no client is left that tries on."""
+    """The difference is reported, and no client is left that keeps trying."""
     with subprocess.Popen(
         [sys.executable, "-c", OF_ANOTHER_RELEASE],
         stdin=subprocess.PIPE,
@@ -263,7 +263,7 @@ def test_scheduler_of_another_release_that_does_not_understand() -> None:
 
 
 class Doorkeeper(socketserver.BaseRequestHandler):
-    """Hangs up on the first who come, and passes on what the others say."""
+    """Closes the first four connections, and forwards all later ones to a scheduler."""
 
     refused: ClassVar[list[object]] = []
     scheduler: ClassVar[tuple[str, int]]
@@ -288,7 +288,7 @@ def pass_on(source: socket.socket, target: socket.socket) -> None:
 
 
 def test_what_hangs_up_is_asked_again_until_a_scheduler_is_there(places: Places) -> None:
-    """As Docker does with a port of a container whose scheduler is not up yet."""
+    """Docker closes connections to a container's port while its scheduler is not up yet."""
     host, _, port = places.tcp.removeprefix("tcp://").rpartition(":")
     Doorkeeper.scheduler = host, int(port)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Doorkeeper) as server:

@@ -1,4 +1,4 @@
-"""A test at several sizes, and limits on how its costs grow with them."""
+"""Tests of tests at several scales, and of limits on how their costs grow."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_it(schedprof_scheduler):
 """
     )
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*has scale 10, 20 but does not ask *; give it the fixture *"])
+    result.stdout.fnmatch_lines(["*has scale 10, 20 but does not use the fixture *; add it *"])
 
 
 def test_fixture_that_would_keep_the_first_size_is_a_mistake(project: Project) -> None:
@@ -109,4 +109,4 @@ def test_it(schedprof_scheduler, schedprof_scale, graph):
 """
     )
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*fixture 'graph' takes schedprof_scale, but is made once *"])
+    result.stdout.fnmatch_lines(["*fixture 'graph' uses schedprof_scale, but is set up once *"])

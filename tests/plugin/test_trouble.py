@@ -1,4 +1,4 @@
-"""Trouble while a test is profiled: told in one line, hiding nothing, leaving nothing."""
+"""Tests of trouble while profiling: reported in one line; hides nothing and leaves nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from support import BURNED, Project, wait_for
 
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.model.verdict import Verdict
 
 
 def test_scheduler_killed_in_a_test_that_passes(project: Project) -> None:
@@ -64,7 +65,7 @@ def test_stops(schedprof_scheduler):
 INTERRUPTING = """
 import pytest
 from types import SimpleNamespace
-from pytest_schedprof.backends.cputime import CpuTimeBackend
+from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
 
 class Interrupting(CpuTimeBackend):
     name = "interrupting"
@@ -89,7 +90,7 @@ def pytest_schedprof_backends():
 def test_recording_that_a_timeout_interrupts_is_not_in_the_next_tests_way(
     project: Project, when: str
 ) -> None:
-    """It comes as an exception that no handler of errors catches."""
+    """`pytest.fail` raises an exception that `except Exception` does not catch."""
     (project.path / "conftest.py").write_text(f"WHEN = {when!r}\n{INTERRUPTING}")
     result = project.run_test(
         """
@@ -201,7 +202,7 @@ def test_it(schedprof_scheduler):
 
 
 def test_full_disk(project: Project) -> None:
-    """A limit on the size of files is a full disk to whoever writes more than that."""
+    """Simulate a full disk by a limit on the size of files."""
     result = project.run_test(
         """
 import resource
@@ -271,7 +272,7 @@ def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -
 def test_impatient_interrupts_leave_no_process_and_no_file(
     project: Project, monkeypatch: pytest.MonkeyPatch, gap_s: float
 ) -> None:
-    """The second one may come while the profile is fetched, which then nobody discards."""
+    """The second interrupt may come while the profile is fetched, and then nobody discards it."""
     temporary = project.path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -287,7 +288,7 @@ def test_impatient_interrupts_leave_no_process_and_no_file(
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of temporary files of sessions that are started."""
+    """The directory for temporary files of the sessions that are started."""
     path = tmp_path / "temporary"
     path.mkdir()
     monkeypatch.setenv("TMPDIR", str(path))
@@ -295,7 +296,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def clusters_in(temporary: Path) -> list[Path]:
-    """Directories of clusters."""
+    """Directories of clusters in the directory for temporary files."""
     return list(temporary.glob("schedprof-cluster-*"))
 
 
@@ -368,20 +369,22 @@ def test_scheduler_that_the_test_shuts_down(project: Project) -> None:
     result = project.run_test(SHUTTING_DOWN, "--durations=0", "-vv")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["schedprof: the scheduler's process * exited with 0; *"])
-    result.stdout.no_fnmatch_line("[1-9][0-9].??s teardown*")  # distributed's patience is 30 s
+    result.stdout.no_fnmatch_line("[1-9][0-9].??s teardown*")  # distributed would wait 30 s
     assert "Traceback" not in (project.path / "log.txt").read_text() + result.stderr.str()
 
 
 @pytest.fixture
-def somebodys() -> Iterator[LocalCluster]:
+def somebodys() -> Iterator[LocalProcesses]:
     """A cluster for a session that does not own it."""
-    cluster = LocalCluster(1, timeout_s=30)
+    cluster = LocalProcesses(1, timeout_s=30)
     yield cluster
     cluster.close()
 
 
 @pytest.mark.parametrize("how", ["os.kill({0}.pid, 9)", "{0}.client.shutdown()"])
-def test_attached_scheduler_that_ends(somebodys: LocalCluster, project: Project, how: str) -> None:
+def test_attached_scheduler_that_ends(
+    somebodys: LocalProcesses, project: Project, how: str
+) -> None:
     result = project.run_test(
         f"""
 import logging
@@ -473,7 +476,7 @@ def test_it(schedprof_scheduler):
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         output = process.stdout.read()
-    assert "artifacts of 1 profiled tests" in output
+    assert "artifacts of 1 profiled test: " in output
     (entry,) = project.run_record().tests
     assert entry.outcome == "interrupted"
     assert project.result().backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
@@ -499,3 +502,44 @@ def test_it(schedprof_scheduler):
 """
     ).assert_outcomes(passed=1)
     assert len(project.result().backends[0].window.segments) == 1
+
+
+def test_a_window_that_outlives_the_body_fails_its_test_alone(project: Project) -> None:
+    """A limit would pass unchecked: an open window has measured nothing."""
+    result = project.run_test(
+        """
+import threading
+
+@pytest.fixture(scope="module")
+def holder():
+    release = threading.Event()
+    yield (threads := []), release
+    release.set()
+    for thread in threads:
+        thread.join()
+
+def hold(window, entered, release):
+    with window:
+        entered.set()
+        release.wait(60)
+
+@pytest.mark.schedprof("transitions <= 0", backend="counts", rounds=2)
+def test_it(schedprof_scheduler, holder):
+    threads, release = holder
+    entered = threading.Event()
+    arguments = (schedprof_scheduler.measure(), entered, release)
+    threads.append(threading.Thread(target=hold, args=arguments))
+    threads[-1].start()
+    entered.wait(30)
+
+@pytest.mark.schedprof("transitions <= 1000", backend="counts")
+def test_next(schedprof_scheduler, holder):
+    with schedprof_scheduler.measure():
+        schedprof_scheduler.client.submit(inc, 1).result()
+        holder[1].set()  # the window of the test before ends inside this one
+        holder[0][0].join()
+"""
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["schedprof: a measure() block was still open when the *"])
+    assert [each.verdict for each in project.results()["test_next"].limits] == [Verdict.PASS]

@@ -1,4 +1,4 @@
-"""A/B in one session: each test in turns on two schedulers, and on a third of the same code."""
+"""Tests of A/B sessions: each test runs in turns on two schedulers and a third for the null arm."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from support import Project, wait_for
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.plugin.against import without_turns
 from pytest_schedprof.storage.records import read_record
 
 COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
@@ -43,7 +44,7 @@ def dask_setup(scheduler):
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter of another environment, with the same packages behind it."""
+    """An interpreter of another environment, with the packages of this one."""
     place = tmp_path_factory.mktemp("other")
     venv.create(place, with_pip=False, symlinks=True)
     (site,) = place.glob("lib/python*/site-packages")
@@ -55,7 +56,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function of the scheduler under test costs 10 % more bytecodes."""
+    """Make a function of the scheduler under test cost 10 % more bytecodes."""
     shutil.copy(injection.__file__, project.path)
     preload = project.path / "planting.py"
     preload.write_text(f"import sys; sys.path.append({str(project.path)!r})\n{PLANTING}")
@@ -74,13 +75,13 @@ def test_a_slower_function_is_found_and_the_null_arm_finds_none(
             f"schedprof: against dask *, distributed * on Python *: {other}",
             "schedprof: regressed against *: bytecodes of "
             "distributed.scheduler:SchedulerState._transition: * (+10.*%)*",
-            f"compared with {other}: * regressed, * the same in 1 tests",
-            "compared with the same code (null arm): * the same in 1 tests",
+            f"compared with {other}: * regressed, * the same in 1 test",
+            "compared with the same code (null arm): * the same in 1 test",
         ]
     )
     record = project.result()
     (backend,) = record.backends
-    assert backend.window.rounds == 3  # which show what counts are steady
+    assert backend.window.rounds == 3  # enough to show which counts are steady
     assert {each.outcome for each in record.null[0].changes} <= {Outcome.UNDECIDED}
     (here,) = (project.run_directory / "tests").iterdir()
     for side in ("against", "null"):
@@ -102,7 +103,7 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
     result = project.run_test(marked, *options, timeout_s=120)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["limits: 1 passed", f"compared with {other}: * the same in 1 tests"]
+        ["limits: 1 passed", f"compared with {other}: * the same in 1 test"]
     )
 
 
@@ -110,12 +111,12 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
 def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
     options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
     project.run_test(TASKS, *options, "--schedprof-budget=15", timeout_s=120)
-    assert not project.result().troubles  # what it says of the same code is a matter of chance
+    assert not project.result().troubles  # the verdict on identical code is random
     (backend,) = project.result().backends
     assert backend.window.rounds >= 2
     assert project.result().baseline == str(other)
     (page,) = project.run_directory.glob("tests/*/index.html")
-    assert f"beside {other}</span>" in page.read_text()  # a flame graph of both sides
+    assert f"compared with {other}</span>" in page.read_text()  # a flame graph of both sides
 
 
 @pytest.mark.slow
@@ -168,7 +169,7 @@ def test_tasks(schedprof_scheduler, client):
 def test_a_fixture_that_knows_one_scheduler_alone_is_told(project: Project, other: Path) -> None:
     result = project.run_test(FIXTURE, *COUNTS, f"--schedprof-against={other}")
     result.stdout.fnmatch_lines(
-        ["*fixture 'client' takes schedprof_scheduler, but is made once for*"]
+        ["*fixture 'client' uses schedprof_scheduler, but is set up once for*"]
     )
 
 
@@ -177,7 +178,7 @@ def test_a_fixture_that_knows_one_scheduler_alone_is_told(project: Project, othe
     [
         (["--schedprof-against=/no/such/python"], "there is nothing at '/no/such/python'"),
         (["--schedprof-against=/bin/true"], "'/bin/true' is no Python"),
-        (["--schedprof-against=python3", "--schedprof-compare=run"], "two things to compare"),
+        (["--schedprof-against=python3", "--schedprof-compare=run"], "cannot be used together"),
         (["--schedprof-against= "], "against must be an interpreter, a requirement or a checkout"),
     ],
 )
@@ -199,7 +200,7 @@ def test_an_interpreter_without_distributed_is_told_with_the_remedy(
     assert re.search("cannot import distributed .* install it there", "".join(result.errlines))
 
 
-@pytest.mark.usefixtures("apart")  # whose cluster leaves a process of multiprocessing's behind
+@pytest.mark.usefixtures("apart")  # its cluster leaves a multiprocessing process behind
 def test_somebody_elses_scheduler_has_no_other_side(project: Project, other: Path) -> None:
     result = project.run_test(
         """
@@ -213,3 +214,15 @@ def schedprof_cluster():
         f"--schedprof-against={other}",
     )
     result.stdout.fnmatch_lines(["*needs a second cluster like the test's*"])
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        (["tests", "--schedprof-against=../other", "-q"], ["tests", "-q"]),
+        (["--schedprof-against", "../other", "--schedprof-null", "tests"], ["tests"]),
+        (["--schedprof-budget", "9", "--schedprof-budget=9", "-k", "x"], ["-k", "x"]),
+    ],
+)
+def test_a_command_line_without_what_is_about_turns(given: list[str], left: list[str]) -> None:
+    assert list(without_turns(given)) == left

@@ -1,4 +1,4 @@
-"""pytest-xdist: every worker has a scheduler of its own, and the results are one run's."""
+"""Tests of pytest-xdist: each worker has its own scheduler, and the results form one run."""
 
 from __future__ import annotations
 

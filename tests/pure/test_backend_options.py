@@ -1,4 +1,4 @@
-"""Options of a backend: from an ini's text or a marker's values to a frozen dataclass."""
+"""Tests of reading backend options, from ini text or marker values to a frozen dataclass."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_schedprof.backends.options import FALSE, TRUE, read_options
+from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.model.words import FALSE, TRUE
 
 
 @dataclass(frozen=True)
 class Options:
-    """Of each type one."""
+    """Options with one field of each type."""
 
     native: bool = False
     idle: bool = True

@@ -1,4 +1,4 @@
-"""Where baselines are kept: parts that add up, here and elsewhere, with nothing lost."""
+"""Tests of baseline storage: parts add up, locally and at URLs, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from threading import Thread
 from urllib.parse import quote
 
 import fsspec
+import fsspec.implementations.http
 import pytest
 from jsonschema import Draft202012Validator
 from measured import ENVIRONMENT, SCHEDULER, counted, measured
@@ -23,6 +24,10 @@ from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage import places
 from pytest_schedprof.storage.baselines import load, save
 from pytest_schedprof.storage.places import Folder
+
+# Imported here, because a pytest session inside another test would import aiohttp, and drop it from
+# sys.modules at its end, while fsspec keeps the file system that it made from that copy.
+assert fsspec.implementations.http.aiohttp
 
 COSTS = {f"{SCHEDULER}._transition": 1052.0}
 
@@ -53,7 +58,7 @@ def test_a_part_whose_tests_were_all_saved_again_is_removed(place: str) -> None:
     save(name, "", "run-1", [result("a"), result("b")])
     other = replace(ENVIRONMENT, scheduler_python="3.13.0")
     save(name, "", "run-2", [replace(result("a"), environment=other)])
-    assert len(Folder(name).files("*.json")) == 2  # of another Python it says something else
+    assert len(Folder(name).files("*.json")) == 2  # a result from another Python stays
     save(name, "", "run-3", [result("b"), result("a")])
     kept = [each.name.partition("-f")[0][:5] for each in Folder(name).files("*.json")]
     assert kept == ["run-2", "run-3"]
@@ -70,6 +75,35 @@ def test_one_file_may_be_named(place: str) -> None:
     save(f"{place}/main.json", "", "run-1", [result("a")])
     (loaded,) = load(f"{place}/main.json", "").results
     assert loaded.test_id == "a"
+
+
+def test_sessions_that_save_into_one_file_add_up(place: str) -> None:
+    """A second session replaces what it measured again, and nothing else."""
+    file = f"{place}/main.json"
+    save(file, "", "run-1", [result("a"), result("b")])
+    save(file, "", "run-2", [result("b", 1100.0, day=2), result("c", day=2)])
+    loaded = load(file, "").results
+    assert [(each.test_id, each.started_at[8:10]) for each in loaded] == [
+        ("a", "01"),
+        ("b", "02"),
+        ("c", "02"),
+    ]
+
+
+def test_a_file_that_is_no_baseline_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "somebody\'s"}')
+    with pytest.raises(BaselineError, match=r"package.json' is corrupt"):
+        save(f"{tmp_path}/package.json", "", "run-1", [result("a")])
+    assert (tmp_path / "package.json").read_text() == '{"name": "somebody\'s"}'
+
+
+def test_sessions_that_save_the_same_tests_at_once_all_succeed(tmp_path: Path) -> None:
+    """Each removes parts that others hold too, while another lists them."""
+    name = f"{tmp_path}/main"
+    with ThreadPoolExecutor(8) as pool:
+        saved = list(pool.map(lambda i: save(name, "", f"run-{i}", [result("t")]), range(24)))
+    assert [count for _, count in saved] == [1] * 24
+    assert {each.test_id for each in load(name, "").results} == {"t"}
 
 
 def test_what_is_written_agrees_with_the_published_schema(tmp_path: Path) -> None:
@@ -110,7 +144,7 @@ def test_a_part_that_is_cut_short_is_told_and_kept(place: str) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    """A directory behind http, as artifacts of CI often are."""
+    """Serve a directory over HTTP, as CI often serves its artifacts."""
     handler = partial(Quiet, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -120,7 +154,7 @@ def served(tmp_path: Path) -> Iterator[str]:
 
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing to standard error."""
+        """Suppress the log lines on standard error."""
 
 
 def test_a_baseline_is_read_over_http(served: str, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""What is made of the same work measured again and again, and what comparisons make of that."""
+"""Tests of calibration: what repeated measurements of the same work show, and its use."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import inf, sqrt
 from pathlib import Path
@@ -24,11 +25,11 @@ from pytest_schedprof.analysis.scatter import (
     rate_at_most,
     variance_of,
 )
-from pytest_schedprof.comparison.calibration import Repeats
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.comparison.detectable import Noise, detectable
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
+from pytest_schedprof.comparison.repeats import Repeats
 from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.model.calibration import (
@@ -40,8 +41,8 @@ from pytest_schedprof.model.calibration import (
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.reports.calibration import as_text
-from pytest_schedprof.storage.calibration import (
+from pytest_schedprof.reports.calibrate_output import as_text
+from pytest_schedprof.storage.calibration_file import (
     KEPT,
     check_place,
     load_calibrations,
@@ -97,7 +98,7 @@ def windows_of(clusters: int, many: int, scatter: float, seed: int) -> list[list
     ]
 
 
-# How figures scatter.
+# Scatter of figures.
 
 
 def test_the_variance_of_one_figure_has_that_between_clusters_in_it() -> None:
@@ -132,7 +133,7 @@ def test_one_figure_does_not_scatter_and_nothing_is_sure() -> None:
     ("freedom", "quantile"), [(3, 0.352), (5, 1.145), (10, 3.940), (30, 18.49)]
 )
 def test_the_bound_of_a_variance_is_that_of_chi_square(freedom: int, quantile: float) -> None:
-    """Quantiles of 5 % from a table."""
+    """The 5 % quantiles come from a table."""
     bound = at_most(Variance((Part(2.0, freedom),)))
     assert bound == pytest.approx(2.0 * freedom / quantile, rel=0.08)
     assert bound >= 2.0 * freedom / quantile * 0.999
@@ -154,7 +155,7 @@ def test_the_bound_of_a_rate_is_exact(cases: int, trials: int, bound: float) -> 
     assert rate_at_most(cases, trials) == pytest.approx(bound, abs=1e-4)
 
 
-# What is told of a machine.
+# Results reported for a machine.
 
 
 def test_known_scatter_is_found_and_identical_code_is_no_regression() -> None:
@@ -165,7 +166,7 @@ def test_known_scatter_is_found_and_identical_code_is_no_regression() -> None:
     assert found.drift
     assert found.cpu.value == pytest.approx(0.04, rel=0.3)
     assert found.cpu.value < found.cpu.at_most < 0.1
-    assert found.drift.value < 0.02  # samples that chance chooses do not drift
+    assert found.drift.value < 0.02  # randomly chosen samples do not drift
     assert [(each.rounds, each.comparisons, each.alarms) for each in found.alarms] == [
         (1, 18, 0),
         (3, 3, 0),
@@ -208,9 +209,9 @@ def test_less_noise_and_more_rounds_show_smaller_changes(
 
 
 def test_a_change_that_is_said_to_be_seen_is_seen_so_often() -> None:
-    """By the comparison itself, of a function that becomes dearer."""
+    """Check the detection rate by the comparison itself, for a function whose cost rises."""
     scatter, rounds, level = 0.03, 5, 0.2
-    sampling = 1 / sqrt(1000)  # samples in a round
+    sampling = 1 / sqrt(1000)  # samples per round
     noise = Noise(rounds, scatter / sqrt(rounds), sampling / sqrt(rounds))
     changes = {each.share: each.change for each in detectable(noise, 7, DEFAULT_POLICY)}
     change = changes[level]
@@ -218,7 +219,7 @@ def test_a_change_that_is_said_to_be_seen_is_seen_so_often() -> None:
     chance = random.Random(4)
     dearer = {stack: (1 - level - change) / 4 for stack in STACKS}
     dearer[("a:loop", ONE)] = level + change
-    factor = (1 - level) / (1 - level - change)  # others cost what they did
+    factor = (1 - level) / (1 - level - change)  # the cost of the others stays the same
 
     def side(shares: dict[Stack, float], cost: float) -> BackendResult:
         cpu = [cost * chance.gauss(1, scatter) for _ in range(rounds)]
@@ -232,7 +233,7 @@ def test_a_change_that_is_said_to_be_seen_is_seen_so_often() -> None:
     assert seen >= 54
 
 
-# What comparisons make of it.
+# Use of a calibration in comparisons.
 
 
 def compared(
@@ -309,7 +310,7 @@ def test_relative_limits_hold_both_sides_to_it(metric: str, subject: str) -> Non
     assert unknown.now(metric, subject, replace(then, value=0.0)).value == 0.0
 
 
-# Where it is kept.
+# Storage of calibrations.
 
 
 def test_each_place_keeps_its_last_few(tmp_path: Path) -> None:
@@ -322,6 +323,16 @@ def test_each_place_keeps_its_last_few(tmp_path: Path) -> None:
     assert [each.seconds for each in found[1:]] == list(range(2, KEPT + 2))
     schema = json.loads((DOCS / "calibration.schema.json").read_text())
     jsonschema.validate(json.loads((tmp_path / "calibration.json").read_text()), schema)
+
+
+def test_calibrations_that_end_at_once_are_all_kept(tmp_path: Path) -> None:
+    """Each reads the file, adds its own and writes the file back."""
+    machines = [f"machine-{number}" for number in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        list(
+            pool.map(lambda m: save_calibration(str(tmp_path), replace(QUIET, machine=m)), machines)
+        )
+    assert sorted(each.machine for each in load_calibrations(str(tmp_path))) == sorted(machines)
 
 
 def test_without_a_file_nothing_is_known(tmp_path: Path) -> None:
@@ -350,7 +361,7 @@ def test_a_file_that_cannot_be_read_is_told_with_a_remedy(
 
 
 def test_published_schema_is_that_of_the_file() -> None:
-    """Write it anew with `python docs/write_schemas.py`."""
+    """Regenerate the file with `python docs/write_schemas.py`."""
     from pytest_schedprof.storage.records import json_schema
 
     assert (DOCS / "calibration.schema.json").read_text() == json_schema(Calibrations)

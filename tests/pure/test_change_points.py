@@ -1,4 +1,4 @@
-"""Steps and trends of series: found where they are, and not where there are none."""
+"""Tests of change points: steps and trends are found where they exist, and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_schedprof.model.history import Course, Step
 
 PROPERTY = settings(max_examples=60)
 EXACT = 0.005
-"""The least relative change of exact figures that is told."""
+"""The smallest relative change of exact figures that is reported."""
 
 SERIES = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=60)
 

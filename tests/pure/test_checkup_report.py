@@ -1,4 +1,4 @@
-"""What `schedprof doctor` prints of what it found."""
+"""Tests of what `schedprof doctor` prints about its findings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_schedprof.diagnosis.privileges import Privileges
 from pytest_schedprof.model.checkup import BackendCheck, Checkup, ClockOffset, Machine
-from pytest_schedprof.reports.checkup import as_json, as_text
+from pytest_schedprof.model.privileges import Privileges
+from pytest_schedprof.reports.doctor_output import as_json, as_text
 
 MACHINE = Machine(
     pid=7,
@@ -24,7 +24,8 @@ MACHINE = Machine(
     directory="/var/tmp",
     free_bytes=1_500_000_000,
 )
-WORKS = BackendCheck("cputime", is_chosen=False, works=True, seconds=0.1)
+NOTE = {"event loop": "cputime does not work on Python 3.11 then"}
+WORKS = BackendCheck("cputime", is_chosen=False, works=True, seconds=0.1, notes=NOTE)
 REFUSED = BackendCheck("pyspy", True, False, 0.2, "it may not", ("let it", "or do without"))
 CHECKUP = Checkup(
     address="tcp://scheduler:8786",
@@ -43,7 +44,7 @@ CHECKUP = Checkup(
 def test_every_fact_has_its_line() -> None:
     lines = as_text(CHECKUP).splitlines()
     assert (
-        "scheduler    tcp://scheduler:8786, process 7 of a nameless user (uid 1000), 3 workers"
+        "scheduler    tcp://scheduler:8786, process 7 of an unknown user (uid 1000), 3 workers"
         in lines
     )
     assert "differs      dask is 1 where the tests run and 2 where the scheduler does" in lines

@@ -1,4 +1,4 @@
-"""Chrome traces as viztracer dumps them, and as accidents leave them."""
+"""Tests of reading Chrome traces, as viztracer dumps them and damaged ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.chrometrace import Trace, read_trace
+from pytest_schedprof.formats.chrometrace import Trace, mended, read_trace
 
 LOOP, OTHER, TASK = 11, 12, 7_654_321
 
@@ -23,7 +23,7 @@ def thread(tid: int) -> dict[str, Any]:
 
 
 def call(name: str, since: float, until: float, tid: int = LOOP) -> dict[str, Any]:
-    """In microseconds."""
+    """A complete event; times are in microseconds."""
     event = {"pid": 11, "tid": tid, "ts": since, "ph": "X", "cat": "fee"}
     return {**event, "dur": until - since, "name": name}
 
@@ -49,7 +49,7 @@ def read(*events: dict[str, Any], overflow: bool = False) -> Trace:
 
 
 def microseconds(trace: Trace) -> dict[str, tuple[int, int]]:
-    """With callees and without."""
+    """Time of each function in microseconds, with and without its callees."""
     return {
         name: (round(costs["seconds"] * 1e6), round(costs["self_seconds"] * 1e6))
         for name, costs in trace.functions.items()
@@ -148,15 +148,15 @@ def test_a_file_cut_off_anywhere_is_recognised() -> None:
 
 @dataclass
 class Node:
-    """A call, with what it called."""
+    """A call with its callees."""
 
     name: str
     gap: int
-    """Microseconds before it began and after it ended."""
+    """Microseconds before the call begins and after it ends."""
     callees: list[Node] = field(default_factory=list)
 
     def events(self, since: int) -> Iterator[dict[str, Any]]:
-        """In the order in which they end; the last is its own."""
+        """Yield the events in the order in which they end; the last one is this call itself."""
         now = since + self.gap
         for callee in self.callees:
             for event in callee.events(now):
@@ -166,7 +166,7 @@ class Node:
 
 
 def expected(root: Node, now: int) -> dict[str, tuple[int, int]]:
-    """By walking down the tree with the callers in hand."""
+    """Compute the times by walking down the tree with the list of callers."""
     inclusive: defaultdict[str, int] = defaultdict(int)
     own: defaultdict[str, int] = defaultdict(int)
 
@@ -227,3 +227,46 @@ def test_a_damaged_file_gives_a_trace_or_a_format_error(data: st.DataObject) -> 
 def test_any_name_is_read(names: list[str]) -> None:
     events = [call(name, n, n + 0.5) for n, name in enumerate(names)]
     assert sum(own for own, _ in microseconds(read(*events)).values()) <= len(names)
+
+
+RAW = (
+    b'{"traceEvents":[{"ph":"M","pid":1,"tid":11,"name":"thread_name","args":{"name":"th\\"\x1b"}},'
+    b'{"pid":1,"tid":11,"ts":1.0,"ph":"X","cat":"fee","dur":2.000,"name":"%s (/src/a.py:1)"},'
+    b'{"pid":1,"tid":11,"ts":4.0,"ph":"X","cat":"fee","dur":1.000,"name":"%s (/src/a.py:2)",'
+    b'"args":{"func_args": {"a": "\'q\\"\'"}}},'
+    b'{"pid":1,"tid":11,"ts":9.0,"ph":"i","cat":"instant","name":"end","s":"g"}'
+    b'], "viztracer_metadata": {"overflow":false}}'
+)
+"""A file in which viztracer 1.1 has written a function's name twice, as it is."""
+
+
+@pytest.mark.parametrize(
+    ("name", "read_as"),
+    [
+        ('a"b', 'a"b'),
+        ("a\x1b[31mb", "a?[31mb"),
+        ("a\nb", "a b"),
+        ("a\\x", "a\\x"),
+        ("a\\", "a\\"),
+        ('","ts":"b', '","ts":"b'),
+        ('"}', '"}'),
+        ("x" * 10_000, "x" * 10_000),
+        ("é", "é"),
+    ],
+)
+def test_names_that_viztracer_does_not_escape_are_read(name: str, read_as: str) -> None:
+    content = RAW.replace(b"%s", name.encode())
+    functions = read_trace(mended(content), namer).functions
+    assert set(functions) == {f"a:{read_as}"}
+    assert functions[f"a:{read_as}"]["seconds"] == pytest.approx(3e-6)
+
+
+def test_a_valid_trace_is_left_as_it_is() -> None:
+    content = RAW.replace(b"\x1b", b"").replace(b"%s", b"Class.<lambda>")
+    assert mended(content) is content
+
+
+@settings(max_examples=200)
+@given(st.text(max_size=30).filter(str.isprintable))
+def test_any_printable_name_gives_a_trace_that_is_json(name: str) -> None:
+    json.loads(mended(RAW.replace(b"%s", name.encode())))

@@ -1,4 +1,4 @@
-"""The commit of a run: what git says, and that nothing depends on its saying anything."""
+"""Tests of a run's commit: it is what git says, and nothing depends on an answer from git."""
 
 from __future__ import annotations
 
@@ -80,6 +80,13 @@ def test_no_repository_no_commit_no_directory_and_no_git(
     assert commit_of(tmp_path) is None
     monkeypatch.setenv("PATH", str(tmp_path))
     assert commit_of(tmp_path) is None
+
+
+def test_what_a_test_left_patched_is_no_error(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subprocess.Popen.__init__", lambda *arguments, **keywords: 1 / 0)
+    assert commit_of(repository) is None
 
 
 def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

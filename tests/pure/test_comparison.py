@@ -1,4 +1,4 @@
-"""Two measurements of one test: what is a regression, an improvement, a shift, or neither."""
+"""Tests of comparing two measurements of a test: regression, improvement, shift or no change."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.model.comparison import Comparison, Outcome
-from pytest_schedprof.model.place import ClusterFacts
+from pytest_schedprof.model.environment import IN_PROCESS, ClusterFacts
 from pytest_schedprof.model.result import BackendResult, Result, Segment, Window
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.reports.changes import comparison_lines
+from pytest_schedprof.reports.comparisons import comparison_lines
 
 TRANSITION = f"{SCHEDULER}._transition"
 TRANSITIONS = f"{SCHEDULER}._transitions"
@@ -65,7 +65,8 @@ def test_what_is_a_regression_one_way_is_an_improvement_the_other(factor: float,
     more = {**COSTS, name: COSTS[name] * factor}
     there, back = (compared(counted(COSTS), counted(more)), compared(counted(more), counted(COSTS)))
     assert outcomes(there)[f"bytecodes {name}"] is Outcome.REGRESSED
-    assert outcomes(back).get(f"bytecodes {name}") in (Outcome.IMPROVED, None)  # 1 % of more
+    # The 1 % threshold refers to the larger figure here.
+    assert outcomes(back).get(f"bytecodes {name}") in (Outcome.IMPROVED, None)
     assert there.verdict is Verdict.FAIL
     assert back.verdict is Verdict.PASS
 
@@ -146,6 +147,18 @@ def test_what_depends_on_time_needs_more_than_one_percent() -> None:
     assert outcomes(steady) == {f"bytecodes {WRITE}": Outcome.REGRESSED}
 
 
+@pytest.mark.parametrize("missed", [1, 2])
+def test_a_function_that_some_rounds_did_not_count_is_undecided(missed: int) -> None:
+    """A function that is replaced within the window is not seen: its mean falls, and scatters."""
+    steady = [{**COSTS, "distributed.scheduler:f": 1000.0}] * 3
+    without = [{**COSTS, "distributed.scheduler:f": 0.0}] * missed
+    seen_less = counted(*without, *steady[missed:])
+    for before, after in [(counted(*steady), seen_less), (seen_less, counted(*steady))]:
+        (change,) = [each for each in compared(before, after).changes if each.subject]
+        assert (change.subject, change.outcome) == ("distributed.scheduler:f", Outcome.UNDECIDED)
+        assert "not at all in others" in change.note
+
+
 def test_of_a_single_round_nobody_knows_what_depends_on_time() -> None:
     once, more = counted_in([COSTS]), counted_in([{**COSTS, CHECK: 186.0}])
     assert outcomes(compared(once, more)) == {f"bytecodes {CHECK}": Outcome.UNDECIDED}
@@ -154,8 +167,11 @@ def test_of_a_single_round_nobody_knows_what_depends_on_time() -> None:
 
 
 def test_how_many_messages_are_sent_as_one_is_no_regression() -> None:
-    """Seen of the same code: 2.06 a task in both rounds of one side, 3.01 in those of the other,
-    and between two sessions of three rounds 5 % of the bytes. A message more per task is told."""
+    """Message batching varies between runs of the same code.
+
+    Two rounds of one side had 2.06 messages per task and two of the other 3.01; the bytes of two
+    sessions of three rounds differed by 5 %. One more message per task is reported.
+    """
 
     def with_messages(per_task: float, rounds: int) -> BackendResult:
         found = counted_in([COSTS] * rounds)
@@ -169,13 +185,66 @@ def test_how_many_messages_are_sent_as_one_is_no_regression() -> None:
     assert outcomes(more) == {"messages_in": Outcome.REGRESSED}
 
 
+SMALL = f"{SCHEDULER}.add_replica"
+
+
+def in_process(
+    before: BackendResult, after: BackendResult, seeds: tuple[str, str] = ("random", "random")
+) -> Comparison:
+    """Compare two sessions whose scheduler was in the test's own process."""
+    sides = [
+        measured(
+            each,
+            cluster=ClusterFacts(IN_PROCESS, "", 0, 0),
+            environment=replace(ENVIRONMENT, hash_seed=seed),
+        )
+        for each, seed in zip((before, after), seeds, strict=True)
+    ]
+    (comparison,) = compare(sides[:1], sides[1:]).comparisons
+    return comparison
+
+
+def test_in_process_a_steady_count_is_exact_whatever_the_seeds_are() -> None:
+    """A recording orders sets independently of the seed, so a steady figure stays exact."""
+    more = in_process(counted(COSTS), counted({**COSTS, TRANSITION: 1065.0}))
+    assert outcomes(more) == {f"bytecodes {TRANSITION}": Outcome.REGRESSED}
+    assert "PYTHONHASHSEED=0" in more.changes[0].note
+    fixed = in_process(counted(COSTS), counted({**COSTS, TRANSITION: 1065.0}), ("0", "0"))
+    assert fixed.of(Outcome.REGRESSED)[0].note == ""
+
+
+def test_in_process_functions_that_a_worker_calls_too_are_not_compared() -> None:
+    more = in_process(counted(COSTS), counted({**COSTS, WRITE: 600.0}))
+    assert more.changes == ()
+
+
+def test_records_of_an_unknown_seed_have_no_exact_figures() -> None:
+    """Earlier releases left the order of sets to the seed: +36 to +89 % of one function."""
+    costs, moved = {**COSTS, SMALL: 13.8}, {**COSTS, SMALL: 93.0}
+    more = in_process(counted(costs), counted(moved), ("", "random"))
+    assert {each.outcome for each in more.changes} == {Outcome.UNDECIDED}
+
+
+def test_in_process_rare_events_and_the_load_are_no_regression() -> None:
+    """Sessions of the same code differed so much, under loads of 2 and of 8 on two cores."""
+    costs = {**COSTS, SMALL: 44.0}
+    assert not in_process(counted(costs), counted({**costs, SMALL: 45.2})).changes
+    quiet = counted(*({**costs, CHECK: 170.0 + n} for n in range(3)))
+    loaded = counted(*({**costs, CHECK: 250.0 + 9 * n} for n in range(3)))
+    assert not in_process(quiet, loaded).of(Outcome.REGRESSED)
+    assert compared(quiet, loaded).of(Outcome.REGRESSED)
+    slower = counted(*({**costs, CHECK: 340.0 + n} for n in range(3)))
+    assert f"bytecodes {CHECK}" in outcomes(in_process(quiet, slower))
+    assert in_process(quiet, slower).verdict is Verdict.FAIL
+
+
 def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
     one, other = (Measurement(measured(each), each) for each in (before, after))
     return compare_in_turns(one, other, DEFAULT_POLICY)
 
 
 def test_one_pair_of_rounds_in_turns_decides_nothing() -> None:
-    """Seen with a slow workload: all the budget for one pair, and what depends on time in it."""
+    """A slow workload spent its whole budget on one pair, whose counts depended on time."""
     more = {**COSTS, TRANSITION: 1100.0}
     once = in_turns(counted_in([COSTS]), counted_in([more]))
     assert once.verdict is Verdict.INCONCLUSIVE
@@ -192,7 +261,7 @@ BUSY = {
 
 
 def risen(gain: float) -> dict[tuple[str, ...], float]:
-    """One function took so much more, in units of all that was before."""
+    """Shares after the cost of one function rose by `gain`, in units of the total cost before."""
     return {**BUSY, (LOOP, UPDATE): 0.2 + gain}
 
 
@@ -216,7 +285,7 @@ def test_a_share_whose_cost_rose_too_is_a_regression() -> None:
 
 
 def test_a_function_made_cheaper_makes_no_other_one_fail() -> None:
-    """All other shares rise by a half; their cost does not."""
+    """All other shares rise by a half, but the cost of those functions stays the same."""
     faster = {**BUSY, (LOOP, WRITE): 0.17}
     comparison = compared(AS_EVER, sampled(faster, cpu=slower(0.67), seed=2))
     found = outcomes(comparison)
@@ -232,7 +301,7 @@ def test_a_uniform_slowdown_is_a_regression_by_cpu() -> None:
 
 
 def test_cpu_time_in_turns_needs_pairs_that_show_its_scatter() -> None:
-    """As 0.7 ms and 1.6 ms were seen of the same code, in one pair of rounds each."""
+    """Identical code once measured 0.7 ms and 1.6 ms, with one pair of rounds each."""
     for pairs, verdict in ((2, Verdict.INCONCLUSIVE), (4, Verdict.FAIL)):
         before, after = slower(1)[:pairs], slower(2)[:pairs]
         comparison = in_turns(sampled(BUSY, cpu=before), sampled(BUSY, cpu=after, seed=1))
@@ -261,7 +330,7 @@ def test_samples_of_an_extracted_helper_have_moved() -> None:
 
 
 def test_identical_code_is_rarely_called_a_regression() -> None:
-    """At most one of a hundred tests, all figures together; the benchmark asks it of real runs."""
+    """At most one test in a hundred fails, over all figures; a benchmark checks real runs."""
     comparisons = [
         compared(sampled(BUSY, seed=2 * each), sampled(BUSY, seed=2 * each + 1))
         for each in range(100)
@@ -270,7 +339,7 @@ def test_identical_code_is_rarely_called_a_regression() -> None:
 
 
 def test_six_points_more_of_a_fifth_are_seen() -> None:
-    """Of simulated rounds; `benchmarks/regressions.py power` asks it of real ones."""
+    """Check simulated rounds; `benchmarks/regressions.py power` checks real ones."""
     seen = 0
     for trial in range(40):
         before = sampled(BUSY, cpu=slower(1) * 2, samples=330, seed=2 * trial)
@@ -296,7 +365,7 @@ def test_what_is_true_of_several_figures_is_said_once_below_them() -> None:
     (heading, *lines) = comparison_lines("main", [compared(noisy, noisy)], verbosity=1)
     notes = [line.text.strip() for line in lines if line.text.startswith("      ")]
     assert "undecided" in heading.text
-    assert notes.count("too few samples: give more rounds or more work") == 1
+    assert notes.count("too few samples: run more rounds or more work") == 1
 
 
 @pytest.mark.parametrize(
@@ -328,6 +397,20 @@ def test_another_mode_scale_or_amount_of_work_is_never_compared() -> None:
         (replace(after, backend="cprofile"), "nothing of cprofile"),
     ):
         assert word in compared(before, other).reasons[0]
+
+
+def test_counts_of_all_modules_are_never_compared_with_those_of_some() -> None:
+    some, more, every = (
+        replace(counted(COSTS), settings={"modules": modules})
+        for modules in (["distributed.scheduler"], ["distributed.scheduler", "dask.*"], ["all"])
+    )
+    (reason,) = compared(some, every).reasons
+    assert reason == (
+        "another choice of counted modules: the baseline has distributed.scheduler, this run all"
+    )
+    assert compared(every, every).reasons == compared(some, more).reasons == ()
+    default = replace(every, settings={"modules": ["scheduling", "distributed.batched"]})
+    assert "this run scheduling distributed.batched" in compared(every, default).reasons[0]
 
 
 def test_times_of_another_machine_are_never_compared_and_counts_are() -> None:
@@ -378,3 +461,23 @@ def test_new_vanished_renamed_and_failed_tests_are_told() -> None:
     assert report.renamed == (("a.py::test_two", "b.py::test_two"),)
     assert report.unusable == ("a.py::test_bad",)
     assert [each.test_id for each in report.comparisons] == ["a.py::test_one", "b.py::test_two"]
+
+
+def with_transitions(per_task: float, costs: dict[str, float]) -> BackendResult:
+    found = counted_in([costs] * 3)
+    assert found.costs
+    whole = {"transitions": per_task * found.window.tasks}
+    return replace(found, costs=replace(found.costs, whole=whole))
+
+
+def test_in_process_tasks_that_took_another_way_leave_it_open() -> None:
+    """In one session of 20 under load, 34 of 40 tasks were queued that otherwise were not."""
+    more = {**COSTS, TRANSITION: 1300.0}
+    before, queued = with_transitions(4.0, COSTS), with_transitions(5.7, more)
+    found = in_process(before, queued)
+    assert {each.outcome for each in found.changes} == {Outcome.UNDECIDED}
+    assert "other ways through the state machine" in found.changes[0].note
+    same_way = in_process(before, with_transitions(4.0, more))
+    assert f"bytecodes {TRANSITION}" in outcomes(same_way)
+    assert same_way.verdict is Verdict.FAIL
+    assert compared(before, queued).verdict is Verdict.FAIL  # on a cluster of our own

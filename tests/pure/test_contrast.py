@@ -1,4 +1,4 @@
-"""Which of many chances are taken for none."""
+"""Tests of the correction for multiple comparisons: which p-values are significant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHANCES = st.lists(st.floats(0, 1), max_size=30)
 
 
 def test_as_in_the_paper() -> None:
-    """Benjamini and Hochberg 1995, section 3.2: fifteen hypotheses, of which four are rejected."""
+    """Benjamini and Hochberg 1995, section 3.2: four of fifteen hypotheses are rejected."""
     chances = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459]
     chances += [0.324, 0.4262, 0.5719, 0.6528, 0.759, 1.0]
     assert small_enough(chances, 0.05) == [True] * 4 + [False] * 11

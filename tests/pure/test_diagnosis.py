@@ -1,4 +1,4 @@
-"""From what a scheduler finds out about itself to the reason and the remedy."""
+"""Tests of diagnosis: from what a scheduler reports about itself to a reason and a remedy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.diagnosis.privileges import (
-    CALLS,
-    WITHOUT,
-    Privileges,
-    Refusal,
-    read_privileges,
-    why_refused,
-)
+from pytest_schedprof.backends.refusals import CALLS, WITHOUT, Refusal, why_refused
+from pytest_schedprof.model.privileges import Privileges, read_privileges
 
 FILTERED = Privileges(
     container="docker",

@@ -1,4 +1,4 @@
-"""Shares with honest bounds: held against tables, against arithmetic and against simulation."""
+"""Tests of shares and their bounds, against tables, arithmetic and simulation."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_blocks_of_independent_samples_scatter_as_theory_says() -> None:
         estimate([binomial(random, 50, 0.3) for _ in range(20)], [50] * 20, rounds=False, drift=0)
         for _ in range(200)
     ]
-    # At least 1 by definition; so a little above it in the mean, and never far.
+    # A dispersion is at least 1 by definition, so the mean is a little above 1.
     assert 1.0 <= mean(each.dispersion for each in found) < 1.2
     assert max(each.dispersion for each in found) < 2
 
@@ -108,7 +108,7 @@ def test_blocks_of_independent_samples_scatter_as_theory_says() -> None:
 def test_over_dispersed_units_are_recognised_and_widen_the_bounds(rounds: bool) -> None:
     random = Random(7)
     calm = [binomial(random, 400, 0.3) for _ in range(20)]
-    # The standard deviation of 400 samples' share is 0.023; four times that on top.
+    # The standard deviation of the share in 400 samples is 0.023; add four times as much.
     wild = [binomial(random, 400, random.gauss(0.3, 0.092)) for _ in range(20)]
     honest = estimate(calm, [400] * 20, rounds=rounds, drift=0.0)
     found = estimate(wild, [400] * 20, rounds=rounds, drift=0.0)
@@ -159,7 +159,7 @@ def coverage(
     rounds: bool,
     times: int = 800,
 ) -> tuple[float, float]:
-    """How often the true share is at least the lower bound, and at most the upper one."""
+    """Return how often the true share is at least the lower bound, and at most the upper bound."""
     random = Random(314159)
     found = [estimate(simulate(random), totals, rounds=rounds, drift=0.0) for _ in range(times)]
     below = sum(share >= each.low for each in found) / times
@@ -183,7 +183,7 @@ def test_each_bound_of_independent_samples_holds_as_often_as_it_says(
     def simulate(random: Random) -> list[int]:
         return [binomial(random, size, share) for _ in range(units)]
 
-    # 800 simulations know a coverage of 95 % to within 0.8 points; three of those are left.
+    # The standard error of a coverage of 95 % in 800 simulations is 0.8 points; allow three.
     assert min(coverage(simulate, [size] * units, share, rounds=rounds)) >= 0.95 - 0.024
 
 

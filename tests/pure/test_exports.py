@@ -1,4 +1,4 @@
-"""Samples in other tools' formats, read again by these or by what reads their format."""
+"""Tests of exports: samples in other tools' formats are read back by these tools or a parser."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, un
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
+from pytest_schedprof.backends.builtin.viztracer import VizTracerBackend
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.collapsed import write_collapsed
 from pytest_schedprof.formats.exports import export_of
 from pytest_schedprof.formats.joined import join_samples, join_traces
 from pytest_schedprof.formats.pprof import write_pprof
@@ -25,6 +26,7 @@ from pytest_schedprof.formats.speedscope import (
     read_speedscope,
     write_speedscope,
 )
+from pytest_schedprof.formats.stays import write_collapsed
 
 FILE = SpeedscopeFile(
     frames=[
@@ -39,6 +41,8 @@ FILE = SpeedscopeFile(
         Samples("other", array("q", [2]), empty=1, seconds=0.01),
     ],
 )
+
+ARTIFACTS = [*PySpyBackend.artifacts, *VizTracerBackend.artifacts]
 
 NUMBER, TEXT = (
     getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{n}") for n in ("INT64", "STRING")
@@ -60,11 +64,11 @@ MESSAGES: dict[str, dict[str, tuple[int, Any]]] = {
         "period": (12, NUMBER),
     },
 }
-"""Those of profile.proto that are written, a star before what may be repeated."""
+"""The messages of profile.proto that are written; a star marks repeated fields."""
 
 
 def read_pprof(content: bytes) -> Any:
-    """By Google's own reader of protocol buffers."""
+    """Read a profile with Google's own protocol buffers library."""
     file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -154,11 +158,11 @@ def test_traces_become_one_also_where_one_is_packed() -> None:
 
 def test_the_scheduler_is_exported_and_nobody_else() -> None:
     names = ["client.pyspy.speedscope.json", "worker-0.pyspy.speedscope.json"]
-    assert export_of(names, "pprof") is None
+    assert export_of(names, "pprof", ARTIFACTS) is None
     mine = ["scheduler.pyspy.speedscope.json", "scheduler.2.pyspy.speedscope.json"]
-    found = export_of([*names, *mine, "scheduler.viztracer.json"], "pprof")
+    found = export_of([*names, *mine, "scheduler.viztracer.json"], "pprof", ARTIFACTS)
     assert found is not None
     assert found.names == tuple(mine)
-    traced = export_of([*mine, "scheduler.viztracer.json"], "chrometrace")
+    traced = export_of([*mine, "scheduler.viztracer.json"], "chrometrace", ARTIFACTS)
     assert traced is not None
     assert traced.names == ("scheduler.viztracer.json",)

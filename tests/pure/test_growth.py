@@ -1,4 +1,4 @@
-"""The exponent of costs against scale."""
+"""Tests of growth: the exponent of a cost against the scale."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pytest_schedprof.analysis.costs import Costs, Unit
 from pytest_schedprof.analysis.growth import exponent
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.judge import describe, judge
+from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import merge_limits, parse_limit
 from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.limits import describe
 
 SCALES = st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True)
 

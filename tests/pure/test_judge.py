@@ -1,4 +1,4 @@
-"""Limits held against shares: three verdicts, each with its grounds."""
+"""Tests of judging shares against limits: three verdicts, each with its evidence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from pytest_schedprof.analysis.shares import MIN_SAMPLES, Shares, shares_of
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.judge import describe, judge
+from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.verdict import LimitResult, Verdict
+from pytest_schedprof.presentation.limits import describe
 
 ROOT = "distributed.core:Server._handle_comm"
 FIRST = "distributed.scheduler:Scheduler.first"
@@ -24,14 +25,14 @@ IDLE = "selectors:EpollSelector.select"
 
 
 def measured(counts: dict[Stack, int]) -> Shares:
-    """So many samples of each stack, mixed well."""
+    """Shares of the given number of samples of each stack, in random order."""
     samples = [stack for stack, count in counts.items() for _ in range(count)]
     Random(5).shuffle(samples)
     return in_order(samples)
 
 
 def in_order(samples: Sequence[Stack]) -> Shares:
-    """One window with these samples, one after the other."""
+    """Shares of one window with these samples, in this order."""
     stacks = tuple(dict.fromkeys(samples))
     indexes = array("q", map(stacks.index, samples))
     return shares_of(
@@ -44,7 +45,7 @@ def verdict_on(text: str, shares: Shares, *known: str) -> LimitResult:
 
 
 HALF = measured({(ROOT, FIRST): 1000, (ROOT, SECOND): 600, (ROOT, FIRST, SEND): 400})
-"""FIRST 70 % (itself 50 %), SECOND 30 %, SEND 20 %, ROOT 100 % (itself 0 %)."""
+"""FIRST has 70 % (self 50 %), SECOND 30 %, SEND 20 %, ROOT 100 % (self 0 %)."""
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_the_line_of_a_wildcard_names_the_worst_and_counts_those_that_share_its_
     line = describe(verdict_on("share(*:*) <= 10%", HALF))
     assert line.startswith(f"share(*:*) <= 10%: {ROOT} holds 100.0% ")
     assert line.endswith(", and 3 more functions")
-    # Of the four that are seen only two break this one.
+    # Only two of the four functions that were seen break this limit.
     assert describe(verdict_on("share(*:*) <= 50%", HALF)).count(" and 1 more function") == 1
     assert "more function" not in describe(verdict_on("share(*:*) <= 80%", HALF))
     assert "more function" not in describe(verdict_on("share(*:*) <= 100%", HALF))

@@ -1,4 +1,4 @@
-"""The limit language: what it accepts, how it complains, how limits of several layers add up."""
+"""Tests of the limit language: what it accepts, its errors, and how limits of layers merge."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.gates.limits import (
     LIMITABLE_OWNERS,
-    Limit,
     merge_limits,
     parse_limit,
 )
+from pytest_schedprof.model.limit import Limit
 
 WORDS = st.text("abz_AZ09.*?<>-é", min_size=1, max_size=12)
 FUNCTIONS = st.builds("{}:{}".format, WORDS, WORDS)
 PERCENTS = st.integers(0, 1_000_000).map(lambda number: f"{number / 10_000:.4f}")
-"""Bounds from 0 to 100 with four decimals."""
+"""Percentages from 0 to 100 with four decimals."""
 
 SPACES = st.sampled_from(["", " ", "  ", "\t", "\n"])
 TOKENS = ["share", "self", "(", ")", "<=", "<", "%", "30", "1.5", "@", "comm", "idle", "a:b"]
@@ -95,7 +95,7 @@ def test_of_the_client_there_is_cpu_alone(owner: str) -> None:
     assert limit.is_of_client
     assert str(limit) == f"cpu(@{owner}) <= 60us"
     assert parse_limit(f"growth(cpu, @{owner}) <= 1.1").is_of_client
-    with pytest.raises(LimitError, match="there is cpu alone"):
+    with pytest.raises(LimitError, match="has only cpu"):
         parse_limit(f"share(@{owner}) <= 30%")
     with pytest.raises(LimitError, match=f"@{owner} has no baseline"):
         parse_limit(f"cpu(@{owner}) <= baseline * 1.1")

@@ -1,4 +1,4 @@
-"""Directory names for test IDs: one each, short, readable, and never outside their directory."""
+"""Tests of directory names for test IDs: unique, short, readable, within their directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.storage.names import safe_name
+from pytest_schedprof.storage.run_directory import safe_name
 
 PROPERTY = settings(max_examples=300)
 
@@ -63,7 +63,7 @@ TWINS: tuple[Callable[[str], str], ...] = (
     lambda text: text + "\udcff",
     lambda text: safe_name(text),
 )
-"""What makes of an ID another one that a careless slug could not tell from it."""
+"""Functions that change an ID into another one, for which a careless slug would be the same."""
 
 ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))
 TEST_IDS = st.one_of(
@@ -75,7 +75,7 @@ TEST_IDS = st.one_of(
 
 
 def check(name: str) -> None:
-    """What every file system takes as one name in the directory at hand."""
+    """Check that every file system accepts the name as a single path component."""
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*[A-Za-z0-9_]", name)
     assert len(name.encode("ascii")) <= 255
     assert Path(name).name == name
@@ -117,7 +117,7 @@ def test_a_person_recognises_the_test() -> None:
 
 
 def test_a_name_is_the_same_in_every_process_and_release() -> None:
-    """Baselines and history are looked up by it."""
+    """Baselines and history are looked up by the name."""
     assert safe_name("tests/test_a.py::test_b") == "tests-test_a.py-test_b-9fb2811947a5"
     assert safe_name("é\udcff") == "test-3aef3ad56a25"
 

@@ -1,4 +1,4 @@
-"""To whom a sample belongs: the table, and the one rule that reads it."""
+"""Tests of owners: the table of patterns, and the rule that finds the owner of a sample."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pytest_schedprof.analysis.owners import (
     OWNER_NAMES,
     OWNERS,
     SIDES,
+    UNDIVIDED,
     doubt_of_collector,
     owner_of,
     owner_of_stack,
     side_of,
+    undivided_subjects,
 )
 from pytest_schedprof.model.profile import Stack
 
@@ -105,6 +107,10 @@ REALISTIC: dict[str, Stack] = {
 }
 
 
+def test_every_side_is_no_part_of_the_scheduler() -> None:
+    assert {"idle", FOREIGN, UNDIVIDED, *(name for name, _ in SIDES)} == NOT_SCHEDULER
+
+
 def test_the_stacks_below_speak_of_every_owner_there_is() -> None:
     assert set(REALISTIC) == {*OWNER_NAMES, FOREIGN}
 
@@ -133,7 +139,7 @@ def test_every_owner_has_one_name() -> None:
 
 
 def test_only_idle_the_sides_and_foreign_threads_are_in_no_denominator() -> None:
-    assert {"idle", "profiler", "worker", "client", "import", FOREIGN} == NOT_SCHEDULER
+    assert {"idle", "profiler", "worker", "client", "import", FOREIGN, UNDIVIDED} == NOT_SCHEDULER
 
 
 @pytest.mark.parametrize("side", ["profiler", "worker", "client", "import"])
@@ -234,7 +240,9 @@ def test_collector_is_known_by_its_functions_of_c(function: str) -> None:
 
 def test_owner_gc_is_in_doubt_until_the_collector_was_seen() -> None:
     callback = "distributed.gc:GCDiagnosis._gc_callback"
-    assert "use cputime, or pyspy with its option native" in doubt_of_collector("@gc", [callback])
+    assert "use a backend that measures cpu, or the option native" in doubt_of_collector(
+        "@gc", [callback]
+    )
     assert doubt_of_collector("@gc", [callback, COLLECTING]) == ""
     assert doubt_of_collector("@gc", [callback], by_callbacks=True) == ""
     assert doubt_of_collector("@gc", [], by_callbacks=True)
@@ -250,3 +258,38 @@ def test_a_test_in_the_same_process_is_a_client_but_for_what_its_scheduler_does(
     local = (*test, "dask.threaded:get", "dask.local:get_async", "dask.local:finish_task")
     assert owner_of_stack(local) == "local-scheduler"
     assert owner_of_stack((*test, *FINISHED)) == "transitions"
+
+
+BODY = ("_pytest.python:Function.runtest", *TICK, "distributed.utils_test:gen_cluster.<locals>.f")
+
+SHARED: dict[str, tuple[str, Stack]] = {
+    "a graph that a coroutine test builds": (
+        "client",
+        ("_pytest.python:Function.runtest", *TICK, "test_it:test_it", "dask.delayed:delayed"),
+    ),
+    "the wrapper of gen_cluster": ("client", (*BODY, "distributed.scheduler:Scheduler.__init__")),
+    "a graph that the scheduler takes in": ("graph-intake", REALISTIC["graph-intake"]),
+    "a message that a transition sends": (
+        "comm",
+        (*FINISHED, "distributed.batched:BatchedSend.send"),
+    ),
+    "a batch that anybody sends": (UNDIVIDED, REALISTIC["comm"]),
+    "a message that anybody writes": (UNDIVIDED, REALISTIC["serialisation"]),
+    "a message that a worker reads": (
+        "worker",
+        (*TICK, "distributed.worker:Worker.handle_scheduler", "distributed.comm.tcp:TCP.read"),
+    ),
+    "waiting": ("idle", REALISTIC["idle"]),
+}
+
+
+@pytest.mark.parametrize(("owner", "stack"), SHARED.values(), ids=list(SHARED))
+def test_in_a_shared_process_only_what_is_surely_the_schedulers_counts(
+    owner: str, stack: Stack
+) -> None:
+    assert owner_of_stack(stack, is_shared=True) == owner
+
+
+def test_undivided_samples_name_their_functions_and_owner() -> None:
+    assert undivided_subjects(REALISTIC["comm"]) == {*REALISTIC["comm"], "@comm"}
+    assert undivided_subjects(REALISTIC["transitions"]) == frozenset()

@@ -1,19 +1,34 @@
-"""Names and trees of pages, of samples that are written down."""
+"""Tests of the names and call trees in pages, made from handwritten samples."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from collections import Counter
+from dataclasses import replace
 from html import unescape
 from importlib.resources import files
+from pathlib import Path
 
+from measured import counted, measured, sampled
+
+from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.analysis.owners import owner_of
-from pytest_schedprof.gates.limits import LIMITABLE_OWNERS
+from pytest_schedprof.gates.judge import judge
+from pytest_schedprof.gates.limits import LIMITABLE_OWNERS, parse_limit
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.history import Course, Figure, Moment, Series, Setting, Step
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.pages.naming import Names
-from pytest_schedprof.pages.rendering import as_json, breakable
+from pytest_schedprof.pages.reading import read_run
+from pytest_schedprof.pages.rendering import as_json, breakable, render_run
+from pytest_schedprof.pages.run_page import page_of_run
 from pytest_schedprof.pages.tree import busy_stacks, call_tree
+from pytest_schedprof.pages.writing import write_pages
+from pytest_schedprof.presentation.trends import trend_row
+from pytest_schedprof.storage.records import encode
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
@@ -25,7 +40,8 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
     found = names(
         [
             ("/home/me/distributed/distributed/scheduler.py", "SchedulerState._transition", 1),
-            ("/home/me/distributed/distributed/scheduler.py", "_transition", 1),  # Python 3.10
+            # Python 3.10 knows no qualified names.
+            ("/home/me/distributed/distributed/scheduler.py", "_transition", 1),
             ("C:\\env\\Lib\\site-packages\\distributed\\core.py", "Server.handle_comm", 1),
             ("/env/lib/python3.11/site-packages/toolz/dicttoolz.py", "merge", 1),
             ("/home/me/distributed/distributed/profile.py", "process", 1),
@@ -39,8 +55,8 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
         TRANSITION,
         TRANSITION,
         "distributed.core:Server.handle_comm",
-        "tlz.dicttoolz:merge",  # loaded by another module's name
-        "distributed.profile:process",  # beside what the record has
+        "tlz.dicttoolz:merge",  # imported under another module name
+        "distributed.profile:process",  # not in the record
         "selectors:EpollSelector.select",
         "importlib._bootstrap:_find_and_load",
         "package:f",
@@ -88,4 +104,61 @@ def test_names_can_neither_end_their_element_nor_hide() -> None:
     assert not set("<>&\u2028\u2029'") & set(content)
     shown = breakable(f"a.b::{text}[x_y]")
     assert "<script" not in shown
-    assert unescape(shown.replace("<wbr>", "")) == f"a.b::{text}[x_y]"
+    assert unescape(str(shown).replace("<wbr>", "")) == f"a.b::{text}[x_y]"
+
+
+NASTY = "test_a.py::test_b[<script>]"
+
+
+def stored(path: Path, *results: Result) -> Path:
+    """A run's directory with these records."""
+    entries = []
+    for number, result in enumerate(results):
+        (path / str(number)).mkdir(parents=True)
+        (path / str(number) / "result.json").write_bytes(encode(result))
+        entries.append(TestEntry(result.test_id, result.outcome, result.verdict, str(number)))
+    run = Run("run-1", "2026-01-01T00:00:00+00:00", 0, tuple(entries))
+    (path / "run.json").write_bytes(encode(run))
+    return path
+
+
+def test_pages_are_made_of_the_records_alone(tmp_path: Path) -> None:
+    limit = judge(parse_limit("calls <= 1"), Costs([unit_of(9, {}, [])]), [])
+    counts = replace(counted({TRANSITION: 7.0}, metric="calls"), limits=(limit,))
+    samples = sampled({(LOOP, TRANSITION): 0.6, (LOOP, WRITE): 0.4})
+    evidence = (Evidence("tasks", (), missing="no Bokeh"),)
+    result = measured(counts, samples, test_id=NASTY, unjudged=("peak <= 1MB",), evidence=evidence)
+    page = write_pages(stored(tmp_path / "run-1", result)).read_text()
+    assert "<script>]" not in page
+    assert 'href="0/index.html"' in page
+    assert "1 of 1" in page
+    test = (tmp_path / "run-1" / "0" / "index.html").read_text()
+    assert 'href="../index.html"' in test
+    assert "<code>peak &lt;= 1MB</code> (needs a backend or baseline" in test
+    assert "no flame graph: cputime kept no samples" in test
+    assert '<th class="n">calls / task</th>' in test
+    assert "missing: no Bokeh" in test
+    assert "5,000 busy samples, 5,000 tasks in 5.00 s" in test
+    assert ", 3 rounds" in test
+
+
+def test_a_page_without_a_record_says_why(tmp_path: Path) -> None:
+    run = stored(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
+    (run / "0" / "result.json").write_text("{")
+    page = write_pages(run).read_text()
+    assert "no page: " in page
+    assert "is corrupt" in page
+
+
+def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
+    setting = Setting("test_a", "counts", "", "3.11", "local", 4, (), "")
+    moments = (Moment(f"run-{n}", "2026-01-01", None) for n in range(4))
+    figures = tuple(map(Figure, moments, (10.0, 10.0, 20.0, 20.0)))
+    course = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
+    row = trend_row(Series(setting, "calls", "", figures, course))
+    run = stored(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
+    page = render_run(replace(page_of_run(read_run(run)), trends=(row,), history="4 runs"))
+    assert 'class="line" points="4,32 81.3,32 158.7,4 236,4"' in page
+    assert 'class="level" points="4,32 81.3,32"' in page
+    assert 'class="step" cx="158.7" cy="4.0"' in page
+    assert "step at run run-2" in page

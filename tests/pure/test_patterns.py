@@ -1,4 +1,4 @@
-"""Function patterns against a matcher written the slow and obvious way."""
+"""Tests of function patterns, against a slow and obvious matcher."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.patterns import compile_pattern, has_wildcard
+from pytest_schedprof.model.profile import compile_pattern, has_wildcard
 
 PROPERTY = settings(max_examples=300)
 
@@ -18,7 +18,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def obviously_matches(pattern: str, name: str) -> bool:
-    """By the definition: `*` eats any run, `?` one character, all else itself."""
+    """Match by the definition: `*` is any run, `?` is one character, all else is literal."""
     if not pattern:
         return not name
     if pattern[0] == "*":

@@ -1,10 +1,10 @@
-"""Peaks are of a moment: never added up over rounds, never divided by tasks."""
+"""Tests of peaks: they are momentary, so never summed over rounds and never divided by tasks."""
 
 from __future__ import annotations
 
 from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.reports.terminal import _cost_table
+from pytest_schedprof.reports.terminal import cost_lines
 
 LOADS = "distributed.protocol.core:loads"
 DUMPS = "distributed.protocol.core:dumps"
@@ -19,7 +19,7 @@ def profile(loads: float, dumps: float) -> CostProfile:
 
 
 def costs() -> Costs:
-    """Two rounds, the second in two segments."""
+    """Costs of two rounds, the second in two segments."""
     first = unit_of(10, {}, [profile(1e6, 3e6)])
     second = unit_of(10, {}, [profile(2e6, 1e6), profile(1e6, 4e6)])
     return Costs([first, second])
@@ -41,10 +41,10 @@ def test_functions_with_peaks_alone_are_told_by_them() -> None:
 
 def test_a_peak_is_shown_as_it_is_and_needs_no_task() -> None:
     measured = costs().measured()
-    head, _, loads = (line.text.split() for line in list(_cost_table(measured, 20, 5))[:3])
+    head, _, loads = (line.text.split() for line in list(cost_lines(measured, 20, 5))[:3])
     assert head[:2] == ["calls/task", "peak"]
     assert loads[:3] == ["1.5", "2", "MB"]
-    head, dumps, _ = (line.text.split() for line in list(_cost_table(measured, 0, 5))[:3])
+    head, dumps, _ = (line.text.split() for line in list(cost_lines(measured, 0, 5))[:3])
     assert head[:1] == ["peak"]
     assert dumps[:2] == ["4", "MB"]
 
@@ -52,4 +52,4 @@ def test_a_peak_is_shown_as_it_is_and_needs_no_task() -> None:
 def test_a_window_without_tasks_has_no_cost_per_task_to_show() -> None:
     profile = CostProfile("a", "", {LOADS: {"calls": 10.0}}, {})
     measured = Costs([unit_of(0, {}, [profile])]).measured()
-    assert list(_cost_table(measured, 0, 5)) == []
+    assert list(cost_lines(measured, 0, 5)) == []

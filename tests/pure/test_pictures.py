@@ -1,4 +1,4 @@
-"""Pictures of samples: whatever they hold, files that their viewers can read."""
+"""Tests of pictures of samples: viewers can read the file, whatever it contains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 @st.composite
 def files(draw: st.DrawFn) -> SpeedscopeFile:
-    """Any file that the reader could have read, with names that no Python would give."""
+    """Any file that the reader can return, with names that Python itself would not produce."""
     frames = draw(st.lists(st.builds(Frame, TEXTS, st.none() | TEXTS), min_size=1, max_size=6))
     frame = st.integers(0, len(frames) - 1)
     stacks = draw(st.lists(st.lists(frame, min_size=1, max_size=6).map(tuple), min_size=1))
@@ -37,7 +37,7 @@ def files(draw: st.DrawFn) -> SpeedscopeFile:
 
 
 def file_of(*stacks: str, seconds: float = 0.01) -> SpeedscopeFile:
-    """One thread; each letter is a function."""
+    """A file with one thread; each letter of a stack is a function."""
     distinct = list(dict.fromkeys(stacks))
     letters = sorted(set("".join(stacks)))
     return SpeedscopeFile(
@@ -85,7 +85,7 @@ def test_callee_in_a_timeline_never_outlasts_its_caller(file: SpeedscopeFile) ->
 
 
 def boxes_of(file: SpeedscopeFile) -> dict[str, ElementTree.Element]:
-    """By the words in their titles, of a flame graph."""
+    """Boxes of a flame graph, by the text of their titles."""
     groups = ElementTree.fromstring(write_flamegraph(file)).findall(f"{SVG}g")
     return {str(group.findtext(f"{SVG}title")): group[1] for group in groups}
 

@@ -1,4 +1,4 @@
-"""Recent in the terminal's table, made of the last runs' records."""
+"""Tests of the recent figures in the terminal's table, made from the records of the last runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from measured import SCHEDULER, TEST, counted, measured, sampled
 
-from pytest_schedprof.analysis.recent import Recent, figures_of, recent_series, setting_of
-from pytest_schedprof.model.place import ClusterFacts
+from pytest_schedprof.analysis.recent import Recent, figures_of, recent_series
+from pytest_schedprof.model.environment import ClusterFacts
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.run import Run, TestEntry
-from pytest_schedprof.reports.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
-from pytest_schedprof.reports.summary import pack, unpack
+from pytest_schedprof.model.run import Run, TestEntry, setting_of
+from pytest_schedprof.reports.lines import BARS, PLAIN_BARS, bars_for, sparkline
+from pytest_schedprof.reports.packing import pack, unpack
 from pytest_schedprof.reports.terminal import summary_lines
 
 NAME = f"{SCHEDULER}._transition"
@@ -25,7 +25,7 @@ def result(bytecodes: float) -> Result:
 
 
 def run_of(result: Result) -> Run:
-    figures = unpack(pack(result, None)).figures  # as they come from a pytest-xdist worker
+    figures = unpack(pack(result, None)).figures  # as received from a pytest-xdist worker
     entry = TestEntry(TEST, result.outcome, result.verdict, "x", setting_of(result), figures)
     return Run("run", "2026-01-01T00:00:00+00:00", 0, (entry,))
 

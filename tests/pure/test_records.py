@@ -1,22 +1,24 @@
-"""result.json and run.json: what is written is read, and what cannot be read is explained."""
+"""Tests of result.json and run.json: a round trip is lossless, and read errors are explained."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jsonschema
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from random_records import RESULTS, RUNS
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.model.commit import Commit
-from pytest_schedprof.model.place import ClusterFacts, Environment
+from pytest_schedprof.gates.limits import parsed_limit
+from pytest_schedprof.model.environment import ClusterFacts, Environment
+from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.result import (
     SCHEMA_VERSION,
     BackendResult,
@@ -29,83 +31,27 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
-from pytest_schedprof.model.run import Run, StoredResult, TestEntry
+from pytest_schedprof.model.run import Run, StoredResult
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.storage.records import encode, json_schema, read_record, write_run
-from pytest_schedprof.storage.run_directory import RunDirectory
+from pytest_schedprof.presentation.limits import describe, limit_rows
+from pytest_schedprof.storage.baselines import load
+from pytest_schedprof.storage.pruning import removable, remove
+from pytest_schedprof.storage.records import (
+    begin_run,
+    encode,
+    json_schema,
+    read_record,
+    write_run,
+)
+from pytest_schedprof.storage.run_directory import RunDirectory, write
+from pytest_schedprof.storage.run_history import Archive
+from pytest_schedprof.storage.runs import find_run, last_records, read_run_record, unreported
 
 PROPERTY = settings(max_examples=60)
 
-T = TypeVar("T")
-
-
-def tuples(of: st.SearchStrategy[T], most: int = 2) -> st.SearchStrategy[tuple[T, ...]]:
-    return st.lists(of, max_size=most).map(tuple)
-
-
-TEXT = st.text(max_size=12)
-TEXTS = tuples(TEXT)
-COUNTS = st.integers(0, 2**53)
-NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-VERDICTS = st.sampled_from(Verdict)
-ESTIMATES = st.builds(Estimate, NUMBERS, NUMBERS, NUMBERS, COUNTS, NUMBERS)
-LIMITS = st.builds(
-    LimitResult, TEXT, VERDICTS, tuples(st.builds(Finding, TEXT, ESTIMATES, VERDICTS)), TEXT
-)
-SETTINGS = st.dictionaries(
-    TEXT, st.one_of(st.booleans(), COUNTS, NUMBERS, TEXT, st.lists(TEXT), st.none()), max_size=4
-)
-WINDOWS = st.builds(Window, COUNTS, tuples(st.builds(Segment, NUMBERS, NUMBERS, COUNTS, COUNTS), 3))
-SHARES = st.builds(
-    SampledShares,
-    busy_samples=COUNTS,
-    idle_samples=COUNTS,
-    empty_samples=COUNTS,
-    inference=st.sampled_from(["rounds", "blocks"]),
-    functions=tuples(st.builds(FunctionShare, TEXT, TEXT, ESTIMATES, ESTIMATES)),
-    owners=tuples(st.builds(OwnerShare, TEXT, ESTIMATES)),
-)
-TOTALS = st.dictionaries(TEXT, NUMBERS, max_size=3)
-COSTS = st.builds(MeasuredCosts, tuples(st.builds(FunctionCost, TEXT, TEXT, TOTALS)), TOTALS)
-BACKENDS = st.builds(
-    BackendResult,
-    backend=TEXT,
-    mode=TEXT,
-    settings=SETTINGS,
-    window=WINDOWS,
-    shares=st.none() | SHARES,
-    costs=st.none() | COSTS,
-    limits=tuples(LIMITS),
-    artifacts=TEXTS,
-    warnings=TEXTS,
-)
-ENVIRONMENTS = st.builds(
-    Environment, TEXT, TEXT, TEXT, COUNTS, TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=3)
-)
-RESULTS = st.builds(
-    Result,
-    test_id=TEXT,
-    outcome=TEXT,
-    started_at=TEXT,
-    cluster=st.none() | st.builds(ClusterFacts, TEXT, TEXT, COUNTS, COUNTS),
-    environment=st.none() | ENVIRONMENTS,
-    confidence=NUMBERS,
-    schedprof_version=TEXT,
-    backends=tuples(BACKENDS),
-    troubles=TEXTS,
-)
-RUNS = st.builds(
-    Run,
-    run_id=TEXT,
-    started_at=TEXT,
-    exit_status=st.integers(-(2**31), 2**31),
-    tests=tuples(st.builds(TestEntry, TEXT, TEXT, VERDICTS, TEXT)),
-    commit=st.none() | st.builds(Commit, TEXT, TEXT, TEXT, st.booleans()),
-)
-
 
 def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:
-    """A result with a limit of each verdict."""
+    """A result with one limit for each verdict."""
     estimate = Estimate(value=0.3, low=0.25, high=0.35, samples=900, dispersion=1.5)
     finding = "distributed.scheduler:Scheduler.update_graph"
     return Result(
@@ -132,7 +78,12 @@ def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:
                 ),
                 costs=MeasuredCosts((FunctionCost(finding, "graph-intake", {"calls": 3.0}),), {}),
                 limits=tuple(
-                    LimitResult("share(*:*) <= 1%", verdict, (Finding("a:b", estimate, verdict),))
+                    LimitResult(
+                        "share(*:*) <= 1%",
+                        verdict,
+                        (Finding("a:b", estimate, verdict),),
+                        parsed=Limit("share", "*:*", 0.01),
+                    )
                     for verdict in verdicts
                 ),
                 artifacts=("scheduler.pyspy.speedscope.json",),
@@ -150,7 +101,7 @@ def stored(path: Path, content: object) -> Path:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place for one record after the other."""
+    """The path to which each record is written in turn."""
     return tmp_path_factory.mktemp("records") / "result.json"
 
 
@@ -183,12 +134,12 @@ def test_a_record_knows_its_tasks_cost_limits_and_verdict() -> None:
     assert [limit.verdict for limit in record.limits] == [Verdict.PASS, Verdict.INCONCLUSIVE]
     assert record.verdict is Verdict.INCONCLUSIVE
     assert replace(result(), troubles=()).verdict is Verdict.PASS
-    assert result().verdict is Verdict.INCONCLUSIVE  # for something went wrong
+    assert result().verdict is Verdict.INCONCLUSIVE  # because it has troubles
     assert Window(1, (Segment(2.0, 1.5, 0, 0),)).cpu_us_per_task is None
 
 
 def test_a_test_in_a_file_whose_name_is_no_utf_8_has_a_record_too(tmp_path: Path) -> None:
-    """Python has lone surrogates for such bytes, and pytest puts them into the test's ID."""
+    """Python decodes such bytes to lone surrogates, and pytest puts them into the test's ID."""
     path = tmp_path / "result.json"
     path.write_bytes(encode(result("test_\udcff.py::test_b")))
     assert read_record(path, Result).test_id.endswith(".py::test_b")
@@ -219,7 +170,7 @@ def too_old(directory: Path) -> Path:
         (missing, "cannot read {path}: No such file or directory"),
         (corrupt, "{path} is corrupt: "),
         (too_new, "{path} has schema version 2, this release reads up to 1: upgrade"),
-        (too_old, "{path} has schema version 0, too old"),
+        (too_old, "{path} has schema version 0, which is too old"),
     ],
 )
 def test_missing_corrupt_too_new_and_too_old_are_told_apart(
@@ -371,3 +322,95 @@ def test_the_record_of_a_run_can_be_moved_with_its_artifacts(tmp_path: Path) -> 
 def test_a_run_whose_directory_is_gone_is_an_artifact_error(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="--schedprof-dir"):
         write_run(RunDirectory(tmp_path / "nowhere", "run-1"), 0.0, 0, [], tmp_path)
+
+
+def keep_record(directory: Path, record: Result) -> None:
+    write(directory / "result.json", encode(record))
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> RunDirectory:
+    """The run of a session that was killed when two of its tests had ended."""
+    run = RunDirectory(tmp_path / "root", "run-1")
+    run.prepare()
+    begin_run(run, 1_700_000_000.0, tmp_path)
+    for hour, name in enumerate(["b.py::test_first", "a.py::test_second"]):
+        record = replace(result(name, Verdict.PASS), started_at=f"2025-01-31T{hour:02}:00:00+00:00")
+        keep_record(run.new_test(name), record)
+    (run.new_test("a.py::test_cut") / "result.json").write_text('{"test_id": "a.p')
+    return run
+
+
+def test_a_session_that_was_killed_has_the_tests_that_ended(killed: RunDirectory) -> None:
+    kept = find_run(killed.root)
+    assert kept.record.exit_status is None
+    expected = [("b.py::test_first", "passed"), ("a.py::test_second", "passed")]
+    assert [(each.test_id, each.outcome) for each in kept.record.tests] == expected
+    assert kept.test("second").result.test_id == "a.py::test_second"
+    for spec in (str(killed.path), str(killed.root)):
+        assert {each.test_id for each in load(spec, "").results} == {name for name, _ in expected}
+    (stored_run,) = Archive(str(killed.root)).runs()
+    assert len(stored_run.results) == 2
+    assert last_records(killed.root, 9) == []
+
+
+def test_a_killed_session_is_compared_with_only_if_no_other_one_ended(killed: RunDirectory) -> None:
+    ended = RunDirectory(killed.root, "run-0")
+    ended.prepare()
+    place = ended.new_test("c.py::test_whole")
+    keep_record(place, result("c.py::test_whole", Verdict.PASS))
+    whole = [StoredResult(str(place), result("c.py::test_whole", Verdict.PASS))]
+    write_run(ended, 1_600_000_000.0, 0, whole, killed.root)
+    assert [each.test_id for each in load(str(killed.root), "").results] == ["c.py::test_whole"]
+
+
+def test_the_end_of_a_session_tells_tests_that_no_report_brought(killed: RunDirectory) -> None:
+    (reported,) = (killed.path / "tests").glob("*first*")
+    (found,) = unreported(killed.path, [str(reported), "elsewhere"])
+    assert found[1].test_id == "a.py::test_second"
+    write_run(killed, 0.0, 2, [StoredResult(str(found[0]), found[1])], killed.root)
+    record = read_run_record(killed.path)
+    assert (record.exit_status, len(record.tests)) == (2, 1)
+    assert record.started_at.startswith("2023-11-14")  # as when it began
+
+
+def test_a_killed_session_is_removed_when_it_cannot_be_running(killed: RunDirectory) -> None:
+    newer = RunDirectory(killed.root, "run-2")
+    newer.prepare()
+    write_run(newer, 1_800_000_000.0, 0, [], killed.root)
+    assert removable(killed.root, 1) == []
+    for path in [*killed.path.rglob("*"), killed.path]:
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    (old,) = removable(killed.root, 1)
+    remove(old)
+    assert not killed.path.exists()
+
+
+def without_parsed_limits(record: Result) -> Any:
+    """The record as earlier releases wrote it, with the text of limits only."""
+    content = json.loads(encode(record))
+    for backend in content["backends"]:
+        for each in backend["limits"]:
+            del each["parsed"]
+    return content
+
+
+def test_limits_of_records_that_have_only_their_text_are_read(tmp_path: Path) -> None:
+    record = result("a", Verdict.PASS, Verdict.FAIL)
+    content = without_parsed_limits(record)
+    jsonschema.Draft202012Validator(RESULT_SCHEMA).validate(content)
+    read = read_record(stored(tmp_path / "result.json", content), Result)
+    assert [limit.parsed for limit in read.limits] == [None, None]
+    assert [parsed_limit(each) for each in read.limits] == [each.parsed for each in record.limits]
+    assert list(map(describe, read.limits)) == list(map(describe, record.limits))
+    assert limit_rows(read.backends) == limit_rows(record.backends)
+
+
+def test_limits_that_this_release_does_not_know_are_shown_as_text(tmp_path: Path) -> None:
+    content = without_parsed_limits(result("a", Verdict.PASS, Verdict.PASS))
+    content["backends"][0]["limits"][0]["limit"] = "novelty(*:*) <= 1%"
+    read = read_record(stored(tmp_path / "result.json", content), Result)
+    unknown, known = limit_rows(read.backends)
+    assert (unknown.limit, unknown.amount, unknown.interval) == ("novelty(*:*) <= 1%", "", None)
+    assert known.interval is not None
+    assert describe(read.limits[0]).startswith("novelty(*:*) <= 1%: this release")

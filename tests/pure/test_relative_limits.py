@@ -1,4 +1,4 @@
-"""Limits relative to a baseline: how they are written, and that the noise of both sides counts."""
+"""Tests of limits relative to a baseline: their syntax, and the noise of both sides."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
     assert doubt(times, times, "share") == ""
     assert doubt(counts, counts, "calls", environment=elsewhere) == ""
     assert "another machine" in doubt(times, times, "share", environment=elsewhere)
-    assert "does not know this test" in doubt(counts, counts, "calls", test_id="new")
+    assert "does not contain this test" in doubt(counts, counts, "calls", test_id="new")
     assert "nothing of counts" in doubt(times, counts, "calls")
     older = replace(ENVIRONMENT, scheduler_python="3.10.1")
     assert "another Python" in doubt(counts, counts, "calls", environment=older)
@@ -106,7 +106,7 @@ def doubt_in_turns(before: BackendResult, after: BackendResult, **facts: Any) ->
 
 
 def test_what_the_other_side_cannot_tell_is_a_doubt_too() -> None:
-    """One pair does not show what scatters, and another Python has other bytecodes."""
+    """One pair of rounds cannot show scatter, and bytecodes differ between Python versions."""
     counts, one_round = counted({FUNCTION: 10.0}), counted_in([{FUNCTION: 10.0}])
     older = replace(ENVIRONMENT, scheduler_python="3.10.1")
     assert doubt_in_turns(counts, counts) == ""

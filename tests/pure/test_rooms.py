@@ -1,110 +1,50 @@
-"""Who may import whom: the rooms of the package, held to their walls."""
+"""Tests of the import rules between the rooms of the package."""
 
 from __future__ import annotations
 
-import ast
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from imports import AGENT_MAY_IMPORT, MODULES, NAME, PACKAGE, imports_of, imports_of_source
 
-import pytest_schedprof
+TABLE = PACKAGE.parent / "docs" / "architecture.md"
+ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|([^|]*)\|$", re.MULTILINE)
 
-PACKAGE = Path(pytest_schedprof.__file__).parent
-NAME = "pytest_schedprof"
-
-PURE_ROOMS = (
-    "model",
-    "analysis",
-    "comparison",
-    "diagnosis",
-    "gates",
-    "formats",
-    "storage",
-    "reports",
-    "pages",
-)
-FORBIDDEN_TO_PURE = {"pytest", "_pytest", "distributed", "dask", "viztracer", "memray"}
-AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}
-KNOW_PYTEST = {
-    "plugin",
-    "fixtures",
-    "options",
-    "settings",
-    "layers",
-    "scaling",
-    "baselines",
-    "against",
-    "hookspecs",
-    "callbacks",
-    "collecting",
-    "running",
-    "progress",
+PROFILERS = {"viztracer", "memray"}
+FORBIDDEN = {
+    "pure": {"pytest", "_pytest", "distributed", "dask", *PROFILERS},
+    "no pytest": {"pytest", "_pytest"},
+    "no distributed": {"distributed", "dask"},
 }
+"""Packages that a rule of the table forbids."""
 
 TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
-class Import:
-    """One imported name, in full: a module, or a module and what is taken from it."""
+class Room:
+    """A row of the table."""
 
     name: str
-    typing_only: bool
-
-    @property
-    def root(self) -> str:
-        return self.name.partition(".")[0]
+    imports: frozenset[str]
+    rules: frozenset[str]
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def words(cell: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in cell.split(",") if word.strip())
 
 
-MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-
-
-def is_typing_only(node: ast.If) -> bool:
-    return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-
-
-def walk(nodes: list[ast.stmt], package: str, typing_only: bool = False) -> Iterator[Import]:
-    """Every import, at whatever depth: in functions, classes, branches."""
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (Import(alias.name, typing_only) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*above, base]).strip(".")
-            yield Import(base, typing_only)
-            yield from (Import(f"{base}.{alias.name}", typing_only) for alias in node.names)
-        else:
-            typed = typing_only or (isinstance(node, ast.If) and is_typing_only(node))
-            body = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
-            orelse = node.orelse if isinstance(node, ast.If) else []
-            yield from walk([each for each in body if each not in orelse], package, typed)
-            yield from walk(orelse, package, typing_only)
-            for block in ast.iter_child_nodes(node):
-                if isinstance(block, (ast.ExceptHandler, ast.match_case)):
-                    yield from walk(block.body, package, typing_only)
-
-
-def imports_of_source(source: str, package: str = NAME) -> set[Import]:
-    return set(walk(ast.parse(source).body, package))
-
-
-def imports_of(module: str) -> set[Import]:
-    path = MODULES[module]
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return imports_of_source(path.read_text(encoding="utf-8"), package)
+ROOMS = {
+    name: Room(name, words(imports), words(rules))
+    for name, imports, rules in ROW.findall(TABLE.read_text(encoding="utf-8"))
+}
+PURE_ROOMS = [room.name for room in ROOMS.values() if "pure" in room.rules]
 
 
 def in_room(room: str) -> list[str]:
@@ -115,9 +55,73 @@ def in_room(room: str) -> list[str]:
 PURE_MODULES = [module for room in PURE_ROOMS for module in in_room(room)]
 
 
-@pytest.mark.parametrize("room", [*PURE_ROOMS, "agent"])
-def test_every_room_of_the_rule_exists_and_holds_modules(room: str) -> None:
-    assert len(in_room(room)) >= 2
+def room_of(module: str) -> str:
+    """The room that a module is in; empty for the package's own `__init__`."""
+    return [*module.split("."), ""][1]
+
+
+ARROWS = {
+    room: {
+        room_of(each.name)
+        for module in in_room(room)
+        for each in imports_of(module)
+        if each.name in MODULES
+    }
+    - {room, ""}
+    for room in {room_of(module) for module in MODULES} - {""}
+}
+"""The rooms that each room imports, imports for types included."""
+
+
+def test_the_table_has_every_room_and_no_other() -> None:
+    assert set(ROOMS) == set(ARROWS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_the_rooms_of_its_row(room: str) -> None:
+    assert ARROWS[room] == set(ROOMS[room].imports)
+
+
+def test_files_that_the_page_names_exist() -> None:
+    walks = TABLE.read_text(encoding="utf-8").partition("## Three walks")[2].partition("\n## ")[0]
+    named = re.findall(r"`(\w+/[\w/.]+)`", walks)
+    assert named
+    assert [name for name in named if not (PACKAGE / name).is_file()] == []
+
+
+def test_rooms_stand_above_those_that_they_import() -> None:
+    order = list(ROOMS)
+    for room in ROOMS.values():
+        below = order[order.index(room.name) + 1 :]
+        assert room.imports <= set(below), room.name
+
+
+def test_pure_rooms_import_pure_rooms_alone() -> None:
+    for room in PURE_ROOMS:
+        assert ROOMS[room].imports <= set(PURE_ROOMS), room
+
+
+def test_rules_of_the_table_are_known() -> None:
+    assert {rule for room in ROOMS.values() for rule in room.rules} == set(FORBIDDEN)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != NAME])
+def test_modules_keep_the_rules_of_their_room(module: str) -> None:
+    forbidden = {name for rule in ROOMS[room_of(module)].rules for name in FORBIDDEN[rule]}
+    roots = {each.root for each in imports_of(module) if not each.typing_only}
+    assert roots & forbidden == set()
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    for module in MODULES:
+        direct = {each.name for each in imports_of(module) if not each.typing_only}
+        others = sorted((direct & MODULES.keys()) - {module, NAME})
+        assert module not in reached_from(others), module
+
+
+def test_the_top_level_holds_few_modules() -> None:
+    loose = {path.stem for path in PACKAGE.glob("*.py")}
+    assert loose == {"__init__", "__main__", "errors", "workloads"}
 
 
 def test_the_walk_finds_imports_wherever_they_hide() -> None:
@@ -154,34 +158,17 @@ match z:
     assert {each.name for each in found if each.typing_only} == {"i"}
 
 
-@pytest.mark.parametrize("module", PURE_MODULES)
-def test_pure_rooms_import_neither_pytest_nor_dask_nor_a_profiler(module: str) -> None:
-    assert {each.root for each in imports_of(module)} & FORBIDDEN_TO_PURE == set()
-
-
-@pytest.mark.parametrize("module", PURE_MODULES)
-def test_pure_rooms_import_of_this_package_pure_rooms_and_errors_alone(module: str) -> None:
-    allowed = {*PURE_MODULES, f"{NAME}.errors"}
-    own = {each.name for each in imports_of(module) if each.name in MODULES}
-    assert own <= allowed
-
-
 @pytest.mark.parametrize("module", in_room("agent"))
 def test_the_agent_imports_only_what_a_scheduler_surely_has(module: str) -> None:
     imported = imports_of(module)
     roots = {each.root for each in imported if not each.name.startswith(f"{NAME}.agent")}
     assert roots <= {*sys.stdlib_module_names, *AGENT_MAY_IMPORT}
-    # Where it runs the package has another name.
+    # The package has another name where the agent runs.
     assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", in_room("environments"))
-def test_environments_know_neither_pytest_nor_dask(module: str) -> None:
-    assert {each.root for each in imports_of(module)} & FORBIDDEN_TO_PURE == set()
-
-
 def reached_from(modules: list[str]) -> set[str]:
-    """Modules of this package that come with these."""
+    """Modules of this package that are imported with the given ones, directly or indirectly."""
     reached, wanted = set[str](), list(modules)
     while wanted:
         reached.add(module := wanted.pop())
@@ -191,7 +178,7 @@ def reached_from(modules: list[str]) -> set[str]:
 
 
 def test_processes_of_clusters_need_nothing_but_what_distributed_brings() -> None:
-    # Their interpreter may be another, which has none of this package's dependencies.
+    # Their interpreter may be another one, without this package's dependencies.
     reached = reached_from([f"{NAME}.clusters.process", *in_room("simulation")])
     assert f"{NAME}.clusters.nodes" in reached
     needed = {
@@ -200,19 +187,8 @@ def test_processes_of_clusters_need_nothing_but_what_distributed_brings() -> Non
     assert needed <= {*sys.stdlib_module_names, *AGENT_MAY_IMPORT, NAME}
 
 
-def test_only_five_modules_know_pytest() -> None:
-    importers = {
-        module
-        for module in MODULES
-        for each in imports_of(module)
-        if each.root in ("pytest", "_pytest") and not each.typing_only
-    }
-    assert f"{NAME}.plugin" in importers
-    assert importers <= {f"{NAME}.{name}" for name in KNOW_PYTEST}
-
-
 def run_python(*arguments: str, cwd: Path) -> str:
-    """What a fresh interpreter prints; the settings of the session that runs this are its own."""
+    """Return the output of a fresh interpreter without this session's pytest settings."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV_"))
     }
@@ -235,14 +211,14 @@ def test_importing_the_pure_rooms_loads_neither_pytest_nor_dask_nor_a_profiler(
     program = f"import {', '.join(PURE_MODULES)}, sys, json; print(json.dumps(list(sys.modules)))"
     loaded = set(json.loads(run_python("-c", program, cwd=tmp_path)))
     assert set(PURE_MODULES) <= loaded
-    assert loaded & {*FORBIDDEN_TO_PURE, f"{NAME}.plugin"} == set()
+    assert loaded & {*FORBIDDEN["pure"], f"{NAME}.plugin"} == set()
 
 
 def test_importing_the_package_loads_nothing_but_itself(tmp_path: Path) -> None:
     program = f"import {NAME}, sys, json; print(json.dumps(list(sys.modules)))"
     loaded = set(json.loads(run_python("-c", program, cwd=tmp_path)))
     assert {name for name in loaded if name.startswith(NAME)} == {NAME}
-    assert loaded & {*FORBIDDEN_TO_PURE, "msgspec"} == set()
+    assert loaded & {*FORBIDDEN["pure"], "msgspec"} == set()
 
 
 CONFTEST = """
@@ -260,13 +236,14 @@ def test_a_session_that_profiles_nothing_loads_neither_distributed_nor_msgspec(
     loaded = loaded_by_pytest(tmp_path, *arguments)
     assert f"{NAME}.plugin" in loaded
     others = loaded_by_pytest(tmp_path, *arguments, "-p", "no:schedprof")
-    ours = loaded - others  # other installed plugins load what they please
+    ours = loaded - others  # other installed plugins import modules of their own
     assert ours & {"distributed", "dask", "msgspec", "tornado", "viztracer", "memray"} == set()
+    assert {name for name in ours if name.startswith(f"{NAME}.backends")} == set()
     assert not (tmp_path / ".schedprof").exists()
 
 
 def loaded_by_pytest(path: Path, *arguments: str) -> set[str]:
-    """The modules that a session over one test has loaded when it ends."""
+    """Modules that are loaded when a session with one test ends."""
     (path / "conftest.py").write_text(CONFTEST)
     (path / "test_it.py").write_text("def test_it():\n    assert True\n")
     run_python("-m", "pytest", "-p", "no:cacheprovider", *arguments, cwd=path)

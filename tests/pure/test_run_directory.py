@@ -1,4 +1,4 @@
-"""Where artifacts go: one directory a run, one a test, every file whole or not there."""
+"""Tests of the run directory: one per run and test, and each file is complete or absent."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import resource
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.storage.run_directory import RunDirectory, new_run_id, write
+from pytest_schedprof.storage import run_directory as module
+from pytest_schedprof.storage.run_directory import RunDirectory, locked, new_run_id, write
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    """A run that is ready to be written to."""
+    """A run directory that is ready for writing."""
     run = RunDirectory(tmp_path / "root", "run-1")
     run.prepare()
     return run
@@ -30,7 +32,7 @@ def names_in(directory: Path) -> set[str]:
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """The kernel refuses to write more into a file, as a full disk would."""
+    """Make the kernel refuse to write larger files, as a full disk would."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -64,7 +66,7 @@ def test_git_ignores_everything_under_the_root(run: RunDirectory) -> None:
 
 
 def test_those_who_begin_together_make_it_together(tmp_path: Path) -> None:
-    """As workers of pytest-xdist do: all of them find no directory, and one is the first."""
+    """Workers of pytest-xdist all find no directory, and one of them creates it first."""
     together = Barrier(4)
 
     def prepare(number: int) -> None:
@@ -144,11 +146,32 @@ def test_a_file_that_exists_is_replaced(tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"result.json"}
 
 
-def test_what_an_interrupted_session_left_behind_is_overwritten(tmp_path: Path) -> None:
+def test_what_an_interrupted_session_left_behind_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / "result.json.part").write_bytes(b"half of an earlier file, and quite long")
-    write(tmp_path / "result.json", b"{}")
+    write(tmp_path / "result.json", b"{}", is_durable=True)
     assert (tmp_path / "result.json").read_bytes() == b"{}"
-    assert names_in(tmp_path) == {"result.json"}
+    assert names_in(tmp_path) == {"result.json", "result.json.part"}
+
+
+def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    """With one name for all unfinished files, one writer would move another's file away."""
+    path, contents = tmp_path / "index.html", [bytes([65 + i]) * 200_000 for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(partial(write, path), contents * 20))
+    assert path.read_bytes() in contents
+    assert names_in(tmp_path) == {"index.html"}
+
+
+def test_one_process_at_a_time_holds_a_lock_and_a_stuck_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCK_S", 0.05)
+    told = pytest.raises(ArtifactError, match="another process has had it locked")
+    with locked(tmp_path), told, locked(tmp_path):
+        pass
+    with locked(tmp_path):  # released, and again free
+        pass
+    assert names_in(tmp_path) == set()
 
 
 def test_a_write_that_fails_half_way_leaves_the_old_file_whole(tmp_path: Path) -> None:
@@ -190,14 +213,7 @@ def name_too_long(base: Path) -> Path:
     return base / ("x" * 300)
 
 
-def part_is_a_directory(base: Path) -> Path:
-    (base / "result.json.part").mkdir()
-    return base / "result.json"
-
-
-@pytest.mark.parametrize(
-    "place", [missing_directory, below_a_regular_file, name_too_long, part_is_a_directory]
-)
+@pytest.mark.parametrize("place", [missing_directory, below_a_regular_file, name_too_long])
 def test_a_file_that_cannot_be_opened_is_an_error_that_names_place_and_remedy(
     tmp_path: Path, place: Callable[[Path], Path]
 ) -> None:

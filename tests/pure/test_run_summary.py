@@ -1,4 +1,4 @@
-"""The Markdown of a session: what got worse comes first, names stay text, and it fits a comment."""
+"""Tests of a session's Markdown: regressions first, names escaped, short enough for a comment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from measured import SCHEDULER, counted, measured
 
 from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.markdown import code, plain
-from pytest_schedprof.reports.run_summary import ROOM, run_markdown
+from pytest_schedprof.reports.run_summary import MOST_BYTES, run_markdown
 
 TRANSITION = f"{SCHEDULER}._transition"
 NASTY = "test_a.py::test_b[<script>|`x`\\| *y* @someone]"
@@ -22,7 +23,7 @@ NASTY = "test_a.py::test_b[<script>|`x`\\| *y* @someone]"
 
 def limit(verdict: Verdict, text: str = "calls(*:*) <= 1") -> LimitResult:
     finding = Finding(TRANSITION, Estimate(7.0, 7.0, 7.0, 100, 0.0), verdict)
-    return LimitResult(text, verdict, (finding,))
+    return LimitResult(text, verdict, (finding,), parsed=parse_limit(text))
 
 
 def regressed(test_id: str, factor: float = 1.5, functions: int = 1) -> Result:
@@ -62,10 +63,10 @@ def test_what_got_worse_comes_first() -> None:
 def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> None:
     results = [regressed(f"test_{number:04d}" + "x" * 80, 2, functions) for number in range(300)]
     text = run_markdown(results, ".schedprof/run")
-    assert len(text.encode()) <= ROOM
+    assert len(text.encode()) <= MOST_BYTES
     shown = text.partition("<details>")[0].count("| regressed | bytecodes |")
-    assert " comparisons are left out here, for want of room: see `.schedprof/run`." in text
-    assert " rows are left out here, " in text
+    assert " comparisons left out for lack of space: see `.schedprof/run`." in text
+    assert " rows left out for lack of space: " in text
     assert shown >= 100
     assert text.count("<details>") == text.count("</details>")
 

@@ -1,4 +1,4 @@
-"""Speedscope files as py-spy writes them, and as accidents leave them."""
+"""Tests of reading Speedscope files, as py-spy writes them and damaged ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FRAMES: list[dict[str, Any]] = [
 
 
 def document(*threads: tuple[str, list[list[int]]]) -> dict[str, Any]:
-    """A file as py-spy 0.4 writes it, with all that this reader has no use for."""
+    """A file as py-spy 0.4 writes it, including the fields that this reader ignores."""
     return {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "profiles": [
@@ -55,7 +55,7 @@ def read(content: object) -> SpeedscopeFile:
 
 
 def samples_of(file: SpeedscopeFile) -> list[tuple[str, list[tuple[int, ...]], int]]:
-    """Threads with their stacks written out, and how many were empty."""
+    """Threads with their stacks resolved, and their number of empty samples."""
     return [
         (each.thread, [file.stacks[index] for index in each.stacks], each.empty)
         for each in file.threads
@@ -63,7 +63,7 @@ def samples_of(file: SpeedscopeFile) -> list[tuple[str, list[tuple[int, ...]], i
 
 
 def profile_of(file: SpeedscopeFile) -> SampleProfile:
-    """Named by the last part of the file, without the line."""
+    """A profile with functions named by the last part of the file, without the line."""
 
     def namer(places: list[tuple[str, str, int]]) -> list[str]:
         return [f"{path.rpartition('/')[2]}:{name}" for path, name, _ in places]

@@ -1,4 +1,4 @@
-"""Student's t against the tables."""
+"""Tests of Student's t distribution against tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SCIPY_T_95 = (
     1.6753, 1.6747, 1.6741, 1.6736, 1.6730, 1.6725, 1.6720, 1.6716, 1.6711, 1.6706,
 )
 # fmt: on
-"""`scipy.stats.t.ppf(0.95, df)` for df from 1 to 60."""
+"""Values of `scipy.stats.t.ppf(0.95, df)` for df from 1 to 60."""
 
 
 @pytest.mark.parametrize(
     ("t", "df", "tail"),
-    [  # critical values as any table of Student's t prints them
+    [  # critical values, as printed in any table of Student's t
         (1.0, 1, 0.25),
         (6.314, 1, 0.05),
         (2.920, 2, 0.05),

@@ -1,10 +1,11 @@
-"""From samples to counts: what is counted, what is not, and how blocks cut a window."""
+"""Tests of tallies: which samples are counted, and how blocks divide a window."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -45,7 +46,7 @@ NOT_BUSY: tuple[Stack, ...] = (
 
 
 def profile(*threads: Sequence[Stack], empty: int = 0) -> SampleProfile:
-    """A profile of so many threads, each with its samples in order."""
+    """A profile with one thread per argument, each with its samples in order."""
     index: dict[Stack, int] = {}
     samples = [
         array("q", (index.setdefault(stack, len(index)) for stack in thread)) for thread in threads
@@ -209,7 +210,7 @@ def test_a_round_of_several_stretches_is_one_unit() -> None:
 
 
 def test_rounds_that_brought_no_sample_are_no_evidence_of_how_rounds_scatter() -> None:
-    """One round with samples and two without know no more than the one round alone."""
+    """One round with samples and two without show no more than the first one alone."""
     one = profile([BUSY[1], BUSY[2]] * 500)
     alone = shares_of([[one]], drift=0.1).of_function(INTAKE)
     padded = shares_of([[one], [profile()], []], drift=0.1).of_function(INTAKE)
@@ -220,7 +221,7 @@ def test_rounds_that_brought_no_sample_are_no_evidence_of_how_rounds_scatter() -
 def test_functions_and_owners_are_listed_with_the_hottest_first() -> None:
     shares = shares_of([[profile([BUSY[1]] * 10 + [BUSY[3]] * 25 + [BUSY[0]] * 5)]], drift=0.0)
     functions = shares.functions()
-    # Of two with one share the one with more time of its own comes first, then the alphabet.
+    # Equal shares are ordered by self share, then alphabetically.
     names = [each.function for each in functions]
     assert names == [ROOT, SEND, TRANSITION, TRANSITIONS, INTAKE]
     assert functions[1].owner == "comm"
@@ -245,3 +246,17 @@ def test_a_function_that_was_not_seen_has_share_0() -> None:
     assert estimate.value == 0
     assert estimate.samples == 100
     assert 0 < estimate.high < 1
+
+
+def test_in_a_shared_process_limits_on_undivided_functions_are_not_judged() -> None:
+    """A worker and a client in the same process send messages through the same functions."""
+    anybodys = (ROOT, "distributed.batched:BatchedSend._background_send")
+    alone = profile([BUSY[2]] * 60 + [anybodys] * 40)
+    shared = shares_of([[replace(alone, is_shared=True)]], drift=0.0)
+    assert shared.total.busy == 60
+    assert "40 samples of @comm" in shared.doubt("share", "@comm")
+    assert shared.doubt("self", "distributed.batched:*")
+    assert not shared.doubt("share", "@transitions")
+    assert not shared.doubt("share", TRANSITION)
+    assert shared.sampled().is_shared
+    assert not shares_of([[alone]], drift=0.0).doubt("share", "@comm")

@@ -1,4 +1,4 @@
-"""The summary at the end of a session: what it says, and how much of it under -q and -v."""
+"""Tests of the summary at the end of a session, and how -q and -v change its length."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from support import shares_in
 
-from pytest_schedprof.gates.judge import describe
+from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.result import (
     BackendResult,
     FunctionShare,
+    MeasuredCosts,
     OwnerShare,
     Result,
     SampledShares,
@@ -20,13 +21,17 @@ from pytest_schedprof.model.result import (
     Window,
 )
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+from pytest_schedprof.presentation.limits import describe
 from pytest_schedprof.reports.lines import Line
-from pytest_schedprof.reports.summary import pack, unpack
+from pytest_schedprof.reports.packing import pack, unpack
 from pytest_schedprof.reports.terminal import (
     HOT_FUNCTIONS,
     HOT_FUNCTIONS_VERBOSE,
+    MANY_TESTS,
     OWNERS_SHOWN,
+    cost_lines,
     summary_lines,
+    unprofiled_lines,
 )
 
 TEST_ID = "test_a.py::test_b"
@@ -42,7 +47,8 @@ def function(name: str, owner: str, share: float, own: float = 0.001) -> Functio
 
 
 def limit(text: str, verdict: Verdict) -> LimitResult:
-    return LimitResult(text, verdict, (Finding("a:b", estimate(0.4), verdict),))
+    findings = (Finding("a:b", estimate(0.4), verdict),)
+    return LimitResult(text, verdict, findings, parsed=parse_limit(text))
 
 
 SHARES = SampledShares(
@@ -71,7 +77,7 @@ def result(
     warnings: tuple[str, ...] = (),
     tasks: int = 3000,
 ) -> Result:
-    """A test with these functions, or else with forty."""
+    """A result with these functions, or with forty by default."""
     backend = replace(
         PLAIN,
         window=Window(1, (Segment(1.25, 0.5, tasks, 6000), Segment(1.0, 0.25, 0, 0))),
@@ -100,7 +106,7 @@ def texts(*results: Result, verbosity: int = 0) -> list[str]:
 
 
 def shown(of: list[str]) -> list[str]:
-    """The functions of the table, in its order."""
+    """Functions of the table, in its order."""
     return [text.split()[-1].partition(":")[2] for text in of if "distributed.scheduler:" in text]
 
 
@@ -112,7 +118,7 @@ def test_the_default_is_a_headline_a_table_the_owners_and_the_place_of_the_artif
         "33% of a core",
         "share (95% bounds) self owner function",
         "owners: owner-0 40%, owner-1 39%, owner-2 38%, owner-3 37%, owner-4 36%",
-        "artifacts of 1 profiled tests: .schedprof/run-1",
+        "artifacts of 1 profiled test: .schedprof/run-1",
     ]
 
 
@@ -140,6 +146,34 @@ def test_the_default_shows_the_few_hottest_functions_and_v_many() -> None:
     assert shown(many) == names[:HOT_FUNCTIONS_VERBOSE]
     assert shown(texts(result(), verbosity=2)) == names[:HOT_FUNCTIONS_VERBOSE]
     assert HOT_FUNCTIONS < HOT_FUNCTIONS_VERBOSE < 40
+
+
+def test_many_tests_get_a_headline_each_and_their_functions_under_vv() -> None:
+    """Whole suites are marked, and some have -v in their settings."""
+    many = [result()] * (MANY_TESTS + 1)
+    told = texts(*many, verbosity=1)
+    assert shown(told) == []
+    assert len(told) == 2 * len(many) + 2
+    assert "-vv shows the functions of more than 20 tests" in told
+    assert len(shown(texts(*many, verbosity=2))) == len(many) * HOT_FUNCTIONS_VERBOSE
+    assert len(shown(texts(*many[1:], verbosity=1))) == MANY_TESTS * HOT_FUNCTIONS_VERBOSE
+
+
+def test_costs_without_tasks_have_no_line_of_the_whole() -> None:
+    costs = MeasuredCosts((), {"transitions": 3.0, "messages_in": 2.0})
+    assert list(cost_lines(costs, 0, 5)) == []
+    assert [line.text for line in cost_lines(costs, 2, 5)] == [
+        "  whole scheduler: transitions 1.5/task, messages_in 1/task"
+    ]
+
+
+def test_tests_without_a_scheduler_are_counted_and_under_v_listed() -> None:
+    one, *rest = [line.text for line in unprofiled_lines(["a::b"], 0)]
+    assert one.startswith("not profiled: 1 test is marked by a module, class or conftest, but ran")
+    assert rest == []
+    two, *rest = [line.text for line in unprofiled_lines(["a::b", "a::c"], 1)]
+    assert two.startswith("not profiled: 2 tests are marked")
+    assert rest == ["  a::b", "  a::c"]
 
 
 def test_q_says_one_line() -> None:
@@ -212,7 +246,7 @@ def test_a_profile_without_functions_has_no_table() -> None:
 
 def test_a_test_without_any_profile_is_named_all_the_same() -> None:
     lost = replace(result(), backends=())
-    assert texts(lost) == [f"{TEST_ID}  passed", "artifacts of 1 profiled tests: .schedprof/run-1"]
+    assert texts(lost) == [f"{TEST_ID}  passed", "artifacts of 1 profiled test: .schedprof/run-1"]
 
 
 def test_every_backend_of_a_test_has_its_headline() -> None:
@@ -292,7 +326,7 @@ def test_a_result_from_an_xdist_worker_reads_as_if_it_were_the_session_s_own(
 
 
 def plain(value: object) -> bool:
-    """Whether the channel between pytest-xdist's processes takes a value: no subclass of any."""
+    """Return whether pytest-xdist can send the value between processes; it refuses subclasses."""
     if type(value) in (list, tuple):
         assert isinstance(value, (list, tuple))
         return all(map(plain, value))

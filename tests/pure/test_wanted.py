@@ -1,4 +1,4 @@
-"""What a user may name for the other side, as it is read."""
+"""Tests of how the other side's name is read: packages, checkouts and interpreters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_schedprof.clusters.child import changed
-from pytest_schedprof.environments.installer import telling
+from pytest_schedprof.environments.installer import cause_of
 from pytest_schedprof.environments.paths import session_paths
 from pytest_schedprof.environments.wanted import Packages, read_wanted
 from pytest_schedprof.errors import SettingsError
@@ -48,7 +48,7 @@ def test_checkouts_are_named_by_their_paths(
     assert read_wanted(checkout) == Packages((), (checkout,))
     assert read_wanted("./distributed, dask") == Packages(("dask",), (checkout,))
     assert read_wanted("./with space") == Packages((), (str(tmp_path / "with space"),))
-    # As pip has it: without a separator it is a package's name.
+    # As in pip, a name without a separator is a package.
     assert read_wanted("distributed") == Packages(("distributed",))
     assert Packages(("dask",), (checkout,)).arguments == ["dask", "-e", checkout]
 
@@ -61,7 +61,7 @@ def test_an_interpreter_is_named_by_its_path_its_environment_or_its_command(
     python.symlink_to(sys.executable)
     (tmp_path / "bin" / "python3.99").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert read_wanted(str(python)) == python  # not what it is a link to
+    assert read_wanted(str(python)) == python  # the path itself, not the target of the link
     assert read_wanted(str(tmp_path)) == python
     assert read_wanted("python3.99") == tmp_path / "bin" / "python3.99"
 
@@ -162,8 +162,8 @@ OLDER_UV = """\
     ],
 )
 def test_of_what_pip_and_uv_say_the_line_that_tells_why_is_kept(said: str, words: str) -> None:
-    assert words in telling(said)
-    assert "\n" not in telling(said)
+    assert words in cause_of(said)
+    assert "\n" not in cause_of(said)
 
 
 def test_the_path_of_tests_is_told_from_what_is_installed() -> None:

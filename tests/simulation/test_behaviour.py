@@ -1,4 +1,4 @@
-"""What hollow workers can be told, and that the same seed gives the same draws."""
+"""Tests of the options of hollow workers, and that the same seed gives the same draws."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
     options = {"duration": "exponential(10ms)", "failures": "0.5", "seed": "7"}
     one, other = read_behaviour(options), read_behaviour(options)
     draws = [one.seconds("inc") for _ in range(5)]
-    other.seconds("add")  # of another prefix: it takes nothing from the first
+    other.seconds("add")  # draws of another prefix change nothing for the first
     assert [other.seconds("inc") for _ in range(5)] == draws
     assert len(set(draws)) == 5
     assert [one.fails("inc") for _ in range(9)] == [other.fails("inc") for _ in range(9)]

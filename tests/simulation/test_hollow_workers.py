@@ -1,4 +1,4 @@
-"""Hollow workers under a real scheduler: what clients ask of workers, and what schedulers do."""
+"""Tests of hollow workers under a real scheduler: requests of clients and of the scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from distributed import Client, WorkerPlugin, as_completed, wait
 from support import wait_for
 
 from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.simulation.placeholder import Placeholder
+from pytest_schedprof.simulation.executor import Placeholder
 
 
 def inc(x: int) -> int:
@@ -58,7 +58,7 @@ def log_of(cluster: SimulatedCluster) -> str:
 
 
 def on_scheduler(client: Client, ask: Callable[..., Any]) -> Any:
-    """What a function finds there, as plain data."""
+    """Return what a function finds on the scheduler, as plain data."""
     return client.run_on_scheduler(ask)
 
 
@@ -83,7 +83,7 @@ def test_collections_can_be_persisted_and_computed(client: Client) -> None:
 
 
 def test_what_is_scattered_comes_back_as_it_was(client: Client) -> None:
-    client.amm.stop()  # every other second it drops copies that nobody needs
+    client.amm.stop()  # every other second it drops unneeded copies
     (future,) = client.scatter([["anything", 2.5, None]], broadcast=True)
     assert future.result(timeout=20) == ["anything", 2.5, None]
     assert len(client.who_has([future])[future.key]) == 8
@@ -105,7 +105,7 @@ class NoPlugin(WorkerPlugin):
 
 
 def test_workers_are_heard_of_again_and_again(client: Client) -> None:
-    """Else the scheduler takes them for dead after five minutes, and starts all work anew."""
+    """Otherwise, the scheduler considers them dead after five minutes and restarts all work."""
 
     def last_seen(dask_scheduler: Any) -> list[float]:
         return [worker.last_seen for worker in dask_scheduler.workers.values()]
@@ -124,7 +124,7 @@ def test_worker_that_cannot_tell_that_it_lives_leaves() -> None:
 
 
 def break_heartbeat(dask_worker: Any) -> None:
-    dask_worker.pretence.executing = None
+    dask_worker.executor.executing = None
 
 
 def workers_of(client: Client) -> list[str]:
@@ -146,7 +146,7 @@ def test_released_results_are_forgotten(client: Client) -> None:
 
 
 def test_work_is_stolen_and_both_answers_are_given() -> None:
-    """Long tasks sit on one worker; those that run are refused, those that wait are given."""
+    """Long tasks are on one worker: running ones cannot be stolen, waiting ones can."""
     with simulated(2, duration="200ms") as client:
         first = next(iter(client.scheduler_info()["workers"]))
         futures = client.map(inc, range(20), pure=False, workers=first, allow_other_workers=True)
@@ -156,7 +156,7 @@ def test_work_is_stolen_and_both_answers_are_given() -> None:
 
 
 def stolen(scheduler: Any) -> int:
-    """Steals that were confirmed."""
+    """Number of confirmed steals."""
     events = [event for _, event in scheduler.get_events("stealing")]
     flat = [part for event in events for part in (event if isinstance(event, list) else [event])]
     return sum("confirm" in str(part[0]) or part[0] == "confirm" for part in flat)
@@ -173,7 +173,7 @@ def test_failures_come_as_often_as_asked() -> None:
 
 
 def test_time_passes_as_fast_as_asked() -> None:
-    """A task of a minute is over in 60 ms, and the scheduler takes it for one of a minute."""
+    """A task of one minute ends after 60 ms, and the scheduler records one minute."""
     with simulated(2, duration="60s", time_scale="1000") as client:
         begun = time.monotonic()
         wait(client.map(inc, range(4), pure=False), timeout=20)
@@ -263,7 +263,7 @@ def test_versions_are_compared_again_once_all_workers_are_there(client: Client) 
 
 
 def test_what_a_worker_lost_sight_of_is_found_again() -> None:
-    """It fetches from one that leaves, while another has a copy: it must ask who."""
+    """A worker fetches from one that leaves while another has a copy; it must ask who has it."""
     with simulated(3, nbytes="100MB", bandwidth="50MB") as client:
         one, other, third = client.scheduler_info()["workers"]
         x = client.submit(inc, 1, workers=one, pure=False)
@@ -284,7 +284,7 @@ def test_restarts_leave_no_socket_open() -> None:
             for _ in range(5):
                 client.restart(timeout=20)
                 counts.append(process.num_fds())
-        assert counts[-1] - counts[1] < 20  # one of each worker, each time, would be 60
+        assert counts[-1] - counts[1] < 20  # one per worker and restart would be 60
     finally:
         cluster.close()
 

@@ -1,4 +1,4 @@
-"""Whether a scheduler does the same for hollow workers as for real ones, task by task."""
+"""Test that a scheduler does the same for hollow workers as for real ones, task by task."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from distributed import Client, wait
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 from pytest_schedprof.simulation.shuffles import IS_KNOWN
 
 STATE_MACHINE = (
@@ -43,18 +43,24 @@ STATE_MACHINE = (
     "TaskState.state",
     "TaskState.add_dependency",
 )
-"""What the scheduler does for each task, whichever worker has it. How many transfers there are
-depends on who was idle when, and differs from run to run with real workers too."""
+"""Functions that the scheduler calls for each task, whichever worker runs it.
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # before Python 3.12 counting is slow
+The number of transfers depends on which worker was idle when, and it differs from run to run
+with real workers too.
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # counting is slow before Python 3.12
 
 TOLERANCE = 0.02
 RARE = 0.05
-"""Calls per task below which a few more or less are chance."""
+"""Calls per task below which small differences are random."""
 
 CHANCE = {"p2p": 0.05}
-"""Calls per task that may be more or less. How many outputs of a shuffle are first tried where they
-belong is chance: of 200, so much is three standard deviations of the difference of two runs."""
+"""Tolerated difference in calls per task, by graph.
+
+It is random how many outputs of a shuffle are first tried on the worker where they belong. For
+200 of them, this is three standard deviations of the difference between two runs.
+"""
 
 
 def inc(x: int) -> int:
@@ -117,7 +123,7 @@ if not IS_KNOWN:
 
 
 def calls_per_task(cluster: OwnCluster) -> Counts:
-    """Of each graph, run for the second time: the first one's prefixes are new."""
+    """Counts of the second run of each graph; in the first, task prefixes are new."""
     with Client(cluster.address) as client, Control(cluster.address) as control:
         counts = {}
         for name, graph in GRAPHS.items():
@@ -145,7 +151,7 @@ def counted(
 
 
 Counts: TypeAlias = "dict[str, tuple[int, dict[str, float]]]"
-"""Of each graph: its tasks, and calls per task of each function."""
+"""For each graph, its number of tasks and the calls per task of each function."""
 
 
 def counts_of(kind: type[OwnCluster], options: dict[str, str]) -> Counts:
@@ -174,8 +180,8 @@ def far_apart(name: str, real: dict[str, float], hollow: dict[str, float]) -> di
 
 
 def test_calls_per_task_are_those_of_real_workers() -> None:
-    """One test for all graphs: each of several would start both clusters in a session of xdist."""
-    real = counts_of(LocalCluster, {})
+    """One test for all graphs, because with xdist several tests would each start both clusters."""
+    real = counts_of(LocalProcesses, {})
     hollow = counts_of(SimulatedCluster, {"duration": "50us"})
     assert {name: tasks for name, (tasks, _) in hollow.items()} == {
         name: tasks for name, (tasks, _) in real.items()

@@ -1,4 +1,4 @@
-"""Every workload runs to its end, on real workers and on hollow ones."""
+"""Test that every workload runs to its end, on real and on hollow workers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,32 @@ from collections.abc import Iterator
 import pytest
 from distributed import Client
 
-from pytest_schedprof.clusters.control import Control
-from pytest_schedprof.clusters.local import LocalCluster
+from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
-from pytest_schedprof.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.remote.control import Control
 from pytest_schedprof.workloads import WORKLOADS
 
 SIZE = 100
-FEWER_TASKS = {"submission_only": 1, "rechunk": 21}
-"""Of the first nothing is computed; the second's size is how many connections it has."""
+FEWER_TASKS = {
+    "submission_only": 1,
+    "many_questions": 1,
+    "broadcasts": 1,
+    "rechunk": 21,
+    "p2p_rechunk": 21,
+}
+"""Tasks of workloads that do not have SIZE of them.
+
+The first three are about other work of the scheduler, and the size of a rechunking is its number of
+connections.
+"""
 
 
-@pytest.fixture(scope="module", params=[LocalCluster, SimulatedCluster], ids=lambda kind: kind.kind)
+@pytest.fixture(
+    scope="module", params=[LocalProcesses, SimulatedCluster], ids=lambda kind: kind.kind
+)
 def cluster(request: pytest.FixtureRequest) -> Iterator[OwnCluster]:
     cluster = request.param(4, timeout_s=30)
     yield cluster

@@ -1,6 +1,6 @@
-// Ways to look at a tree: what one side spent, or how two sides differ.
+// Views of a tree: the samples of one side, or the difference between two sides.
 
-// Each view weighs samples of both sides: by the time they stand for, or as parts of a whole.
+// Weights of a sample of each side: the CPU time that it stands for, or its part of all samples.
 function viewOf(tree, mode) {
   const { cost, costBefore } = tree.data;
   const shares = { after: 1 / (tree.after[0] || 1), before: 1 / (tree.before[0] || 1) };
@@ -17,8 +17,8 @@ const microseconds = amount => signed(amount, `${digits(Math.abs(amount))} us`);
 const digits = amount =>
   amount >= 100 ? Math.round(amount).toLocaleString("en") : amount.toPrecision(3);
 
-// Standard deviations below which a difference says nothing. Samples scatter further than
-// independent ones would: by how much, both sides' own figures tell.
+// Standard deviations below which a difference is called noise. Samples scatter more than
+// independent ones: `scatter` in the data says by which factor.
 const NOISE = 2;
 
 function difference(tree, view, node) {

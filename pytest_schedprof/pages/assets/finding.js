@@ -1,4 +1,4 @@
-// Search: functions whose module and name hold what was typed.
+// Search for functions whose module and name contain the typed text.
 
 function find(graph, text) {
   const wanted = text.trim().toLowerCase();
@@ -13,7 +13,7 @@ function matching({ modules, functions }, wanted) {
   return found;
 }
 
-// Samples whose stack holds any of them, each once.
+// Number of samples whose stack contains any of the functions; each sample counts once.
 function held(tree, found) {
   let sum = 0;
   for (let node = 1; node < tree.size;) {
@@ -30,7 +30,7 @@ function foundWords({ tree, found }) {
   return `${found.size} ${found.size === 1 ? "function" : "functions"}, ${part} of all samples`;
 }
 
-// The next match in order of what is drawn, after the one that has the focus.
+// The next match after the focused node, in drawing order; -1 if there is none.
 function nextFound(graph) {
   const { tree, found, zoomed, focused } = graph;
   if (!found || !found.size) return -1;

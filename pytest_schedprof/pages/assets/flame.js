@@ -1,4 +1,4 @@
-// A flame graph in its figure: state, pointer and keyboard.
+// One flame graph: its state, and input from pointer and keyboard.
 
 for (const figure of document.querySelectorAll(".flame")) openFlame(figure);
 

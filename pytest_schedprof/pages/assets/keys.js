@@ -1,4 +1,4 @@
-// Keys of the whole page, and the filter of the table of tests.
+// Keyboard shortcuts of the page, and the filter of the table of tests.
 
 const isTyping = event => event.target.matches("input, textarea, select");
 

@@ -1,4 +1,4 @@
-// A view of the tree on a canvas. What is too narrow to be seen is not drawn.
+// Draw a view of the tree on a canvas, without the boxes that are too narrow to be visible.
 
 const ROW = 18, NARROWEST = 0.4, PADDING = 4;
 
@@ -14,7 +14,7 @@ function paletteOf(tree) {
   };
 }
 
-// Every node that can be seen, with its place: those above what is zoomed to fill the row.
+// Every visible node with its place. Ancestors of the zoomed node fill the whole row.
 function* visibleNodes(graph) {
   const { tree, layout, zoomed, width } = graph;
   for (let node = tree.parent[zoomed]; node >= 0; node = tree.parent[node])
@@ -67,7 +67,7 @@ function paintLabel(pen, graph, node, x, y, width) {
   pen.fillText(fitted(graph, node, room), x + PADDING, y + ROW / 2);
 }
 
-// The whole name where it fits, else its last part, which tells more than the class.
+// The whole name if it fits, else its last part, which says more than the class.
 function fitted(graph, node, room) {
   const name = nameOf(graph.tree, node), sign = signOf(graph, node);
   const label = sign + (sign.length + name.length > room ? lastPart(name) : name);

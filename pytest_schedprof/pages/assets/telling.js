@@ -1,4 +1,4 @@
-// What is known of a node, in words.
+// Describe a node in words.
 
 const percent = part => `${(part * 100).toFixed(1)}%`;
 const samples = count => `${count.toLocaleString("en")} ${count === 1 ? "sample" : "samples"}`;
@@ -35,7 +35,7 @@ function profileWords(tree, node) {
 
 function everywhere(tree, node) {
   const [share, low, high, own] = tree.data.bounds.slice(4 * tree.name[node], 4 * tree.name[node] + 4);
-  if (!high) return "in no stack of this side";
+  if (!high) return "not in any stack of this side";
   const part = amount => percent(amount / 10000);
   const range = `${part(low).slice(0, -1)} to ${part(high)}`;
   return `in all stacks ${part(share)} (95% bounds ${range}), self ${part(own)}`;

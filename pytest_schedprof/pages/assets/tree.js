@@ -1,4 +1,4 @@
-// The tree of calls, laid out once: nodes in order, each before those that it called.
+// The call tree: nodes in depth-first order, each before the nodes that it called.
 
 function readTree(data) {
   const size = data.depth.length + 1;
@@ -14,7 +14,7 @@ function readTree(data) {
   return tree;
 }
 
-// Node 0 is all of it; a file's node i is i + 1 here.
+// Node 0 is the root of all; node i of the data is node i + 1 here.
 function linkNodes(tree) {
   const { depth, name, functions } = tree.data;
   const path = [0];
@@ -38,7 +38,7 @@ function sumUp(total, own, tree) {
   for (let node = tree.size - 1; node > 0; node--) total[tree.parent[node]] += total[node];
 }
 
-// Where each node begins and how wide it is, in the unit of a view.
+// Start and width of each node, in the unit of a view.
 function layOut(tree, view) {
   const width = new Float64Array(tree.size), start = new Float64Array(tree.size);
   const { own, before } = tree.data;

@@ -1,0 +1,20 @@
+"""The shipped workloads, each as a profiled test: what `backtest.py` runs in every environment.
+
+    pytest benchmarks/shipped.py --schedprof=counts --schedprof-cluster=simulated \
+        --schedprof-workers=20 --schedprof-scale=200 --schedprof-against=distributed==2026.7.0
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_schedprof import SchedulerUnderTest
+from pytest_schedprof.workloads import WORKLOADS
+
+
+@pytest.mark.schedprof
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_shipped(
+    schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, workload: str
+) -> None:
+    WORKLOADS[workload](schedprof_scheduler.client, schedprof_scale)

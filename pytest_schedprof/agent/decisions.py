@@ -1,0 +1,46 @@
+"""Records what the scheduler of a virtual cluster decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .recordings import Recording, as_json, begin, under_way
+
+WORLD = "schedprof-virtual"
+"""Name of the scheduler's extension that a virtual cluster has."""
+
+
+class DecisionsRecording(Recording):
+    """The window of the virtual cluster's journal."""
+
+    kind = "decisions"
+
+    def __init__(self, client: str, world: Any) -> None:
+        super().__init__(client)
+        self._world = world
+        world.begin()
+
+    async def end(self, timeout: float) -> dict[str, Any]:
+        """Close the window and keep its figures and decisions."""
+        if self._world is not None:
+            self.content, self._world = as_json(self._world.end()), None
+        return {}
+
+
+def plan(seconds: float, what: str, worker: str, dask_scheduler: Any = None) -> str:
+    """Plan what happens to a worker; return why that is not possible, if so."""
+    world = dask_scheduler.extensions.get(WORLD)
+    if world is None:
+        return "only workers of a cluster in virtual time can be told: --schedprof-cluster=virtual"
+    fault: str = world.plan(seconds, what, worker)
+    return fault
+
+
+def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
+    """Begin a window."""
+    world = dask_scheduler.extensions.get(WORLD)
+    if world is None:
+        return {"problem": "not-virtual"}
+    if DecisionsRecording.kind in under_way(dask_scheduler):
+        return {"problem": "busy"}
+    return begin(dask_scheduler, DecisionsRecording(client, world))

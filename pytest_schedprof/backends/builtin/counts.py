@@ -1,0 +1,132 @@
+"""counts: exact calls and bytecodes per task, the same numbers in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pytest_schedprof.agent import counts as agent
+from pytest_schedprof.backends.contract import Backend, Setting
+from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.formats.counts import read_counts
+from pytest_schedprof.model.backend import JSON, Artifact
+from pytest_schedprof.model.metric import TRAFFIC
+from pytest_schedprof.model.profile import CostProfile, Namer, compile_pattern
+from pytest_schedprof.remote.contract import Target
+
+PACKAGES = ("cloudpickle", "dask", "distributed", "msgpack", "sortedcontainers", "toolz", "tornado")
+"""Dask and the packages that run in its scheduler."""
+
+EXTENSIONS = (
+    "active_memory_manager",
+    "broker",
+    "client",  # its expressions become graphs on the scheduler
+    "collections",
+    "diagnostics.*",
+    "event",
+    "lock",
+    "multi_lock",
+    "publish",
+    "queues",
+    "recreate_tasks",
+    "scheduler",
+    "semaphore",
+    "shuffle.*",
+    "spans",
+    "stealing",
+    "variable",
+)
+"""Modules of distributed that work on tasks, and not on the messages that tell about them."""
+
+WORDS: Mapping[str, Sequence[str]] = {
+    "all": [f"{package}{rest}" for package in PACKAGES for rest in ("", ".*")],
+    "scheduling": ["dask", "dask.*", *(f"distributed.{name}" for name in EXTENSIONS)],
+}
+"""Modules that a word stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountsOptions:
+    """Options of the backend."""
+
+    modules: tuple[str, ...] = ("scheduling",)
+    """Modules whose functions are counted, with wildcards; modules named in limits are added.
+
+    A word of `WORDS` stands for several. The default one leaves out what carries messages: its
+    calls depend on how they were batched, and so on time.
+    """
+    bytecodes: bool = True
+    """Count bytecodes as well as calls."""
+
+
+class CountsBackend(Backend):
+    """Counts what the functions of chosen modules do; needs nothing installed on the scheduler."""
+
+    name = "counts"
+    rank = 20
+    artifacts = (Artifact("counts.json", JSON),)
+    options_type = CountsOptions
+    measures = frozenset({"calls", "bytecodes", "transitions", *TRAFFIC})
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = True
+    disturbs = True
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        self.options = read_options(CountsOptions, self.name, options)
+        named = [pattern.partition(":")[0] for pattern in patterns]
+        self.modules = tuple(dict.fromkeys([*self.options.modules, *named]))
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """All metrics, but bytecodes only if they are counted."""
+        return self.measures if self.options.bytecodes else self.measures - {"bytecodes"}
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """All options, with the modules that limits added."""
+        return {**asdict(self.options), "modules": list(self.modules)}
+
+    def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
+        """Begin to count; the agent checks that a call of its own is counted."""
+        modules = [compile_pattern(module).pattern for module in _spelt_out(self.modules)]
+        arguments = (modules, self.options.bytecodes, target.client_id)
+        answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
+        if answer.get("problem") == "busy":
+            raise already_at_work(self.name, target.label, "stop it first")
+        if answer.get("problem") == "taken":
+            raise RecordingError(
+                f"schedprof: counts cannot work beside {answer['holder']}, which has the "
+                f"interpreter's hook in {target.label}: {_way_out(answer['is_newer'])}"
+            )
+        if answer.get("problem") == "failed":
+            raise RecordingError(
+                f"schedprof: the interpreter of {target.label} reports no calls; "
+                "counts needs CPython"
+            )
+        return RemoteRecording(target, answer["token"], self.name)
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse the file that the agent wrote."""
+        file = read_counts(content)
+        return CostProfile(self.name, self.mode, file.functions, file.whole)
+
+
+def _way_out(is_newer: bool) -> str:
+    """Say what to do about a debugger or a coverage tool, by whether Python is 3.12 or newer."""
+    without = "run these tests without it (pytest --no-cov, or no `coverage run`)"
+    return without if is_newer else f"{without}, or on Python 3.12 or newer"
+
+
+def _spelt_out(modules: Sequence[str]) -> Iterator[str]:
+    """Yield the modules, and in place of a word those that it stands for."""
+    for module in modules:
+        yield from WORDS.get(module, (module,))
+
+
+BACKEND: type[Backend] = CountsBackend

@@ -1,0 +1,90 @@
+"""decisions: what the scheduler of a virtual cluster decides, in figures that are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from pytest_schedprof.agent import decisions as agent
+from pytest_schedprof.backends.contract import Backend, Setting
+from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.errors import BackendUnavailableError, FormatError
+from pytest_schedprof.model.backend import JSON, Artifact
+from pytest_schedprof.model.metric import DECISIONS
+from pytest_schedprof.model.profile import CostProfile, Namer
+from pytest_schedprof.remote.contract import Target
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionsOptions:
+    """The backend has no options."""
+
+
+class DecisionsFile(msgspec.Struct):
+    """What the agent recorded."""
+
+    hash: str
+    """Hash of the log of all messages; equal if everything happened in the same way."""
+    figures: dict[str, float]
+    decided: list[str]
+    """Each with its virtual time since the window began."""
+
+
+class DecisionsBackend(Backend):
+    """Records the decisions of a scheduler in virtual time."""
+
+    name = "decisions"
+    rank = None
+    artifacts = (Artifact("decisions.json", JSON),)
+    options_type = DecisionsOptions
+    measures = DECISIONS
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = True
+    disturbs = False
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        read_options(DecisionsOptions, self.name, options)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """No options."""
+        return {}
+
+    def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
+        """Begin a window of the cluster's journal."""
+        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
+        if answer.get("problem") == "busy":
+            raise already_at_work(self.name, target.label, "stop it first")
+        if answer.get("problem") == "not-virtual":
+            raise BackendUnavailableError(
+                "schedprof: decisions are exact in virtual time only, and that is not the time of "
+                f"{target.label}",
+                "--schedprof-cluster=virtual",
+            )
+        return RemoteRecording(target, answer["token"], self.name)
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse the file that the agent wrote."""
+        return CostProfile(self.name, self.mode, {}, read_decisions(content).figures)
+
+
+def read_decisions(content: bytes) -> DecisionsFile:
+    """Parse the file that the agent wrote.
+
+    Raises:
+        FormatError: if it is none.
+    """
+    try:
+        return msgspec.json.decode(content, type=DecisionsFile)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"schedprof: not a file of decisions: {error}") from error
+
+
+BACKEND: type[Backend] = DecisionsBackend

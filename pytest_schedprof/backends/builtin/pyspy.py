@@ -1,0 +1,286 @@
+"""py-spy: samples by the wall clock, from a process beside the scheduler."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pytest_schedprof.agent import guard as guard_program
+from pytest_schedprof.agent import privileges
+from pytest_schedprof.agent import pyspy as agent
+from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Setting
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.pictures import RECORDED, check_formats, pictures
+from pytest_schedprof.backends.refusals import why_refused
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    BackendNotPermittedError,
+    RecordingError,
+    SettingsError,
+)
+from pytest_schedprof.formats.frames import name_frames
+from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope
+from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
+from pytest_schedprof.model.privileges import read_privileges
+from pytest_schedprof.model.profile import Namer, SampleProfile
+from pytest_schedprof.remote.contract import Target
+
+MAX_ERROR_SHARE = 0.5
+"""Fraction of failed samples above which a profile is refused."""
+
+NOTED_ERROR_SHARE = 0.05
+"""Fraction of failed samples above which a profile has a warning."""
+
+MAX_BEHIND = 0.1
+"""Fraction of the window by which samples may be late; py-spy reports a second and more."""
+
+_FORBIDDEN = re.compile(
+    r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root"
+    r"|ENOSYS|function not implemented",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
+_NOISE = re.compile(r"Visit https:|Press Control-C")
+_COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
+_BEHIND = re.compile(r"([\d.]+)s behind in sampling")
+
+MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
+"""Flags that change what a sample means."""
+
+
+@dataclass(frozen=True, slots=True)
+class PySpyOptions:
+    """Options of py-spy itself; each is a flag of `py-spy record`."""
+
+    native: bool = False
+    """Collect the stacks of C extensions too."""
+    gil: bool = False
+    """Only samples of threads that hold the GIL."""
+    idle: bool = False
+    """Sample threads that are asleep too."""
+    nonblocking: bool = False
+    """Do not pause the scheduler while it is sampled: cheaper, with torn stacks."""
+    subprocesses: bool = False
+    """Sample child processes of the scheduler too."""
+    functions: bool = False
+    """Report a function by its first line instead of the line that ran."""
+    extra: tuple[str, ...] = ()
+    """Further arguments, passed on unchanged."""
+    formats: tuple[str, ...] = (RECORDED,)
+    """Artifacts to make of the recording."""
+    send: bool = False
+    """If py-spy is not installed where the scheduler runs, send the one from here."""
+
+    def arguments(self) -> list[str]:
+        """Return the command-line flags that are set."""
+        flags = [f"--{name}" for name in MODES if getattr(self, name)]
+        return [*flags, *(["--function"] if self.functions else []), *self.extra]
+
+
+class PySpyBackend(Backend):
+    """Records with py-spy as a descendant of the scheduler."""
+
+    name = "pyspy"
+    rank = 60
+    artifacts = (Artifact("pyspy.speedscope.json", SPEEDSCOPE),)
+    options_type = PySpyOptions
+    measures = frozenset({"share", "self"})
+    drift = 0.1
+    """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+
+    targets = ALL_TARGETS
+    sees_threads = True
+    disturbs = False
+    needs = ("py-spy",)
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        if rate_hz < 1:
+            raise SettingsError(
+                f"schedprof: pyspy takes at least one sample per second, got rate {rate_hz:g}"
+            )
+        self.rate_hz = float(round(rate_hz))  # py-spy takes only whole numbers
+        self.options = read_options(PySpyOptions, self.name, options)
+        check_formats(self.name, self.options.formats)
+
+    @property
+    def mode(self) -> str:
+        """The flags that change what a sample means."""
+        return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The rate and all options."""
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
+
+    def start(self, target: Target, *, timeout_s: float) -> PySpyRecording:
+        """Start py-spy on the scheduler and wait until it has sampled it."""
+        answer = self._ask(target, timeout_s, b"")
+        if answer.get("problem") == "not-installed" and self.options.send:
+            answer = self._ask(target, timeout_s, _program(answer, target.label))
+        if "problem" in answer:
+            _refuse(answer, target, timeout_s)
+        return PySpyRecording(target, answer["token"], self.name, answer["survivor"])
+
+    def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
+        arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
+        answer: Mapping[str, Any] = target.call(
+            agent.start,
+            inspect.getsource(guard_program),
+            program,
+            [*arguments, *self.options.arguments()],
+            1 / self.rate_hz,
+            self.options.gil,
+            self.options.nonblocking,
+            timeout_s,
+            target.client_id,
+            timeout_s=timeout_s,
+        )
+        return answer
+
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
+        """Parse py-spy's speedscope file."""
+        return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Make the further formats that the options ask for."""
+        return pictures(self.name, self.options.formats, content)
+
+
+class PySpyRecording(RemoteRecording):
+    """A py-spy recording of one scheduler."""
+
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """Check py-spy's exit status and its log, and return warnings."""
+        if answer["forced"]:
+            raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
+        if answer["early"]:
+            raise RecordingError(
+                "schedprof: py-spy ended before the window did, with exit status "
+                f"{answer['status']}, so its profile is not of the whole: "
+                f"{_reason(answer['log'])!r}"
+            )
+        if answer["status"] != 0 or not answer["size"]:
+            raise RecordingError(
+                f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} "
+                f"bytes: {_reason(answer['log'])!r}"
+            )
+        return tuple(_quality(answer["log"]))
+
+    def doubt(self, answer: Mapping[str, Any]) -> str:
+        """Return the doubt about samples that came too late, which show a later moment."""
+        late = _behind(answer["log"])
+        if late <= MAX_BEHIND * answer["seconds"]:
+            return ""
+        return (
+            f"py-spy fell {late:g} s behind in a window of {answer['seconds']:.1f} s: "
+            "lower the rate"
+        )
+
+    def verify(self, content: bytes) -> None:
+        """Check that the file holds a sample of the agent's beacon."""
+        if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
+            raise RecordingError(
+                "schedprof: py-spy's file does not hold the sample that proved it was at work; "
+                "its profile is not to be trusted: try a higher --schedprof-rate"
+            )
+
+
+def _quality(log: str) -> list[str]:
+    """Return warnings from py-spy's log; raise RecordingError if too many samples failed."""
+    warnings = []
+    if counts := _COUNTS.search(log):
+        samples, errors = map(int, counts.groups())
+        if errors > MAX_ERROR_SHARE * (samples + errors):
+            raise RecordingError(
+                f"schedprof: py-spy failed at {errors} of {samples + errors} samples; its profile "
+                "is not to be trusted: lower the rate, or leave out nonblocking"
+            )
+        if errors > NOTED_ERROR_SHARE * (samples + errors):
+            warnings.append(f"py-spy failed at {errors} of {samples + errors} samples")
+    if late := _behind(log):
+        warnings.append(f"py-spy fell {late:g} s behind; lower the rate")
+    return warnings
+
+
+def _behind(log: str) -> float:
+    """Return the largest delay in seconds that py-spy reported, or 0."""
+    return max(map(float, _BEHIND.findall(log)), default=0.0)
+
+
+def _program(answer: Mapping[str, Any], label: str) -> bytes:
+    """Return the local py-spy program, if it can run where the scheduler does."""
+    here, there = agent.host(), answer["host"]
+    if here != there:
+        kinds = f"is for {', '.join(here)}, and there is {', '.join(there)}"
+        raise _not_installed(answer, label, f"the one from here cannot be sent: it {kinds}")
+    path = agent.find_pyspy()
+    program = Path(path).read_bytes() if path else b""
+    if not program or program.startswith(b"#!"):  # such as pyenv's shim
+        found = f"{path!r} is a script" if path else "there is none here"
+        raise _not_installed(answer, label, f"none can be sent: {found}")
+    return program
+
+
+def _not_installed(answer: Mapping[str, Any], label: str, other: str) -> BackendNotInstalledError:
+    return BackendNotInstalledError(
+        f"schedprof: py-spy is not installed where {label} runs",
+        f"there: {answer['executable']} -m pip install py-spy",
+        other,
+    )
+
+
+def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoReturn:
+    """Raise the error that says why py-spy cannot work there, and what to do."""
+    label = target.label
+    if answer["problem"] == "not-installed":
+        raise _not_installed(
+            answer, label, "or have the one from here sent there with pyspy.send=true"
+        )
+    if answer["problem"] == "busy":
+        reason = "one process can be traced by one py-spy only: stop the other first"
+        raise already_at_work("pyspy", label, reason)
+    log = answer["log"]
+    if answer["problem"] == "not-started":
+        raise RecordingError(
+            f"schedprof: py-spy could not be started where {label} runs: {log}; "
+            "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
+            "programs to run"
+        )
+    if _FORBIDDEN.search(log) or answer["status"] == -signal.SIGSYS:
+        raise _not_permitted(target, log)
+    if answer["early"]:
+        raise RecordingError(
+            f"schedprof: py-spy ended at once with exit status {answer['status']}: {_reason(log)!r}"
+        )
+    raise RecordingError(
+        f"schedprof: py-spy took no sample within {timeout_s:g} s: {_reason(log)!r}"
+    )
+
+
+def _not_permitted(target: Target, log: str) -> BackendNotPermittedError:
+    """Return the error with the reason found there; py-spy knows only that it was refused."""
+    refusal = why_refused(read_privileges(target.call(privileges.privileges)))
+    words = f" (py-spy: {_reason(log)!r})" if log else ""
+    return BackendNotPermittedError(
+        f"schedprof: py-spy may not trace {target.label}: {refusal.reason}{words}",
+        *refusal.remedies,
+        "see docs/privileges.md",
+    )
+
+
+def _reason(log: str) -> str:
+    """Return the lines of py-spy's log that say what went wrong and why."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not _NOISE.search(line)]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return "; ".join(dict.fromkeys(errors)) or " ".join(lines[-1:])
+
+
+BACKEND: type[Backend] = PySpyBackend

@@ -1,0 +1,131 @@
+"""The cluster of one pytest session and the control line to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pytest_schedprof.clusters import KINDS
+from pytest_schedprof.clusters.attached import as_cluster
+from pytest_schedprof.clusters.contract import Cluster, ClusterRequest, ClusterSpec
+from pytest_schedprof.clusters.options import check_cluster_options
+from pytest_schedprof.clusters.pool import ClusterPool
+from pytest_schedprof.clusters.under_test import (
+    SchedulerUnderTest,
+    Surroundings,
+    clean,
+    look_around,
+    open_scheduler,
+)
+from pytest_schedprof.errors import SchedprofError, SchedulerLostError, SettingsError
+from pytest_schedprof.remote.control import Control
+
+logger = logging.getLogger(__name__)
+
+
+class ClusterSession:
+    """Starts the clusters of a session, one at a time, and connects to the one in use."""
+
+    def __init__(self, interpreter: str = "") -> None:
+        self._interpreter = interpreter
+        self._pool = ClusterPool()
+        self._control: Control | None = None
+
+    def cluster(self, request: ClusterRequest) -> Cluster:
+        """Return the requested cluster, and start it if it does not run."""
+        spec = replace(_spec(request), interpreter=self._interpreter)
+        return self._pool.get(spec, timeout_s=request.timeout_s)
+
+    @contextmanager
+    def scheduler(self, value: object, request: ClusterRequest) -> Iterator[SchedulerUnderTest]:
+        """Yield the scheduler of a cluster to one test, and clean up after it."""
+        cluster = as_cluster(value)
+        _check_choice(cluster, request)
+        try:
+            control, before = self._reach(cluster, request)
+        except SchedulerLostError:
+            # It died since the test before: that is no fault of this one.
+            replacement = self._pool.replacement(cluster, timeout_s=request.timeout_s)
+            if replacement is None:
+                raise
+            cluster = replacement
+            control, before = self._reach(cluster, request)
+        try:
+            with open_scheduler(cluster, control) as scheduler:
+                yield scheduler
+        finally:
+            self._leave(cluster, control, before)
+
+    def close(self) -> None:
+        """Close the control line and the clusters that were started."""
+        self._hang_up()
+        self._pool.close()
+
+    def _reach(self, cluster: Cluster, request: ClusterRequest) -> tuple[Control, Surroundings]:
+        """Connect to a scheduler, and look at what is on it before the test."""
+        control = self._connect(cluster, request.timeout_s)
+        return control, look_around(cluster, control)
+
+    def _connect(self, cluster: Cluster, timeout_s: float) -> Control:
+        control = self._control
+        if control is None or control.address != cluster.address or not control.is_up:
+            self._hang_up()
+            control = cluster.open_line(timeout_s)
+            self._control = control
+        return control
+
+    def _hang_up(self) -> None:
+        if self._control is not None:
+            control, self._control = self._control, None
+            control.close()
+
+    def _leave(self, cluster: Cluster, control: Control, before: Surroundings) -> None:
+        """Clean the cluster, or close it if that fails, so that the next test gets a new one."""
+        left: str | None = "its cleaning was interrupted"
+        try:
+            left = cluster.death() or clean(control, before)
+        except SchedprofError as error:
+            left = str(error)
+        finally:
+            if left:
+                logger.info("schedprof: the next test gets a new cluster: %s", left)
+                self.close()
+
+
+def _spec(request: ClusterRequest) -> ClusterSpec:
+    if "://" in request.kind:
+        return ClusterSpec(request.kind)
+    options = dict(request.options)  # if an option is given twice, the last one counts
+    check_cluster_options(request.kind, options)
+    default_workers = KINDS[request.kind].default_workers
+    if default_workers is None:
+        _check_workers(request)
+        return ClusterSpec(request.kind, options=tuple(sorted(options.items())))
+    return ClusterSpec(
+        request.kind,
+        request.workers or default_workers,
+        request.threads,
+        tuple(sorted(options.items())),
+    )
+
+
+def _check_workers(request: ClusterRequest) -> None:
+    """Refuse numbers of workers and threads: a compose file has its own."""
+    for name, value in (("workers", request.workers), ("threads", request.threads - 1)):
+        if value:
+            raise SettingsError(
+                f"schedprof: {name} has no effect on cluster {request.kind!r}, whose workers "
+                "are those of the compose file"
+            )
+
+
+def _check_choice(cluster: Cluster, request: ClusterRequest) -> None:
+    """Refuse settings of a marker that somebody else's cluster would silently ignore."""
+    asked = request.chosen & {"workers", "threads", "cluster", "cluster_option"}
+    if asked and not cluster.is_ours and "://" not in request.kind:
+        raise SettingsError(
+            f"schedprof: marker keyword {sorted(asked)[0]!r} has no effect here: the fixture "
+            f"schedprof_cluster gives a cluster of its own at {cluster.address!r}"
+        )

@@ -1,0 +1,71 @@
+"""The cluster `virtual`: scheduler and hollow workers in one process, on one virtual clock."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_schedprof.clusters.child import Child
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.remote.control import Control
+from pytest_schedprof.virtual.conductor import Conductor
+from pytest_schedprof.virtual.patches import conduct, dismiss, move_on, renew_names
+from pytest_schedprof.virtual.turns import Turns
+
+ROUND_AT_S = 2.5
+"""Seconds after a full time at which rounds begin: then no client has a heartbeat."""
+
+
+class VirtualCluster(OwnCluster):
+    """One process, which has its turn whenever the test waits."""
+
+    kind = "virtual"
+
+    def _orders(self, workers: int, threads: int, options: Mapping[str, str]) -> list[Any]:
+        return [
+            {
+                "role": "virtual",
+                "count": workers,
+                "threads": threads,
+                "options": dict(options),
+                "scheduler_options": self._scheduler_order()["options"],
+            }
+        ]
+
+    def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
+        (order,) = orders
+        child = Child("scheduler", self._directory / "scheduler.log", self.interpreter)
+        self._children = [child]
+        child.tell(order)
+        address, host, port = child.answer(deadline)
+        self.address, self.pid = address, child.process.pid
+        connection = socket.create_connection((host, port), max(1.0, deadline - time.monotonic()))
+        connection.settimeout(None)
+        seed = int(order["options"].get("seed", 0))
+        conduct(self.address, Conductor(Turns(connection), seed))
+        self._rounds = 0
+
+    def is_whole(self) -> bool:
+        """Return False: a new cluster is the same in each run, whatever ran before."""
+        return False
+
+    def begin_test(self) -> None:
+        """Let the client connect at a full time, so that its heartbeats are at the same times."""
+        move_on(self.address)
+
+    def begin_round(self) -> None:
+        """Begin as this round does in any other session, and on any other side."""
+        self._rounds += 1
+        move_on(self.address, ROUND_AT_S)
+        renew_names(self.address, self._rounds)
+
+    def open_line(self, timeout_s: float) -> Control:
+        """Connect without asking first who listens: only governed clients get an answer."""
+        return Control(self.address, security=self.security, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """End the process, and govern its clients no longer."""
+        super().close()
+        dismiss(getattr(self, "address", ""))

@@ -1,1 +1,0 @@
-"""Why a backend cannot work somewhere, and what to do about it."""

@@ -1,0 +1,1 @@
+"""Measuring one test: plan, run, record, judge. `profiling.py` describes the path."""

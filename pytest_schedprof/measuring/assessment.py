@@ -1,0 +1,295 @@
+"""From a recorder's bytes to results: each backend's profiles are kept, read and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_schedprof.agent import names
+from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
+from pytest_schedprof.analysis.phases import ClientCosts
+from pytest_schedprof.analysis.shares import Shares, shares_of
+from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.comparison.matching import Measurement
+from pytest_schedprof.errors import LimitError, SchedprofError, SchedulerLostError, as_own
+from pytest_schedprof.gates.judge import NO_BASELINE, Baseline, Measurements, judge
+from pytest_schedprof.gates.reference import InTurns, Reference
+from pytest_schedprof.measuring.keeping import Kept, keep_files, keep_raws
+from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
+from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.profile import (
+    CodeLocation,
+    CostProfile,
+    Function,
+    Profile,
+    SampleProfile,
+    compile_pattern,
+)
+from pytest_schedprof.model.result import BackendResult, Result, Segment, TargetFiles, Window
+from pytest_schedprof.model.verdict import LimitResult
+from pytest_schedprof.remote.contract import Target
+from pytest_schedprof.remote.control import Control
+
+OTHERS_MATTER = 0.01
+"""Fraction of the tasks that may be other clients' before limits are no longer judged."""
+
+UNNAMED = "the scheduler was lost before it named the functions of the profile"
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """Results of one test's profiling; trouble is kept here and never raised."""
+
+    backends: tuple[BackendResult, ...]
+    errors: tuple[SchedprofError, ...]
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """The message of each error."""
+        return tuple(str(error) for error in self.errors)
+
+
+NOT_ASSESSED = Assessment((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was measured of a test before, or on another side."""
+
+    reference: Reference | InTurns | None
+    test: Result
+    """The test as it is now: its ID, cluster and environment."""
+
+    def baseline(self, measured: BackendResult) -> Baseline:
+        """Return what relative limits of this backend are held against."""
+        if self.reference is None:
+            return NO_BASELINE
+        return self.reference.before(Measurement(self.test, measured))
+
+    def compare(self, measured: BackendResult, is_binding: bool) -> list[Comparison]:
+        """Compare one backend's result with the reference, if there is one."""
+        if self.reference is None:
+            return []
+        return self.reference.compare(Measurement(self.test, measured), is_binding=is_binding)
+
+
+def assess(
+    recorder: Recorder,
+    limits: Sequence[Limit],
+    directory: Path | None,
+    earlier: Earlier | None = None,
+) -> Assessment:
+    """Store and judge what a recorder holds; without a directory nothing is stored."""
+    errors = list(recorder.errors)
+    results = []
+    for backend in recorder.backends:
+        if rounds := _rounds_of(backend, recorder):
+            recorded = _Recorded(recorder.control, backend, rounds, errors, recorder.kept)
+            results.extend(recorded.results(limits, directory, earlier))
+    return Assessment(tuple(results), tuple(errors))
+
+
+def keep_rounds(recorder: Recorder, directory: Path) -> None:
+    """Store the files of the rounds so far: `assess` may never be reached, or be interrupted.
+
+    Raises:
+        ArtifactError: if one cannot be written.
+    """
+    for backend in recorder.backends:
+        if rounds := _rounds_of(backend, recorder):
+            recorded = _Recorded(recorder.control, backend, rounds, [], recorder.kept)
+            recorded.keep_raws(directory)
+
+
+def _rounds_of(backend: Backend, recorder: Recorder) -> list[list[SegmentRecord]]:
+    """Return the rounds that the backend recorded; it takes no part in all of them."""
+    rounds = (
+        [segment for segment in each if backend.name in segment.raw] for each in recorder.rounds
+    )
+    return [segments for segments in rounds if segments]
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """One backend's recordings of one test."""
+
+    control: Control
+    backend: Backend
+    rounds: list[list[SegmentRecord]]
+    errors: list[SchedprofError]
+    written: Kept
+
+    def results(
+        self, limits: Sequence[Limit], directory: Path | None, earlier: Earlier | None
+    ) -> list[BackendResult]:
+        """Return the backend's result, or nothing if its files cannot be read."""
+        artifacts = self._keep(directory, "scheduler", self._raws)
+        targets = self._targets(directory)
+        try:
+            profiles = [[self._read(segment) for segment in each] for each in self.rounds]
+            measurements = self._measurements(profiles)
+            result = self._result(measurements, profiles)
+            baseline = earlier.baseline(result) if earlier else NO_BASELINE
+            limited = tuple(self._judged(limits, measurements, baseline))
+            return [replace(result, limits=limited, artifacts=artifacts, targets=targets)]
+        except Exception as error:  # a third party's backend may raise anything
+            self.errors.append(as_own(error))
+            return []
+
+    @property
+    def _segments(self) -> list[SegmentRecord]:
+        return [segment for each in self.rounds for segment in each]
+
+    @property
+    def _raws(self) -> list[RawProfile]:
+        """The scheduler's files in the order of recording."""
+        return [segment.raw[self.backend.name] for segment in self._segments]
+
+    def _keep(
+        self, directory: Path | None, target: str, raws: Sequence[RawProfile]
+    ) -> tuple[str, ...]:
+        return keep_files(directory, target, self.backend, raws, self.errors, self.written)
+
+    def keep_raws(self, directory: Path) -> None:
+        """Write the files of all targets as they came.
+
+        Raises:
+            ArtifactError: if one cannot be written.
+        """
+        raws = {"scheduler": self._raws}
+        for name, brought in self._elsewhere().items():
+            raws[name] = [raw for _, raw in brought]
+        for name, each in raws.items():
+            keep_raws(directory, name, self.backend, each, self.written)
+
+    def _targets(self, directory: Path | None) -> tuple[TargetFiles, ...]:
+        """Keep the files of workers and the client; only the scheduler's are read and judged."""
+        return tuple(
+            TargetFiles(
+                name,
+                brought[0][0].addresses,
+                self._keep(directory, name, [raw for _, raw in brought]),
+                tuple(dict.fromkeys(text for _, raw in brought for text in raw.warnings)),
+            )
+            for name, brought in self._elsewhere().items()
+        )
+
+    def _elsewhere(self) -> dict[str, list[tuple[Target, RawProfile]]]:
+        """Return the files of other targets than the scheduler, by the target's name."""
+        found: dict[str, list[tuple[Target, RawProfile]]] = {}
+        for segment in self._segments:
+            for backend, target, raw in segment.elsewhere:
+                if backend == self.backend.name:
+                    found.setdefault(target.name, []).append((target, raw))
+        return found
+
+    def _read(self, segment: SegmentRecord) -> Profile:
+        raw = segment.raw[self.backend.name]
+        profile = self.backend.read(raw.content, self._name)
+        doubt = profile.doubt or raw.doubt or _doubt_of_others(segment.facts)
+        if isinstance(profile, SampleProfile) and isinstance(self.control, InProcess):
+            profile = replace(profile, is_shared=True)
+        return replace(profile, doubt=doubt or (UNNAMED if self._is_lost else ""))
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether the scheduler can be asked no more."""
+        return any(isinstance(error, SchedulerLostError) for error in self.errors)
+
+    def _name(self, places: list[CodeLocation]) -> list[Function]:
+        """Ask the scheduler for names of functions; without it use the modules of this process."""
+        if not self._is_lost:
+            try:
+                return self.control.name_places(places)
+            except SchedulerLostError as error:
+                self.errors.append(error)
+        return names.name_places(places)
+
+    def _measurements(self, profiles: list[list[Profile]]) -> Shares | Costs:
+        costs = Costs([self._unit(*each) for each in zip(self.rounds, profiles, strict=True)])
+        samples = [[p for p in each if isinstance(p, SampleProfile)] for each in profiles]
+        if any(samples):
+            return shares_of(samples, drift=self.backend.drift, whole=costs)
+        return costs
+
+    def _unit(self, segments: list[SegmentRecord], profiles: list[Profile]) -> Unit:
+        costs = [profile for profile in profiles if isinstance(profile, CostProfile)]
+        tasks = sum(segment.facts.tasks for segment in segments)
+        return unit_of(tasks, _told_by_scheduler(segments), costs, segments[0].facts.scale)
+
+    def _judged(
+        self, limits: Sequence[Limit], measurements: Shares | Costs, baseline: Baseline
+    ) -> Iterator[LimitResult]:
+        """Judge the limits that this backend measures."""
+        mine = [limit for limit in limits if limit.measured in self.backend.metrics]
+        known = self._functions_of(mine)
+        client = ClientCosts([[each.facts for each in segments] for segments in self.rounds])
+        for limit in mine:
+            held: Measurements = client if limit.is_of_client else measurements
+            try:
+                yield judge(limit, held, known.get(limit.pattern, []), baseline)
+            except LimitError as error:
+                self.errors.append(error)
+
+    def _functions_of(self, limits: Sequence[Limit]) -> dict[str, list[Function]]:
+        """Ask the scheduler which functions of its code the limits' patterns name."""
+        patterns = {limit.pattern for limit in limits if ":" in limit.pattern}
+        if not patterns:
+            return {}
+        if self._is_lost:  # then nothing is judged, whatever the patterns name
+            return {pattern: [pattern] for pattern in patterns}
+        compiled = {pattern: compile_pattern(pattern).pattern for pattern in patterns}
+        found: dict[str, list[Function]] = self.control.call(names.find_functions, compiled, 1)
+        return found
+
+    def _result(self, measurements: Shares | Costs, profiles: list[list[Profile]]) -> BackendResult:
+        """Return the result without the verdicts of limits and without files."""
+        segments = tuple(segment.facts for segment in self._segments)
+        told = [text for raw in self._raws for text in raw.warnings]
+        return BackendResult(
+            backend=self.backend.name,
+            mode=profiles[0][0].mode,
+            settings=dict(self.backend.settings),
+            window=Window(len(self.rounds), segments),
+            shares=measurements.sampled() if isinstance(measurements, Shares) else None,
+            costs=measurements.measured() if isinstance(measurements, Costs) else None,
+            limits=(),
+            artifacts=(),
+            warnings=tuple(dict.fromkeys([*_note_of_others(segments), *told])),
+            doubt=_doubt_of(profiles),
+        )
+
+
+def _doubt_of(profiles: list[list[Profile]]) -> str:
+    """Return the first reason not to judge by these profiles; empty if there is none."""
+    doubts = (profile.doubt for each in profiles for profile in each)
+    return next(filter(None, doubts), "")
+
+
+def _note_of_others(segments: Sequence[Segment]) -> list[str]:
+    tasks = sum(segment.others_tasks for segment in segments)
+    if not tasks:
+        return []
+    return [f"{tasks} tasks of other clients finished during the test; all figures include them"]
+
+
+def _doubt_of_others(segment: Segment) -> str:
+    """Refuse to judge if other clients' tasks matter: their cost cannot be told from ours."""
+    total = segment.tasks + segment.others_tasks
+    if segment.others_tasks <= OTHERS_MATTER * total:
+        return ""
+    return (
+        f"{segment.others_tasks} of {total} tasks belonged to other clients: profile a scheduler "
+        "that nobody else uses"
+    )
+
+
+def _told_by_scheduler(segments: Sequence[SegmentRecord]) -> dict[str, float]:
+    """Return the costs that the scheduler itself counts."""
+    return {
+        "cpu": sum(segment.facts.cpu_seconds for segment in segments),
+        "transitions": sum(segment.facts.transitions for segment in segments),
+    }

@@ -1,0 +1,149 @@
+"""Judge one profiled test: its limits, and how it compares with a baseline or with another side.
+
+`judge` reads from left to right: `assess` reads what each side recorded and judges the limits, the
+reference compares, and the `Judgement` says why a test that passed must fail after all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_schedprof.comparison.policy import Policy
+from pytest_schedprof.errors import SchedprofError, printable
+from pytest_schedprof.gates.reference import InTurns
+from pytest_schedprof.measuring.assessment import NOT_ASSESSED, Assessment, Earlier, assess
+from pytest_schedprof.measuring.keeping import keep_record
+from pytest_schedprof.measuring.plan import Plan
+from pytest_schedprof.measuring.sides import Side, Sides
+from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.changes import regressions, undecided
+from pytest_schedprof.presentation.limits import describe
+from pytest_schedprof.storage.run_directory import make_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What profiling found of one test."""
+
+    baseline: str
+    """Name of what the test is compared with; empty if it is compared with nothing."""
+    is_strict: bool
+    directory: Path | None = None
+    assessment: Assessment = NOT_ASSESSED
+    comparisons: tuple[Comparison, ...] = ()
+    null: tuple[Comparison, ...] = ()
+
+    def complaint(self) -> str | None:
+        """Say why a test that passed must fail: trouble, or limits; None if it need not fail."""
+        lines = [*self.assessment.troubles, *self.broken(), *self.regressed()]
+        return printable("\n".join(lines)) or None
+
+    def broken(self) -> list[str]:
+        """Return a line for each limit that makes the test fail."""
+        failing = {Verdict.FAIL, *([Verdict.INCONCLUSIVE] if self.is_strict else [])}
+        return [
+            f"schedprof: limit {'broken' if limit.verdict is Verdict.FAIL else 'inconclusive'}: "
+            f"{describe(limit)}; see {self._place(result.artifacts)}"
+            for result in self.assessment.backends
+            for limit in result.limits
+            if limit.verdict in failing
+        ]
+
+    def regressed(self) -> list[str]:
+        """Return a line for each backend by which the test costs more than in the baseline."""
+        binding = [each for each in self.comparisons if each.is_binding]
+        return [line for each in binding if (line := self._line(each))]
+
+    def _line(self, comparison: Comparison) -> str:
+        """Say what regressed or, if the run is strict, what is undecided."""
+        if told := regressions(comparison):
+            what = "regressed"
+        elif self.is_strict and (told := undecided(comparison)):
+            what = "undecided"
+        else:
+            return ""
+        files = {each.backend: each.artifacts for each in self.assessment.backends}
+        place = self._place(files.get(comparison.backend, ()))
+        return f"schedprof: {what} against {self.baseline!r}: {told}; see {place}"
+
+    def _place(self, artifacts: Sequence[str]) -> str:
+        if not (self.directory and artifacts):
+            return "no artifact"
+        path = str(self.directory / artifacts[0])
+        return min(path, os.path.relpath(path), key=len)
+
+
+def unjudged(plan: Plan, sides: Sides) -> Judgement:
+    """Return the judgement before anything is assessed."""
+    if sides.against is not None:
+        baseline = sides.against.name
+    else:
+        baseline = plan.reference.name if plan.reference else ""
+    return Judgement(baseline, plan.settings.strict)
+
+
+def judge(plan: Plan, sides: Sides, policy: Policy, directory: Path | None) -> Judgement:
+    """Assess all sides, store their files in the directory, judge limits and compare.
+
+    The other sides come first, because limits may be relative to what is measured there.
+    """
+    troubles = [*_assess_others(sides, directory)]
+    reference = _in_turns(sides.against, policy) if sides.against else plan.reference
+    here = sides.here
+    earlier = Earlier(reference, here.record())
+    seen = assess(here.recorder, plan.limits, directory, earlier)
+    here.assessment = Assessment(seen.backends, (*seen.errors, *troubles))
+    judgement = replace(unjudged(plan, sides), directory=directory, assessment=here.assessment)
+    if here.assessment.errors:
+        return judgement
+    null = _in_turns(sides.null, policy) if sides.null else None
+    return replace(
+        judgement,
+        comparisons=_compare(plan, earlier, seen),
+        null=_compare(plan, replace(earlier, reference=null), seen),
+    )
+
+
+def is_decided(plan: Plan, here: Side, against: Side, policy: Policy) -> bool:
+    """Whether what was recorded so far shows a regression, or shows that there is none."""
+    against.assessment = assess(against.recorder, (), None)
+    earlier = Earlier(_in_turns(against, policy), here.record())
+    found = _compare(plan, earlier, assess(here.recorder, (), None))
+    verdicts = {each.verdict for each in found}
+    return Verdict.FAIL in verdicts or verdicts == {Verdict.PASS}
+
+
+def _assess_others(sides: Sides, directory: Path | None) -> Iterator[SchedprofError]:
+    """Assess and store the other sides, each in a directory of its own; yield their troubles."""
+    for name, side in sides.others.items():
+        place = directory and directory / name
+        if place is not None:
+            make_directory(place)
+        side.assessment = assess(side.recorder, (), place)
+        side.gathering.keep(place, side.assessment.backends)
+        keep_record(place, side.record())
+        yield from (_named(error, side.name) for error in side.assessment.errors)
+
+
+def _in_turns(side: Side, policy: Policy) -> InTurns:
+    return InTurns(side.name, side.record(), policy)
+
+
+def _compare(plan: Plan, earlier: Earlier, seen: Assessment) -> tuple[Comparison, ...]:
+    """Compare each backend's result with the reference.
+
+    A test whose limits are relative has said what a regression is: no other one is binding.
+    """
+    is_binding = not plan.has_own_measure
+    return tuple(each for of in seen.backends for each in earlier.compare(of, is_binding))
+
+
+def _named(error: SchedprofError, side: str) -> SchedprofError:
+    """Return the error with the name of the side that it occurred on."""
+    named = SchedprofError(f"schedprof: {side}: {str(error).removeprefix('schedprof: ')}")
+    named.__cause__ = error
+    return named

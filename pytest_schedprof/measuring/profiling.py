@@ -1,0 +1,216 @@
+"""One profiled test from its plan to its record. Knows no pytest.
+
+The path of a test through this room:
+
+1. `plan.py` checks the settings and says which backends record which runs of the body.
+2. `schedule.py` yields each run with the side (`sides.py`) that it runs on.
+3. `recorder.py` starts and stops the backends around a run and keeps their raw bytes.
+4. `judging.py` stores the bytes (`keeping.py`), reads them and judges limits (`assessment.py`),
+   compares with a baseline, and says why the test must fail.
+5. `ProfiledTest.conclude` writes the record when the test's outcome is known. Until then the
+   record says that the test did not end.
+
+Each of these files imports only earlier ones and those named with them, so the path has no way
+back. `calibrating.py` and `doctor.py` are commands of their own on top of the same recorder.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from time import time as now  # tests may leave `time.time` patched
+
+from dask.callbacks import Callback
+
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.errors import (
+    NoSchedulerError,
+    RecordingError,
+    SchedprofError,
+    SchedulerLostError,
+    as_own,
+)
+from pytest_schedprof.evidence.gathering import gather
+from pytest_schedprof.measuring.assessment import Assessment, keep_rounds
+from pytest_schedprof.measuring.judging import judge, unjudged
+from pytest_schedprof.measuring.keeping import keep_log, keep_record
+from pytest_schedprof.measuring.plan import ArtifactStore, Plan
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.measuring.schedule import Schedule
+from pytest_schedprof.measuring.sides import AGAINST, NULL, Attempt, Side, Sides
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.storage.run_directory import make_directory
+
+UNFINISHED = "schedprof: the test did not end: its session was killed, or is still running"
+
+INTERRUPTED = "schedprof: interrupted twice before the test was judged; its profiles are kept"
+
+NO_OTHERS: Mapping[str, SchedulerUnderTest] = {}
+
+
+class ProfiledTest:
+    """One attempt at a test: `schedule` runs it, `judgement` judges it, `conclude` writes it."""
+
+    def __init__(
+        self,
+        test_id: str,
+        plan: Plan,
+        store: ArtifactStore,
+        scheduler: SchedulerUnderTest | InProcess,
+        other_schedulers: Mapping[str, SchedulerUnderTest] = NO_OTHERS,
+        callbacks: Sequence[Callback] = (),
+        must_have_scheduler: bool = True,
+    ) -> None:
+        """Put a recorder on each scheduler.
+
+        Args:
+            other_schedulers: those that the body runs on in turns with this one, by the names of
+                their sides.
+            callbacks: for dask's local schedulers.
+            must_have_scheduler: whether it is an error if no scheduler runs in this process.
+        """
+        self.plan = plan
+        self.directory: Path | None = None
+        """Directory of the artifacts, once the test is assessed; None if nobody keeps them."""
+        self.unprofiled = ""
+        """Why there is nothing to judge or to keep, although that is no error; else empty."""
+        self._must_have_scheduler = must_have_scheduler
+        self._attempt = Attempt(test_id, now())
+        self._store = store
+        self._callbacks = callbacks
+        self.is_assessed = False
+        """Whether the runs of the body are over."""
+        self.schedule = Schedule(plan, self._sides(scheduler, other_schedulers))
+        self.judgement = unjudged(plan, self.schedule.sides)
+
+    def _sides(
+        self, scheduler: SchedulerUnderTest | InProcess, others: Mapping[str, SchedulerUnderTest]
+    ) -> Sides:
+        names = {AGAINST: self.plan.settings.against or AGAINST, NULL: "the null arm"}
+        sides = {name: self._side(each, names[name]) for name, each in others.items()}
+        return Sides(self._side(scheduler), sides.get(AGAINST), sides.get(NULL))
+
+    def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
+        gathering = gather(self.plan.evidence, scheduler, self._attempt.test_id, self._callbacks)
+        return Side(self._attempt, self.plan, scheduler, gathering, name)
+
+    @property
+    def recorder(self) -> Recorder:
+        """The recorder of the scheduler under test."""
+        return self.schedule.sides.here.recorder
+
+    def begin(self) -> None:
+        """Store a record of a test that does not end: it stays if the session is killed."""
+        with suppress(Exception):  # `assess` tells what is wrong with the directory
+            self.directory = self._store.new_test(self._attempt.test_id)
+            unfinished = replace(self.record("unfinished"), troubles=(UNFINISHED,))
+            keep_record(self.directory, unfinished)
+
+    def keep_rounds(self) -> None:
+        """Store the files of the rounds so far, in case that the test does not end."""
+        with suppress(Exception):  # `assess` tries again, and tells why they cannot be stored
+            sides = self.schedule.sides
+            for name, side in {"": sides.here, **sides.others}.items():
+                if self.directory is not None:
+                    make_directory(self.directory / name)
+                    keep_rounds(side.recorder, self.directory / name)
+
+    def assess(self) -> None:
+        """Store and judge what was recorded, once; raises nothing but an interruption.
+
+        If a Ctrl-C or a test's timeout interrupts it, it begins again before it lets these pass: a
+        test that was measured must not be lost while it is judged.
+        """
+        if self.is_assessed:
+            return
+        self.is_assessed = True
+        for side in self.schedule.sides.all:
+            side.close_window()
+        left = self._leave()
+        if self._is_of_no_interest(left):
+            self._drop(left)
+            return
+        self.recorder.errors.extend(left)
+        try:
+            self._judge()
+        except BaseException:
+            self._fail(RecordingError(INTERRUPTED))
+            self._judge()
+            raise
+        finally:  # always, because the instruments of evidence are at work on the schedulers
+            for side in self.schedule.sides.all:
+                side.gathering.keep(None, ())
+
+    def _leave(self) -> list[SchedprofError]:
+        """Return what was wrong with the scheduler, now that the test's body is over."""
+        one_thread = [each.name for each in self.plan.backends if not each.sees_threads]
+        try:
+            return self.schedule.sides.here.scheduler.leave(one_thread)
+        except Exception as error:
+            return [as_own(error)]
+
+    def _is_of_no_interest(self, left: Sequence[SchedprofError]) -> bool:
+        """Whether no scheduler ran, and that is no error."""
+        is_absent = any(isinstance(error, NoSchedulerError) for error in left)
+        return is_absent and not self._must_have_scheduler
+
+    def _drop(self, left: Sequence[SchedprofError]) -> None:
+        """Keep nothing of the test but the reason."""
+        self.unprofiled = str(left[0])
+        self.schedule.sides.here.gathering.keep(None, ())
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _judge(self) -> None:
+        """Judge the test, and keep its evidence; errors become a part of the judgement."""
+        sides = self.schedule.sides
+        try:
+            if self.directory is None:
+                self.directory = self._store.new_test(self._attempt.test_id)
+            self.judgement = judge(self.plan, sides, self.schedule.policy, self.directory)
+            self._keep_log(sides.here)
+        except Exception as error:
+            self._fail(as_own(error))
+        sides.here.gathering.keep(self.directory, self.judgement.assessment.backends)
+
+    def _fail(self, error: SchedprofError) -> None:
+        """Judge the test by what went wrong alone."""
+        failed = Assessment((), (*self.recorder.errors, error))
+        self.judgement = replace(self.judgement, directory=self.directory, assessment=failed)
+
+    def _keep_log(self, here: Side) -> None:
+        """Keep the log of a scheduler that was lost."""
+        assessment = self.judgement.assessment
+        if not any(isinstance(error, SchedulerLostError) for error in assessment.errors):
+            return
+        errors = list(assessment.errors)
+        keep_log(self.directory, here.log(), errors)
+        lost = replace(assessment, errors=tuple(errors))
+        self.judgement = replace(self.judgement, assessment=lost)
+
+    def record(self, outcome: str) -> Result:
+        """Return the record of the test with this outcome."""
+        here = self.schedule.sides.here
+        here.assessment = self.judgement.assessment
+        return replace(
+            here.record(),
+            outcome=outcome,
+            unjudged=self.plan.unjudged,
+            baseline=self.judgement.baseline,
+            comparisons=self.judgement.comparisons,
+            null=self.judgement.null,
+        )
+
+    def conclude(self, outcome: str) -> Result:
+        """Write the record now that the test's outcome is known, and return it.
+
+        Raises:
+            ArtifactError: if it cannot be written.
+        """
+        result = self.record(outcome)
+        keep_record(self.directory, result)
+        return result

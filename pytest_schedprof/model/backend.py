@@ -1,0 +1,129 @@
+"""Facts about backends and their files, which pages, reports and commands are handed as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A format of files: what opens them, and so what `schedprof export` can make of them."""
+
+    opener: str
+    """Name of what opens such a file, as `schedprof show` prints it."""
+    how: str
+    """How to open it, as a page says it."""
+    program: tuple[str, ...] = ()
+    """Command to which a path is added to open the file; empty if there is none."""
+    quiet: tuple[str, ...] = ()
+    """Arguments that keep the program from opening a browser."""
+    by_hand: str = ""
+    """How to open `{path}` where the program is not installed."""
+
+
+SPEEDSCOPE = FileKind(
+    "speedscope",
+    "speedscope: drag it onto speedscope.app",
+    program=("speedscope",),
+    by_hand="(npm has it): open https://www.speedscope.app and drop {path!r} onto it",
+)
+"""Samples of stacks as speedscope reads them."""
+
+TRACE = FileKind(
+    "vizviewer, or Perfetto",
+    "vizviewer FILE, or drag it onto Perfetto (ui.perfetto.dev)",
+    program=("vizviewer",),
+    quiet=("--server_only",),
+)
+"""A Chrome trace that a tracer wrote, plain or compressed with gzip."""
+
+TIMELINE = FileKind(
+    "Perfetto, or vizviewer",
+    "drag it onto Perfetto (ui.perfetto.dev)",
+    program=("vizviewer",),
+    quiet=("--server_only",),
+)
+"""A Chrome trace made of samples. Exports are made of the samples themselves."""
+
+PSTATS = FileKind("python -m pstats, or snakeviz", "python -m pstats FILE, or snakeviz FILE")
+"""A file of Python's cProfile."""
+
+PAGE = FileKind("a browser", "any browser")
+"""A web page or a picture."""
+
+JSON = FileKind("", "any editor; it is JSON")
+
+TEXT = FileKind("", "any editor")
+
+ENDINGS: Mapping[str, FileKind] = {
+    ".speedscope.json": SPEEDSCOPE,
+    ".chrometrace.json": TIMELINE,
+    ".pstats": PSTATS,
+    ".prof": PSTATS,
+    ".html": PAGE,
+    ".svg": PAGE,
+    ".json": JSON,
+}
+"""Kinds of files that their ending tells, whatever wrote them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A kind of file that a backend leaves of each recording."""
+
+    ending: str
+    """End of the file's name, as in `scheduler.<ending>`; unique among all backends."""
+    kind: FileKind
+
+
+@dataclass(frozen=True, slots=True)
+class BackendFacts:
+    """Declarations of a backend, which are known without making one."""
+
+    name: str
+    rank: int | None
+    artifacts: tuple[Artifact, ...]
+    measures: frozenset[str]
+    targets: frozenset[str]
+    sees_threads: bool
+    disturbs: bool
+    needs: tuple[str, ...]
+
+
+KnownBackends = Mapping[str, BackendFacts]
+"""Facts by the name of the backend. A backend that is not installed is missing."""
+
+
+NO_BACKENDS: KnownBackends = {}
+
+
+def artifacts_of(backend: str, known: KnownBackends) -> tuple[Artifact, ...]:
+    """Return the artifacts that a backend declares; none if it is not installed."""
+    facts = known.get(backend)
+    return facts.artifacts if facts else ()
+
+
+def kind_of(name: str, artifacts: Iterable[Artifact] = ()) -> FileKind | None:
+    """Return the kind of a file by the ending of its name, or None if it is unknown.
+
+    Args:
+        name: of the file.
+        artifacts: of the backend that left it; without them only `ENDINGS` are known.
+    """
+    for artifact in artifacts:
+        if name.endswith(f".{artifact.ending}"):
+            return artifact.kind
+    return next((kind for ending, kind in ENDINGS.items() if name.endswith(ending)), None)
+
+
+def rank_of(backend: str, known: KnownBackends) -> float:
+    """Return the rank of a backend; one without a rank comes last."""
+    facts = known.get(backend)
+    return float("inf") if facts is None or facts.rank is None else facts.rank
+
+
+def recommended(backends: Iterable[BackendFacts]) -> list[str]:
+    """Return the names of the backends that have a rank, the most recommended first."""
+    ranked = [(each.rank, each.name) for each in backends if each.rank is not None]
+    return [name for _, name in sorted(ranked)]

@@ -1,0 +1,75 @@
+"""The environment of a measurement: machine, versions, configuration, cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+IN_PROCESS = "in-process"
+"""Kind of the cluster whose scheduler is in the test's own process, with workers and clients."""
+
+
+VALIDATED = "True"
+"""Value of the option `validate` of a scheduler that checks its own state at each transition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The machine, versions and configuration with which a result was measured."""
+
+    python: str
+    platform: str
+    machine: str
+    cpu_count: int
+    scheduler_python: str
+    scheduler_platform: str
+    versions: dict[str, str]
+    """Versions of the relevant packages on the scheduler."""
+    test_versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the same packages in the test's process."""
+    scheduler_machine: str = ""
+    """Model and number of the processors on the scheduler's machine."""
+    configuration: dict[str, str] = field(default_factory=dict)
+    """Options of dask's configuration that concern the scheduler."""
+    hash_seed: str = ""
+    """Hash seed of the scheduler's interpreter: a number, `random`, or empty in records without it.
+    It orders sets of strings."""
+
+    @property
+    def minor_python(self) -> str:
+        """The scheduler's minor version of Python, as 3.11; bytecodes depend on it."""
+        return ".".join(self.scheduler_python.split(".")[:2])
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Differences between the test's process and the scheduler, in words."""
+        python = (self.python, self.scheduler_python)
+        return differences(self.test_versions, self.versions, python=python)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The cluster that ran the test."""
+
+    kind: str
+    address: str
+    workers: int
+    threads: int
+
+    @property
+    def size(self) -> str:
+        """Kind and size in words."""
+        return f"{self.kind}, {self.workers} workers, {self.threads} threads"
+
+
+def differences(
+    here: Mapping[str, str], there: Mapping[str, str], *, python: tuple[str, str]
+) -> tuple[str, ...]:
+    """Return the differences of two sides in words; `python` has both versions of Python."""
+    sides = [("Python", *python)]
+    sides += [(name, version, there[name]) for name, version in here.items() if name in there]
+    return tuple(
+        f"{name} is {one} where the tests run and {other} where the scheduler does"
+        for name, one, other in sides
+        if one != other
+    )

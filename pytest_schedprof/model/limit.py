@@ -1,0 +1,70 @@
+"""A parsed limit: an upper bound on a metric. `gates/limits.py` has the language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pytest_schedprof.model.metric import METRICS, PERCENT, format_amount
+
+CLIENT_PREFIX = "client-"
+"""Start of the owners that are phases of the client, which the scheduler does not see."""
+
+POINTS = "pp"
+"""Percentage points: the unit of what is added to a baseline that is a share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound on a metric of the functions, or the owner, that a pattern names."""
+
+    metric: str
+    pattern: str
+    """Empty for the scheduler as a whole."""
+    bound: float
+    """Bound in the unit of results: a fraction of one, seconds, bytes. `30%` is 0.3."""
+    unit: str = "%"
+    """The unit in which the bound was written."""
+    of: str = ""
+    """The metric whose growth is limited; empty for every other limit."""
+    factor: float = 0.0
+    """Factor of the baseline, to which `bound` is added; 0 for an absolute limit."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether a baseline is needed to judge it."""
+        return self.factor > 0
+
+    @property
+    def key(self) -> tuple[str, str, str, bool]:
+        """Key of a limit: a closer limit replaces a farther one with the same key."""
+        return (self.metric, self.of, self.pattern, self.is_relative)
+
+    @property
+    def measured(self) -> str:
+        """The metric that a backend must measure."""
+        return self.of or self.metric
+
+    @property
+    def owner(self) -> str | None:
+        """The owner that the pattern names, None if it names functions."""
+        return self.pattern[1:] if self.pattern.startswith("@") else None
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether it bounds a phase that the scheduler does not see."""
+        return (self.owner or "").startswith(CLIENT_PREFIX)
+
+    def __str__(self) -> str:
+        words = ", ".join(filter(None, (self.of, self.pattern)))
+        subject = f"({words})" if words else ""
+        return f"{self.metric}{subject} <= {self._bound}"
+
+    @property
+    def _bound(self) -> str:
+        units = {**METRICS[self.metric].units, POINTS: PERCENT["%"]}
+        amount = format_amount(self.bound, self.unit, units[self.unit])
+        if not self.is_relative:
+            return amount
+        times = "" if self.factor == 1 else f" * {format_amount(self.factor, '', Decimal(1))}"
+        return f"baseline{times}{f' + {amount}' if self.bound else ''}"

@@ -1,0 +1,206 @@
+"""The page of a test: its record, its samples as flame graphs, and its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.pages.flame import Flame, flame
+from pytest_schedprof.pages.others import Other
+from pytest_schedprof.pages.reading import read_samples
+from pytest_schedprof.pages.tree import call_tree
+from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
+from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables
+from pytest_schedprof.presentation.costs import CostTable, cost_table, whole_costs
+from pytest_schedprof.presentation.files import (
+    RECORD,
+    ShownFile,
+    evidence_files,
+    pictures_first,
+    profile_files,
+)
+from pytest_schedprof.presentation.functions import (
+    LISTED,
+    FunctionTable,
+    OwnerRow,
+    function_table,
+    owner_rows,
+)
+from pytest_schedprof.presentation.limits import LimitRow, limit_rows
+from pytest_schedprof.presentation.results import (
+    facts_of_settings,
+    facts_of_test,
+    headline,
+    notes_of,
+)
+from pytest_schedprof.presentation.trends import TrendRow
+
+PER_TASK = " / task"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendView:
+    """What one backend found."""
+
+    id: str
+    name: str
+    headline: str
+    notes: tuple[str, ...]
+    owners: tuple[OwnerRow, ...]
+    functions: FunctionTable
+    flames: tuple[Flame, ...]
+    no_flame: str
+    """Why a backend with samples has no flame graph; else empty."""
+    whole: tuple[Fact, ...]
+    costs: CostTable | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file beside the page, and how to open it."""
+
+    name: str
+    size: str
+    opens: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """A kind of evidence."""
+
+    kind: str
+    what: str
+    files: tuple[FileRow, ...]
+    notes: tuple[str, ...]
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
+class TestPage:
+    """All that the page of a test shows."""
+
+    __test__ = False  # not a test class, whatever its name
+
+    test_id: str
+    outcome: str
+    verdict: str
+    run_id: str
+    up: str
+    """Path from here to the run's page."""
+    facts: tuple[Fact, ...]
+    troubles: tuple[str, ...]
+    limits: tuple[LimitRow, ...]
+    unjudged: tuple[str, ...]
+    backends: tuple[BackendView, ...]
+    compared_with: str
+    comparisons: tuple[ComparisonTable, ...]
+    null: tuple[ComparisonTable, ...]
+    evidence: tuple[EvidenceRow, ...]
+    files: tuple[FileRow, ...]
+    settings: tuple[Fact, ...]
+    trends: tuple[TrendRow, ...] = ()
+
+
+def page_of_test(
+    result: Result,
+    directory: Path,
+    run: Path,
+    other: Other | None = None,
+    known: KnownBackends = NO_BACKENDS,
+) -> TestPage:
+    """Return the page of a test, without trends.
+
+    Args:
+        result: the test's record.
+        directory: of its files.
+        run: directory of its run.
+        other: the same test on another side, to compare its samples with.
+        known: facts about backends, which tell what opens their files.
+    """
+    builder = _Backends(directory, other)
+    return TestPage(
+        test_id=result.test_id,
+        outcome=result.outcome,
+        verdict=result.verdict.value,
+        run_id=run.name,
+        up=Path(os.path.relpath(run, directory)).as_posix(),
+        facts=tuple(facts_of_test(result)),
+        troubles=result.troubles,
+        limits=limit_rows(result.backends),
+        unjudged=result.unjudged,
+        backends=tuple(builder.view(*each) for each in enumerate(result.backends)),
+        compared_with=result.baseline,
+        comparisons=comparison_tables(result.comparisons),
+        null=comparison_tables(result.null),
+        evidence=tuple(_evidence_row(directory, each) for each in result.evidence),
+        files=_file_rows(directory, [*profile_files(result, known), RECORD]),
+        settings=tuple(facts_of_settings(result)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Backends:
+    directory: Path
+    other: Other | None
+
+    def view(self, number: int, backend: BackendResult) -> BackendView:
+        flames, reason = self._flames(f"flame-{number}", backend)
+        costs, tasks = backend.costs, backend.window.tasks
+        return BackendView(
+            id=f"backend-{number}",
+            name=with_mode(backend.backend, backend.mode),
+            headline=_headline(backend),
+            notes=notes_of(backend),
+            owners=owner_rows(backend),
+            functions=function_table(backend),
+            flames=flames,
+            no_flame=reason,
+            whole=tuple(_whole_facts(backend)),
+            costs=cost_table(costs, tasks, LISTED, own_seconds=True) if costs else None,
+        )
+
+    def _flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
+        if backend.shares is None:
+            return (), ""
+        mine = read_samples(self.directory, backend)
+        if not mine.stacks:
+            return (), mine.problem or "no busy sample of the scheduler"
+        before = self.other.backend(backend) if self.other else None
+        theirs = read_samples(self.other.directory, before) if self.other and before else None
+        if self.other and before and theirs and theirs.stacks:
+            tree = call_tree(mine.stacks, theirs.stacks)
+            return (flame(id, tree, backend, before, self.other.name),), ""
+        return (flame(id, call_tree(mine.stacks), backend),), ""
+
+
+def _headline(backend: BackendResult) -> str:
+    rounds = backend.window.rounds
+    more = f", {counted(rounds, 'round')}" if rounds > 1 else ""
+    return f"{headline(backend, thousands=',')}{more}"
+
+
+def _whole_facts(backend: BackendResult) -> Iterator[Fact]:
+    if backend.costs:
+        for column, text in whole_costs(backend.costs, backend.window.tasks):
+            yield Fact(column.head(PER_TASK), text)
+
+
+def _file_rows(directory: Path, files: Sequence[ShownFile]) -> tuple[FileRow, ...]:
+    return tuple(FileRow(each.name, _size(directory / each.name), each.how) for each in files)
+
+
+def _size(path: Path) -> str:
+    try:
+        return size_of(path.stat().st_size)
+    except OSError:
+        return "missing"
+
+
+def _evidence_row(directory: Path, found: Evidence) -> EvidenceRow:
+    files = _file_rows(directory, pictures_first(evidence_files(found)))
+    return EvidenceRow(found.kind, found.description, files, found.notes, found.missing)

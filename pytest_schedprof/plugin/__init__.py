@@ -1,0 +1,1 @@
+"""The pytest plugin: hooks, fixtures, and everything else that imports pytest."""

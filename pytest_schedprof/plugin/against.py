@@ -1,0 +1,140 @@
+"""Sessions with --schedprof-against: the other side's interpreter and its clusters."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_schedprof.clusters import KINDS
+from pytest_schedprof.environments.cache import default_cache
+from pytest_schedprof.environments.interpreter import (
+    Interpreter,
+    can_run_tests,
+    interpreter_for,
+)
+from pytest_schedprof.errors import IncompatibleError, SettingsError
+from pytest_schedprof.plugin.stash import INCOMPATIBLE, INTERPRETER, OTHER_SESSIONS, SETTINGS
+
+if TYPE_CHECKING:
+    from pytest_schedprof.clusters.session import ClusterSession
+    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+    from pytest_schedprof.settings.session import Settings
+
+MAKING_S = 900.0
+"""Time limit for installing the other side's packages."""
+
+TURNS = {"--schedprof-against": True, "--schedprof-null": False, "--schedprof-budget": True}
+"""Options that only a session in turns has, and whether a value follows each."""
+
+PACKAGE = "pytest-schedprof"
+
+BASELINE = "the-other-side"
+"""Name of the baseline in the commands that are proposed instead of a session in turns."""
+
+
+def prepare_against(config: pytest.Config, wanted: str) -> None:
+    """Find or make the other side's interpreter before the first test, so that errors show at once.
+
+    Raises:
+        SchedprofError: if no interpreter can run a scheduler of that kind.
+    """
+    compare = config.stash[SETTINGS].compare
+    if compare is not None:
+        raise SettingsError(
+            f"schedprof: --schedprof-against={wanted} and --schedprof-compare={compare} cannot be "
+            "used together; give one of them"
+        )
+    there = interpreter_for(wanted, default_cache(), MAKING_S)
+    config.stash[INTERPRETER] = there
+    config.pluginmanager.register(OtherSides(there), "schedprof-against")
+
+
+class OtherSides:
+    """Shows the other side in the header, and ends its clusters."""
+
+    def __init__(self, there: Interpreter) -> None:
+        self.there = there
+
+    def pytest_report_header(self) -> str:
+        there = self.there
+        versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
+        return f"schedprof: against {versions} on Python {there.python}: {there.path}"
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """End the clusters of all sides."""
+        for session in config.stash.get(OTHER_SESSIONS, {}).values():
+            session.close()
+
+
+def other_schedulers(
+    config: pytest.Config, settings: Settings, cluster: Any, opened: ExitStack
+) -> dict[str, SchedulerUnderTest]:
+    """Open the schedulers that one test is compared with; they stay open while the test runs.
+
+    Raises:
+        SettingsError: if the test's cluster is not of a kind that can be started twice.
+        ClusterError: if the other side cannot be started, or is incompatible with dask here.
+    """
+    if INCOMPATIBLE in config.stash:
+        raise config.stash[INCOMPATIBLE]  # another attempt takes long and ends the same way
+    kind = getattr(cluster, "kind", type(cluster).__name__)
+    possible = [name for name, each in KINDS.items() if each.takes_interpreter]
+    if settings.cluster not in possible or kind != settings.cluster:
+        raise SettingsError(
+            f"schedprof: against {settings.against!r} needs a second cluster like the test's, "
+            f"which can be {' or '.join(possible)}; this test has {kind!r}"
+        )
+    request = settings.cluster_request
+    try:
+        return {
+            name: opened.enter_context(session.scheduler(session.cluster(request), request))
+            for name, session in _sessions(config, settings).items()
+        }
+    except IncompatibleError as error:
+        config.stash[INCOMPATIBLE] = _with_commands(config, error)
+        raise config.stash[INCOMPATIBLE] from error
+
+
+def _with_commands(config: pytest.Config, error: IncompatibleError) -> IncompatibleError:
+    """Add the commands that compare the two sides as two runs, each with a client of its own."""
+    there = config.stash[INTERPRETER].path
+    arguments = list(without_turns(config.invocation_params.args))
+    install = [] if can_run_tests(there) else [[str(there), "-m", "pip", "install", PACKAGE]]
+    commands = [
+        *install,
+        [str(there), "-m", "pytest", *arguments, f"--schedprof-save={BASELINE}"],
+        [sys.executable, "-m", "pytest", *arguments, f"--schedprof-compare={BASELINE}"],
+    ]
+    return IncompatibleError("\n".join([f"{error}:", *map(shlex.join, commands)]))
+
+
+def without_turns(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of a command line except those about a session in turns."""
+    is_value = False
+    for argument in map(str, arguments):
+        name, equals, _ = argument.partition("=")
+        if name in TURNS:
+            is_value = TURNS[name] and not equals
+        elif not is_value:
+            yield argument
+        else:
+            is_value = False
+
+
+def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSession]:
+    """Return one cluster session for each side, shared by all tests."""
+    from pytest_schedprof.clusters.session import ClusterSession
+    from pytest_schedprof.measuring.sides import AGAINST, NULL
+
+    if OTHER_SESSIONS not in config.stash:
+        interpreter = str(config.stash[INTERPRETER].path)
+        config.stash[OTHER_SESSIONS] = {AGAINST: ClusterSession(interpreter)}
+    sessions = config.stash[OTHER_SESSIONS]
+    if settings.null and NULL not in sessions:
+        sessions[NULL] = ClusterSession()
+    return sessions if settings.null else {AGAINST: sessions[AGAINST]}

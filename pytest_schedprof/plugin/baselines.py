@@ -1,0 +1,111 @@
+"""Baselines of a session: load one, tell which tests are new or gone, save one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_schedprof.comparison.matching import renamed_tests
+from pytest_schedprof.comparison.policy import Policy
+from pytest_schedprof.errors import BaselineError
+from pytest_schedprof.gates.reference import Reference
+from pytest_schedprof.model.comparison import Report
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.plugin.stash import COMPARED_RUN, REFERENCE, SETTINGS
+from pytest_schedprof.reports.comparisons import unmatched_lines
+from pytest_schedprof.reports.lines import Line
+from pytest_schedprof.storage.baselines import kept_run, load, save_run
+from pytest_schedprof.storage.calibration_file import load_calibrations
+from pytest_schedprof.storage.run_directory import RunDirectory
+
+
+def load_reference(config: pytest.Config, source: str) -> None:
+    """Load the baseline before the first test, so that a missing one is told at once.
+
+    Raises:
+        BaselineError: if it cannot be read; names the file.
+    """
+    directory = str(config.stash[SETTINGS].dir)
+    policy = Policy(calibrations=load_calibrations(directory))
+    config.stash[COMPARED_RUN] = kept_run(source, directory)
+    config.stash[REFERENCE] = Reference(*load(source, directory), policy)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(TestInventory(), "schedprof-inventory")
+
+
+def save_baseline(config: pytest.Config, run: RunDirectory, has_results: bool) -> str:
+    """Save the session as a baseline if it was asked for; return a line that says so.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+        BaselineError: if there is nothing to save.
+    """
+    settings = config.stash[SETTINGS]
+    if settings.save is None:
+        return ""
+    if not has_results:
+        raise BaselineError(
+            f"schedprof: baseline {settings.save!r} was not saved: no profiled test ran"
+        )
+    return save_run(settings.save, str(settings.dir), run)
+
+
+def check_comparison(config: pytest.Config, results: Sequence[Result]) -> None:
+    """Refuse a session that was to be compared, but measured nothing.
+
+    Raises:
+        BaselineError: if no test ran profiled to its end.
+    """
+    name = config.stash[SETTINGS].compare
+    if name is not None and not any(each.is_usable for each in results):
+        raise BaselineError(
+            f"schedprof: nothing was compared with {name!r}: no profiled test ran to its end"
+        )
+
+
+class TestInventory:
+    """The tests that the session collected, to tell which tests are new and which are gone."""
+
+    def __init__(self) -> None:
+        self.collected: set[str] = set()
+        self.deselected: set[str] = set()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.collected.update(item.nodeid for item in session.items)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self.deselected.update(item.nodeid for item in items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        self.collected.update(ids)
+
+    def vanished(self, known: frozenset[str], config: pytest.Config) -> set[str]:
+        """Return tests of the baseline that are gone from files which were collected whole."""
+        chosen = [config.option.keyword, config.option.markexpr]
+        if any(chosen) or any("::" in argument for argument in config.args):
+            return set()
+        files = {test_id.partition("::")[0] for test_id in self.collected | self.deselected}
+        return {
+            test_id
+            for test_id in known - self.collected - self.deselected
+            if test_id.partition("::")[0] in files
+        }
+
+
+def inventory_lines(config: pytest.Config, results: Sequence[Result]) -> Iterator[Line]:
+    """Yield lines about tests that are new, that vanished, or that have another ID now."""
+    inventory: Any = config.pluginmanager.get_plugin("schedprof-inventory")
+    if inventory is None:
+        return
+    known = config.stash[REFERENCE].test_ids
+    vanished = inventory.vanished(known, config)
+    new = {result.test_id for result in results if result.backends} - known
+    renamed = renamed_tests(vanished, new)
+    told = {test_id for pair in renamed for test_id in pair}
+    new, vanished = ({*side} - told for side in (new, vanished))
+    yield from unmatched_lines(
+        Report("", "", (), tuple(sorted(new)), tuple(sorted(vanished)), tuple(renamed))
+    )

@@ -1,0 +1,67 @@
+"""The plugin's fixtures, around the clusters of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.plugin import lazy
+from pytest_schedprof.plugin.stash import OTHER_SCHEDULERS, SCHEDULER, SETTINGS, clusters_of
+
+if TYPE_CHECKING:
+    from pytest_schedprof.clusters.contract import Cluster
+    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+
+
+DEFAULT_SCALE = 1000
+"""Size of the workload of a test without `scale`."""
+
+
+@pytest.fixture
+def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster to profile: local by default, one for the whole session.
+
+    Override it with a fixture of any scope that returns a dask Cluster, a Client or an address.
+    """
+    try:
+        return clusters_of(request.config).cluster(request.node.stash[SETTINGS].cluster_request)
+    except SchedprofError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+@pytest.fixture
+def schedprof_scale(request: pytest.FixtureRequest) -> int:
+    """The size of the workload: each of those that `scale` lists in turn, or else 1000."""
+    scale = request.node.stash[SETTINGS].scale
+    return scale[0] if scale else DEFAULT_SCALE
+
+
+@pytest.fixture
+def schedprof_scheduler(
+    request: pytest.FixtureRequest, schedprof_cluster: Any
+) -> Iterator[SchedulerUnderTest]:
+    """The scheduler under test, with `.client`, `.address`, `.pid`, `.workers`, `.measure()`."""
+    clusters = clusters_of(request.config)
+    try:
+        with ExitStack() as opened:
+            settings = request.node.stash[SETTINGS]
+            scheduler = opened.enter_context(
+                clusters.scheduler(schedprof_cluster, settings.cluster_request)
+            )
+            if settings.against is not None:
+                request.node.stash[OTHER_SCHEDULERS] = lazy.against.other_schedulers(
+                    request.config, settings, schedprof_cluster, opened
+                )
+            request.node.stash[SCHEDULER] = scheduler
+            try:
+                yield scheduler
+            finally:  # pytest keeps items until the session ends, but this client is closed
+                del request.node.stash[SCHEDULER]
+                if OTHER_SCHEDULERS in request.node.stash:
+                    del request.node.stash[OTHER_SCHEDULERS]
+    except SchedprofError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -1,0 +1,234 @@
+"""The hooks of pytest that this plugin implements. Each hands over to the module that does it.
+
+pytest imports this module at every start: see `lazy.py` for what is imported later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.plugin import hookspecs, lazy
+from pytest_schedprof.plugin.fixtures import schedprof_cluster, schedprof_scale, schedprof_scheduler
+from pytest_schedprof.plugin.stash import (
+    CLUSTERS,
+    HAS_BEGUN,
+    IN_DEBUGGER,
+    PLAN,
+    REFERENCE,
+    RUN,
+    SETTINGS,
+    STARTED_AT,
+    backends_of,
+    kinds_of,
+    run_of,
+)
+from pytest_schedprof.settings.options import DEFAULT_BACKEND, MARKER_HELP, add_options
+from pytest_schedprof.settings.session import Settings, read_session
+
+if TYPE_CHECKING:
+    from pytest_schedprof.measuring.plan import Plan
+
+__all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER_HELP)
+    try:
+        settings = config.stash[SETTINGS] = read_session(config)
+        _check_before_the_first_test(config, settings)
+    except SchedprofError as error:
+        raise pytest.UsageError(str(error)) from None
+    given = getattr(config, "workerinput", {})
+    config.stash[STARTED_AT] = given.get("schedprof_started_at", time.time())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Listener(config), "schedprof-listener")
+
+
+def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> None:
+    """Check what the session's options name: mistakes must not wait for the first test."""
+    owners = [owner for owner, _, _ in settings.option]
+    if not settings.is_off and (owners or settings.backend != DEFAULT_BACKEND):
+        backends_of(config).check([*settings.backend, *owners])
+    if not settings.is_off and settings.evidence:
+        kinds_of(config).check(settings.evidence)
+    if settings.cluster_option:  # of any kind of cluster, because markers may choose another kind
+        lazy.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
+    if settings.is_off:
+        return
+    if settings.against is not None:
+        lazy.against.prepare_against(config, settings.against)
+    if settings.compare is not None:
+        lazy.baselines.load_reference(config, settings.compare)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    settings = config.stash[SETTINGS]
+    if settings.is_off or not settings.is_forced:
+        return None
+    return (
+        f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
+        f"cluster {settings.cluster}, artifacts in {settings.dir}"
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a pytest-xdist worker the run of the controller, so that it writes into the same."""
+    node.workerinput["schedprof_run"] = run_of(node.config).run_id
+    node.workerinput["schedprof_started_at"] = node.config.stash[STARTED_AT]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Choose the run before the first test, because pytest-forked runs each in a process."""
+    if session.items and not session.config.stash[SETTINGS].is_off:
+        run_of(session.config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Warm up backends before other plugins look at what the process holds."""
+    try:
+        settings = _settings_of(item)
+        if _is_profiled(item, settings) and not _has_fixture(item):
+            backends_of(item.config).warm_up(settings.backend)
+    except SchedprofError:
+        return  # the test's setup raises it again
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    try:
+        _plan(item)
+    except SchedprofError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _plan(item: pytest.Item) -> None:
+    """Merge the test's markers into its settings and, if it is profiled, make its plan."""
+    settings = _settings_of(item)
+    is_profiled = _is_profiled(item, settings)
+    if not is_profiled:  # then there is nothing to compare
+        settings = settings._replace(against=None)
+    if settings.scale or settings.against:
+        settings = lazy.arguments.with_scale(item, settings)
+    item.stash[SETTINGS] = settings
+    if is_profiled:
+        item.stash[PLAN] = _plan_of(item.config, settings)
+
+
+def _settings_of(item: pytest.Item) -> Settings:
+    """Return the session's settings with those of the test's markers merged in."""
+    settings = item.config.stash[SETTINGS]
+    markers = list(item.iter_markers("schedprof"))
+    # The closest marker wins.
+    return lazy.markers.overlay(settings, markers[::-1]) if markers else settings
+
+
+def _plan_of(config: pytest.Config, settings: Settings) -> Plan:
+    kinds = kinds_of(config).kinds(settings.evidence) if settings.evidence else ()
+    reference = config.stash.get(REFERENCE, None)
+    run = run_of(config)
+    plan = lazy.planning.make_plan(settings, backends_of(config), run, reference, kinds)
+    if HAS_BEGUN not in config.stash:
+        lazy.collecting.begin_run(run, config.stash[STARTED_AT], config.rootpath)
+        config.stash[HAS_BEGUN] = True
+    return plan
+
+
+def _is_profiled(item: pytest.Item, settings: Settings) -> bool:
+    """Whether to profile a test: a marked one, or with --schedprof one that takes the fixture."""
+    if settings.is_off:
+        return False
+    is_marked = item.get_closest_marker("schedprof") is not None
+    return is_marked or (settings.is_forced and _has_fixture(item))
+
+
+def _has_fixture(item: pytest.Item) -> bool:
+    return "schedprof_scheduler" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    plan = item.stash.get(PLAN, None)
+    if plan is None:
+        return (yield)
+    return (yield from lazy.running.run_profiled(item, plan))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    is_profiled = call.when == "call" and PLAN in item.stash
+    try:
+        report = yield
+    except Exception:  # a test may leave patched what pytest itself makes reports with
+        if not is_profiled or call.excinfo is None:
+            raise
+        report = lazy.running.plain_report(item, call, call.excinfo.value)
+    if is_profiled:
+        lazy.running.attach(item, report)
+    return report
+
+
+class Listener:
+    """Receives results of profiled tests, also from pytest-xdist workers.
+
+    The module that collects them is imported with the first one.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        packed, outcome = getattr(report, "schedprof", None), str(report.outcome)
+        if packed is not None:  # of attempts that pytest-rerunfailures repeats the last one counts
+            take = lazy.collecting.leave_out if outcome == "rerun" else lazy.collecting.collect
+            take(self.config, packed)
+        if getattr(report, "schedprof_unprofiled", False) and outcome != "rerun":
+            lazy.collecting.collector_of(self.config).unprofiled.append(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Keep the session's results: the last hook, because pytest-xdist ends its workers here."""
+        if _is_anything_to_keep(self.config):
+            lazy.collecting.collector_of(self.config).finish(session)
+
+
+def _is_anything_to_keep(config: pytest.Config) -> bool:
+    """Whether a profiled test has begun, or must have been run for what was asked."""
+    settings = config.stash[SETTINGS]
+    if settings.is_off or config.option.collectonly:
+        return False
+    if settings.save is not None or settings.compare is not None:
+        return True
+    has_begun = HAS_BEGUN in config.stash or config.pluginmanager.has_plugin("schedprof-collector")
+    # In a process that runs no test itself, as with pytest-xdist and pytest-forked, look for it.
+    return has_begun or (RUN in config.stash and config.stash[RUN].path.is_dir())
+
+
+def pytest_enter_pdb(config: pytest.Config) -> None:
+    config.stash[IN_DEBUGGER] = True
+
+
+def pytest_leave_pdb(config: pytest.Config) -> None:
+    config.stash[IN_DEBUGGER] = False
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the session's clusters, also after a Ctrl-C and after an error at start-up."""
+    if CLUSTERS in config.stash:
+        config.stash[CLUSTERS].close()
+        del config.stash[CLUSTERS]

@@ -1,0 +1,190 @@
+"""A progress line on the terminal, below the line that pytest is writing."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TextIO
+
+import pytest
+
+from pytest_schedprof.plugin.stash import IN_DEBUGGER, TERMINAL
+from pytest_schedprof.presentation.progress import Progress, progress_text
+
+if TYPE_CHECKING:
+    from pytest_schedprof.measuring.plan import BodyRun
+    from pytest_schedprof.measuring.schedule import Schedule
+    from pytest_schedprof.measuring.sides import Side
+
+UPDATE_S = 2.0
+"""Seconds between updates of the line."""
+
+SAVE, RESTORE, DOWN, UP, ERASE = "\x1b7", "\x1b8", "\x1b[B\r", "\x1b[A", "\x1b[K"
+"""Terminal control sequences for the cursor."""
+
+
+def showing(config: pytest.Config, schedule: Schedule) -> Generator[tuple[BodyRun, Side]]:
+    """Yield each run of the body, and show a line about it for as long as it takes.
+
+    The line asks the scheduler nothing meanwhile. If the scheduler is in this process the line is
+    not even updated: that would be a part of what is measured.
+    """
+    line = _Line(config)
+    try:
+        for body_run, side in schedule.body_runs():
+            progress = _progress(schedule)
+            line.show(progress_text(progress))
+            with nullcontext() if side.is_in_process else line.going_on(progress):
+                yield body_run, side
+    finally:
+        line.clear()
+
+
+def _progress(schedule: Schedule) -> Progress:
+    """Return how far the test is, between two runs of the body."""
+    return Progress(
+        done=schedule.done,
+        runs=schedule.planned,
+        tasks=schedule.tasks,
+        elapsed_s=schedule.elapsed_s,
+        budget_s=schedule.budget_s,
+    )
+
+
+class _Line:
+    """The progress line; it stays silent where it could disturb the terminal."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        is_silent = not self._is_pytests_own or _is_shared(config)
+        self._terminal = None if is_silent else _terminal(config)
+        self._is_shown = False
+
+    @property
+    def _is_pytests_own(self) -> bool:
+        """Whether pytest's own reporter writes the terminal: others may use the line below."""
+        # By its module's name, because not all releases of pytest export the class.
+        is_own = type(self._reporter).__module__ == "_pytest.terminal"
+        return is_own and bool(self._writer.hasmarkup)
+
+    @property
+    def _writer(self) -> Any:
+        return self._reporter._tw
+
+    @contextmanager
+    def going_on(self, progress: Progress) -> Iterator[None]:
+        """Update the line every few seconds with the duration of the run."""
+        if self._terminal is None:
+            yield
+            return
+        ended, begun = threading.Event(), time.monotonic()
+
+        def tell() -> None:
+            while not ended.wait(UPDATE_S):
+                self.show(progress_text(replace(progress, lasts_s=time.monotonic() - begun)))
+
+        clock = threading.Thread(target=tell, daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            clock.join()
+
+    def show(self, text: str) -> None:
+        """Write the text below pytest's line and move the cursor back to it."""
+        if self._terminal is None or not text:
+            return
+        column = self._writer.width_of_current_line + 1
+        columns = self._writer.fullwidth - 1
+        below = f"\n{UP}\x1b[{column}G"  # scrolls if this is the last line
+        self._write(f"{below}{SAVE}{DOWN}{text[:columns]}{ERASE}{RESTORE}")
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Erase the line."""
+        if self._is_shown:
+            self._write(f"{SAVE}{DOWN}{ERASE}{RESTORE}")
+            self._is_shown = False
+
+    def _write(self, text: str) -> None:
+        """Write to the terminal directly: pytest's writer would count the text as its line."""
+        try:
+            if self._terminal is not None and not self._config.stash.get(IN_DEBUGGER, False):
+                self._terminal.write(text)
+                self._terminal.flush()
+        except OSError:  # the terminal is gone, which must not fail the test
+            self._terminal = None
+
+
+class BarFile:
+    """A file for dask's progress bar, which draws from its own thread while the body runs."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._line = _Line(config)
+
+    def write(self, text: str) -> None:
+        """Show the bar as it is now; dask ends it with a newline, which clears the line."""
+        if text.strip():
+            self._line.show(text.strip())
+        else:
+            self._line.clear()
+
+    def flush(self) -> None:
+        """Do nothing: each write is flushed."""
+
+
+def _terminal(config: pytest.Config) -> TextIO | None:
+    """Open the terminal on a separate descriptor, because the body's output is captured."""
+    if TERMINAL not in config.stash:
+        config.stash[TERMINAL] = None
+        capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        if capture is not None:
+            with capture.global_and_fixture_disabled():
+                config.stash[TERMINAL] = _duplicate(config, reporter._tw._file)
+    return config.stash[TERMINAL]
+
+
+def _duplicate(config: pytest.Config, file: TextIO) -> TextIO | None:
+    """Return None if the file is not a terminal: `--color=yes` forces markup on pipes too."""
+    if not file.isatty():
+        return None
+    opened = open(os.dup(file.fileno()), "w", encoding=file.encoding)  # noqa: SIM115
+    config.add_cleanup(opened.close)
+    return opened
+
+
+def _is_shared(config: pytest.Config) -> bool:
+    """Whether the test or its log writes to the same terminal."""
+    shows_output = config.getoption("capture", None) in ("no", "tee-sys")
+    if shows_output or config.getoption("log_cli_level", None):
+        return True
+    try:
+        return bool(config.getini("log_cli"))
+    except ValueError:  # the logging plugin is disabled
+        return False
+
+
+if TYPE_CHECKING:
+    from dask.callbacks import Callback
+
+
+def callbacks_of(config: pytest.Config) -> Sequence[Callback]:
+    """Return the callbacks for dask's local schedulers, for one test."""
+    found = [each for given in config.hook.pytest_schedprof_callbacks() for each in given]
+    return [*found, *_bar(config)]
+
+
+def _bar(config: pytest.Config) -> list[Callback]:
+    """Return dask's progress bar for a verbose session."""
+    if config.get_verbosity() < 1:
+        return []
+    from dask.diagnostics.progress import ProgressBar
+
+    return [ProgressBar(out=BarFile(config))]

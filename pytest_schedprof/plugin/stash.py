@@ -1,0 +1,119 @@
+"""What the plugin keeps on a session's config or on an item: one key each.
+
+What a session may not need at all is made by a function at the end of this file, at first use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from pytest_schedprof.backends.registry import BackendRegistry
+    from pytest_schedprof.clusters.session import ClusterSession
+    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+    from pytest_schedprof.environments.interpreter import Interpreter
+    from pytest_schedprof.errors import IncompatibleError
+    from pytest_schedprof.evidence.registry import EvidenceRegistry
+    from pytest_schedprof.gates.reference import Reference
+    from pytest_schedprof.measuring.plan import Plan
+    from pytest_schedprof.measuring.profiling import ProfiledTest
+    from pytest_schedprof.settings.session import Settings
+    from pytest_schedprof.storage.run_directory import RunDirectory
+
+# On the config and, with the markers merged in, on each item.
+
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+
+# On the config.
+
+STARTED_AT: pytest.StashKey[float] = pytest.StashKey()
+"""When the session began, in seconds since the epoch. pytest-xdist workers get it from their
+controller."""
+
+REGISTRY: pytest.StashKey[BackendRegistry] = pytest.StashKey()
+
+KINDS: pytest.StashKey[EvidenceRegistry] = pytest.StashKey()
+"""Kinds of evidence, with those that the hook adds."""
+
+CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()
+
+INTERPRETER: pytest.StashKey[Interpreter] = pytest.StashKey()
+"""The interpreter that runs the scheduler of `--schedprof-against`."""
+
+OTHER_SESSIONS: pytest.StashKey[dict[str, ClusterSession]] = pytest.StashKey()
+"""The clusters of the other sides of `--schedprof-against`, by the name of the side."""
+
+INCOMPATIBLE: pytest.StashKey[IncompatibleError] = pytest.StashKey()
+"""Why the client of this session cannot use the other side's scheduler, once that is known."""
+
+REFERENCE: pytest.StashKey[Reference] = pytest.StashKey()
+"""The baseline of `--schedprof-compare`."""
+
+COMPARED_RUN: pytest.StashKey[Path | None] = pytest.StashKey()
+"""Directory of the run that the baseline was saved from, if it still exists."""
+
+RUN: pytest.StashKey[RunDirectory] = pytest.StashKey()
+
+HAS_BEGUN: pytest.StashKey[bool] = pytest.StashKey()
+"""Whether run.json exists, in a process that runs profiled tests."""
+
+TERMINAL: pytest.StashKey[TextIO | None] = pytest.StashKey()
+
+IN_DEBUGGER: pytest.StashKey[bool] = pytest.StashKey()
+"""Whether a debugger is using the terminal."""
+
+# On an item.
+
+PLAN: pytest.StashKey[Plan] = pytest.StashKey()
+
+SCHEDULER: pytest.StashKey[SchedulerUnderTest] = pytest.StashKey()
+
+OTHER_SCHEDULERS: pytest.StashKey[dict[str, SchedulerUnderTest]] = pytest.StashKey()
+"""Schedulers that the test runs on in turns with its own, by the name of the side."""
+
+PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
+
+HAS_FAILED_SUBTEST: pytest.StashKey[bool] = pytest.StashKey()
+"""Whether a subtest of the body that is running has failed."""
+
+
+def backends_of(config: pytest.Config) -> BackendRegistry:
+    """Return the session's backends: built-in, of installed distributions, and of the hook."""
+    if REGISTRY not in config.stash:
+        from pytest_schedprof.backends.registry import find_backends
+
+        config.stash[REGISTRY] = find_backends(config.hook.pytest_schedprof_backends())
+    return config.stash[REGISTRY]
+
+
+def kinds_of(config: pytest.Config) -> EvidenceRegistry:
+    """Return the session's kinds of evidence: built-in ones and those of the hook."""
+    if KINDS not in config.stash:
+        from pytest_schedprof.evidence.registry import EvidenceRegistry
+
+        config.stash[KINDS] = EvidenceRegistry(config.hook.pytest_schedprof_evidence())
+    return config.stash[KINDS]
+
+
+def run_of(config: pytest.Config) -> RunDirectory:
+    """Return the session's directory, which pytest-xdist workers share with their controller."""
+    if RUN not in config.stash:
+        from pytest_schedprof.storage.run_directory import RunDirectory, new_run_id
+
+        given = getattr(config, "workerinput", {}).get("schedprof_run")
+        config.stash[RUN] = RunDirectory(config.stash[SETTINGS].dir, given or new_run_id())
+    return config.stash[RUN]
+
+
+def clusters_of(config: pytest.Config) -> ClusterSession:
+    """Return the session's clusters; the first use imports distributed."""
+    if CLUSTERS not in config.stash:
+        from pytest_schedprof.clusters.session import ClusterSession
+
+        config.stash[CLUSTERS] = ClusterSession()
+    return config.stash[CLUSTERS]

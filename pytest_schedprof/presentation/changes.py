@@ -1,0 +1,175 @@
+"""Comparisons as rows, sentences and counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
+from pytest_schedprof.presentation.amounts import WHOLE, Name, counted, name_of, with_mode
+
+NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED)
+"""Outcomes of figures that changed."""
+
+SHOWN_OF_TEST = 60
+"""Changes of one test that a page shows: nobody reads a longer table."""
+
+
+class ChangeRow(NamedTuple):
+    """A figure before and after."""
+
+    outcome: str
+    metric: str
+    before: str
+    after: str
+    change: str
+    bounds: str
+    owner: str
+    name: Name
+    note: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The text of each column but the note."""
+        return (*self[:7], str(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTable:
+    """The changes of one test under one backend."""
+
+    backend: str
+    verdict: str
+    count: str
+    reasons: tuple[str, ...]
+    rows: tuple[ChangeRow, ...]
+
+
+def change_row(change: Change) -> ChangeRow:
+    """Return the row of one figure."""
+    return ChangeRow(
+        change.outcome.value,
+        change.metric,
+        _amount(change, change.before),
+        _amount(change, change.after),
+        _difference(change),
+        _interval(change),
+        change.owner,
+        name_of(change.subject),
+        change.note,
+    )
+
+
+def is_told(change: Change) -> bool:
+    """Whether a summary shows the change.
+
+    The CPU time of the whole is shown even if undecided, because its bounds say by how much.
+    """
+    return change.outcome is not Outcome.UNDECIDED or change.metric == CPU
+
+
+def comparison_tables(comparisons: Iterable[Comparison]) -> tuple[ComparisonTable, ...]:
+    """Return a table for each test and backend."""
+    return tuple(_table(each) for each in comparisons)
+
+
+def _table(found: Comparison) -> ComparisonTable:
+    shown = [each for each in found.changes if is_told(each)][:SHOWN_OF_TEST]
+    return ComparisonTable(
+        with_mode(found.backend, found.mode),
+        found.verdict.value,
+        ", ".join([*outcome_words([found]), f"{found.same} the same"]),
+        found.reasons,
+        tuple(map(change_row, shown)),
+    )
+
+
+def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, ChangeRow]]:
+    """Return the regressions of all tests, then the improvements, each with the ID of its test."""
+    comparisons = tuple(comparisons)
+    found = [
+        (each.test_id, change)
+        for outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
+        for each in comparisons
+        for change in each.of(outcome)
+    ]
+    return [(test_id, change_row(change)) for test_id, change in found[:most]]
+
+
+def outcome_words(
+    comparisons: Iterable[Comparison], outcomes: Iterable[Outcome] = Outcome
+) -> list[str]:
+    """Return how many changes have each outcome, without the outcomes that none has."""
+    counts = Counter(change.outcome for each in comparisons for change in each.changes)
+    return [f"{counts[each]} {each.value}" for each in outcomes if counts[each]]
+
+
+def comparison_count(comparisons: Iterable[Comparison]) -> str:
+    """Return how many figures have each outcome, and in how many tests."""
+    comparisons = tuple(comparisons)
+    same = f"{sum(each.same for each in comparisons)} the same"
+    tests = counted(len({each.test_id for each in comparisons}), "test")
+    return f"{', '.join([*outcome_words(comparisons), same])} in {tests}"
+
+
+def unmatched_tests(report: Report) -> Iterator[str]:
+    """Return a line for each test that was renamed, or that was not measured on both sides."""
+    for old, new in report.renamed:
+        yield f"renamed: {old} is now {new}"
+    for what, tests in (
+        ("new", report.new),
+        ("vanished", report.vanished),
+        ("failed, and not compared", report.unusable),
+    ):
+        yield from (f"{what}: {test}" for test in tests)
+
+
+def regressions(comparison: Comparison) -> str:
+    """Return the gravest regression, and how many more there are; empty if there are none."""
+    found = comparison.of(Outcome.REGRESSED)
+    if not found:
+        return ""
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{sentence(found[0])}{more}"
+
+
+def undecided(comparison: Comparison) -> str:
+    """Return why no verdict was possible; empty if one was."""
+    open_ones = comparison.of(Outcome.UNDECIDED)
+    told = [f"{sentence(each)}: {each.note}" for each in open_ones[:1]]
+    more = f", and {len(open_ones) - 1} more" if len(open_ones) > 1 else ""
+    return "; ".join([*comparison.reasons, *told]) + more
+
+
+def sentence(change: Change) -> str:
+    """Return a change in words: `bytecodes of f: 1,052 before, 1,063 now per task (+1.05 %)`."""
+    per_task = "" if METRICS[change.metric].units is PERCENT else " per task"
+    return (
+        f"{change.metric} of {change.subject or WHOLE}: {_amount(change, change.before)} before, "
+        f"{_amount(change, change.after)} now{per_task} ({_difference(change)})"
+    )
+
+
+def _amount(change: Change, value: float) -> str:
+    return readable(value, METRICS[change.metric])
+
+
+def _difference(change: Change) -> str:
+    """Return how much it changed: shares in percentage points, all else relative to before."""
+    if METRICS[change.metric].units is PERCENT:
+        return f"{change.difference * 100:+.1f} pp"
+    return "new" if change.relative is None else f"{change.relative:+.2%}"
+
+
+def _interval(change: Change) -> str:
+    """Return the bounds of the difference; empty for exact figures."""
+    if change.low == change.high:
+        return ""
+    if METRICS[change.metric].units is PERCENT:
+        return f"{change.low * 100:+.1f} to {change.high * 100:+.1f} pp"
+    if not change.before:
+        return ""
+    return f"{change.low / change.before:+.1%} to {change.high / change.before:+.1%}"

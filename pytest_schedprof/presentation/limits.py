@@ -1,0 +1,154 @@
+"""Limits and their verdicts: as rows, as sentences and as counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_schedprof.gates.limits import parsed_limit
+from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.metric import METRICS, PERCENT, Metric, readable
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.verdict import Finding, LimitResult, Verdict
+from pytest_schedprof.presentation.amounts import WHOLE, Interval, bounds_of, counted, interval_of
+
+LIMIT_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
+
+NOT_CHOSEN = "a backend or baseline that was not chosen"
+"""The missing part of a skipped limit, in messages."""
+
+GRAVEST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+
+SHOWN_OF_LIMIT = 5
+"""Functions that a page shows of a limit on many."""
+
+MARGIN = 1.15
+"""Factor of the scale beyond the farthest mark, so that no mark is at the edge."""
+
+
+class LimitRow(NamedTuple):
+    """A limit, or one of the functions that it names."""
+
+    limit: str
+    """Empty in the rows after a limit's first."""
+    verdict: str
+    subject: str
+    amount: str
+    bounds: str
+    grounds: str
+    """The number of samples or tasks behind the figures, or why there are no figures."""
+    backend: str
+    interval: Interval | None
+
+
+def limit_words(results: Sequence[Result]) -> list[str]:
+    """Return how many limits came to each verdict, without the verdicts that none came to."""
+    counts = Counter(limit.verdict for result in results for limit in result.limits)
+    return [f"{counts[each]} {word}" for each, word in LIMIT_WORDS.items() if counts[each]]
+
+
+def skipped_words(results: Sequence[Result]) -> str:
+    """Return how many limits could not be judged, and why; empty if there are none."""
+    skipped = sum(len(result.unjudged) for result in results)
+    need = "needs" if skipped == 1 else "need"
+    return f"{skipped} skipped ({need} {NOT_CHOSEN})" if skipped else ""
+
+
+def describe(result: LimitResult) -> str:
+    """Return one line: limit, value, bounds, and the number of samples or tasks behind them."""
+    limit = parsed_limit(result)
+    if not (result.findings and limit):
+        return f"{result.limit}: {_no_figures(result)}"
+    finding = result.findings[0]
+    others = sum(each.verdict is result.verdict for each in result.findings[1:])
+    is_told = others and result.verdict is not Verdict.PASS
+    more = f", and {counted(others, 'more function')}" if is_told else ""
+    return f"{result.limit}: {_fact(finding, limit.metric)}{more}"
+
+
+def _no_figures(result: LimitResult) -> str:
+    return result.note or "this release cannot read the limit"
+
+
+def _fact(finding: Finding, name: str) -> str:
+    metric, estimate = METRICS[name], finding.estimate
+    value, low, high = (
+        readable(amount, metric) for amount in (estimate.value, estimate.low, estimate.high)
+    )
+    subject = finding.subject or WHOLE
+    if metric.of_metric:
+        return (
+            f"the cost of {subject} grows as scale ** {value} "
+            f"(at least {low}, at most {high}) over {estimate.samples} tasks"
+        )
+    bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
+    bounds += _before(finding, metric)
+    if metric.units is PERCENT:
+        return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
+    if metric.is_peak:
+        return f"{name} of {subject} is {value}{bounds}"
+    noun = f" {metric.noun}" if metric.noun else ""
+    return f"{subject} takes {value}{noun}{bounds} per task over {estimate.samples} tasks"
+
+
+def _before(finding: Finding, metric: Metric) -> str:
+    if finding.before is None:
+        return ""
+    return f" (before: {readable(finding.before.value, metric)})"
+
+
+def limit_rows(backends: Sequence[BackendResult]) -> tuple[LimitRow, ...]:
+    """Return the limits of all backends, broken ones first."""
+    found = [(each.backend, limit) for each in backends for limit in each.limits]
+    found.sort(key=lambda pair: GRAVEST_FIRST.index(pair[1].verdict))
+    return tuple(row for name, limit in found for row in _rows(name, limit))
+
+
+def _rows(backend: str, result: LimitResult) -> Iterator[LimitRow]:
+    limit = parsed_limit(result)
+    if not (result.findings and limit):
+        reason = _no_figures(result)
+        yield LimitRow(result.limit, result.verdict.value, "", "", "", reason, backend, None)
+        return
+    case = _Case(backend, result, limit)
+    for number, finding in enumerate(result.findings[:SHOWN_OF_LIMIT]):
+        yield case.row(finding, is_first=number == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    backend: str
+    result: LimitResult
+    limit: Limit
+
+    @property
+    def metric(self) -> Metric:
+        return METRICS[self.limit.metric]
+
+    def row(self, finding: Finding, *, is_first: bool) -> LimitRow:
+        estimate = finding.estimate
+        before = finding.before.value if finding.before else None
+        edge = self.limit.bound + self.limit.factor * (before or 0.0)
+        top = MARGIN * max(edge, estimate.high, before or 0.0)
+        return LimitRow(
+            self.result.limit if is_first else "",
+            finding.verdict.value,
+            finding.subject,
+            readable(estimate.value, self.metric),
+            bounds_of(estimate, self.limit.metric),
+            self._grounds(finding, is_first),
+            self.backend,
+            interval_of(estimate, top, edge, before),
+        )
+
+    def _grounds(self, finding: Finding, is_first: bool) -> str:
+        unit = "busy samples" if self.metric.units is PERCENT else "tasks"
+        words = [f"{finding.estimate.samples:,} {unit}"]
+        if finding.before:
+            words.append(f"before: {readable(finding.before.value, self.metric)}")
+        more = len(self.result.findings) - SHOWN_OF_LIMIT
+        if is_first and more > 0:
+            words.append(counted(more, "more function"))
+        return "; ".join(words)

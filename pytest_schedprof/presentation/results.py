@@ -1,0 +1,135 @@
+"""A test and a run as a whole: headlines, and facts of the machine and the settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_schedprof.model.environment import IN_PROCESS, VALIDATED, ClusterFacts, Environment
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.run import Run
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.amounts import Fact
+
+
+def headline(backend: BackendResult, thousands: str = "") -> str:
+    """Return what a backend measured, in a line.
+
+    Args:
+        backend: what it found.
+        thousands: separator of thousands.
+    """
+    window, words = backend.window, []
+    if backend.shares:
+        words.append(f"{backend.shares.busy_samples:{thousands}} busy samples")
+    words.append(f"{window.tasks:{thousands}} tasks in {window.seconds:.2f} s")
+    if cost := window.cpu_us_per_task:
+        words.append(f"{cost:{thousands}.0f} us of scheduler CPU per task")
+    if window.seconds:
+        words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
+    return ", ".join(words)
+
+
+def notes_of(backend: BackendResult) -> tuple[str, ...]:
+    """Return the doubt and the warnings; a doubt that is a warning too is told once."""
+    doubt = (f"not used for limits and comparisons: {backend.doubt}",) if backend.doubt else ()
+    return (*doubt, *(text for text in backend.warnings if text != backend.doubt))
+
+
+def version_differences(results: Iterable[Result]) -> list[str]:
+    """Return how versions of client, scheduler and workers differ, each difference once."""
+    environments = (result.environment for result in results)
+    return list(dict.fromkeys(text for each in environments if each for text in each.differences))
+
+
+def validating_tests(results: Iterable[Result]) -> str:
+    """Return how many tests had a scheduler in their process that validated itself, or nothing."""
+    environments = (
+        each.environment
+        for each in results
+        if each.environment and each.cluster and each.cluster.kind == IN_PROCESS
+    )
+    count = sum(each.configuration.get("validate") == VALIDATED for each in environments)
+    if not count:
+        return ""
+    tests = "1 test" if count == 1 else f"{count} tests"
+    return (
+        f"in {tests} the scheduler validated its state (validate=True, as gen_cluster sets it): "
+        "figures include that, mostly in @transitions"
+    )
+
+
+def baseline_names(results: Iterable[Result]) -> list[str]:
+    """Return what the tests were compared with."""
+    return list(dict.fromkeys(result.baseline for result in results if result.baseline))
+
+
+def cluster_words(cluster: ClusterFacts) -> str:
+    """Return a test's cluster."""
+    return f"{cluster.kind}, {cluster.workers} workers, {cluster.threads} threads"
+
+
+def main_versions(environment: Environment) -> list[str]:
+    """Return the versions of distributed and dask, as far as they are known."""
+    versions = environment.versions
+    return [f"{name} {versions[name]}" for name in ("distributed", "dask") if name in versions]
+
+
+def started_fact(started_at: str) -> Fact:
+    """Return when a test or a run started."""
+    return Fact("started", started_at[:19].replace("T", " ") + " UTC")
+
+
+def machine_facts(environment: Environment | None) -> Iterator[Fact]:
+    """Return where the scheduler ran, and of what versions."""
+    if environment is not None:
+        versions = [*main_versions(environment), f"Python {environment.scheduler_python}"]
+        yield Fact("versions", ", ".join(versions))
+        yield Fact("machine", environment.scheduler_machine or environment.machine)
+
+
+def facts_of_test(result: Result) -> Iterator[Fact]:
+    """Return when and where a test was measured."""
+    yield started_fact(result.started_at)
+    if result.cluster:
+        yield Fact("cluster", cluster_words(result.cluster))
+    yield from machine_facts(result.environment)
+
+
+def facts_of_settings(result: Result) -> Iterator[Fact]:
+    """Return the options of the backends, the packages and the scheduler's configuration."""
+    yield Fact("pytest-schedprof", result.schedprof_version)
+    for backend in result.backends:
+        options = ", ".join(f"{key}={value}" for key, value in backend.settings.items())
+        yield Fact(backend.backend, options or "no options")
+    if environment := result.environment:
+        yield Fact("platform", environment.scheduler_platform)
+        yield from (Fact(*item) for item in environment.versions.items())
+        yield from (Fact("differs", text) for text in environment.differences)
+        yield from (Fact(*item) for item in environment.configuration.items())
+
+
+def facts_of_run(run: Run, results: Sequence[Result]) -> Iterator[Fact]:
+    """Return when and where a run was measured, and of which commit."""
+    yield started_fact(run.started_at)
+    if commit := run.commit:
+        dirty = ", with changes that are not committed" if commit.is_dirty else ""
+        branch = f" on {commit.branch}" if commit.branch else ""
+        yield Fact("commit", f"{commit.sha[:12]}{branch}{dirty}")
+    if run.exit_status is None:
+        yield Fact("pytest", "has not ended: the session was killed, or is still running")
+    elif run.exit_status:
+        yield Fact("pytest", f"ended with exit status {run.exit_status}")
+    environments = (result.environment for result in results if result.environment)
+    yield from machine_facts(next(environments, None))
+    clusters = [each.cluster for each in results if each.cluster]
+    if kinds := dict.fromkeys(f"{each.kind}, {each.workers} workers" for each in clusters):
+        yield Fact("cluster", "; ".join(kinds))
+
+
+def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> Iterator[Fact]:
+    """Return the number of tests, of each verdict, and of limits."""
+    counts = Counter(verdicts)
+    yield Fact("tests", str(len(verdicts)))
+    yield from (Fact(each.value, str(counts[each])) for each in Verdict if counts[each])
+    yield Fact("limits", str(sum(len(result.limits) for result in results)))

@@ -1,0 +1,1 @@
+"""The line to other processes, and what runs there."""

@@ -1,0 +1,137 @@
+"""Comparisons as terminal lines, as Markdown for pull requests and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.amounts import with_mode
+from pytest_schedprof.presentation.changes import (
+    NEWS,
+    change_row,
+    comparison_count,
+    is_told,
+    unmatched_tests,
+)
+from pytest_schedprof.reports.lines import VERDICT_MARKUP, Line
+from pytest_schedprof.reports.markdown import SIGNS, Escaped, code, plain, row
+
+HEADS = ("", "metric", "before", "after", "change", "95% bounds", "owner", "function")
+NUMBERS = range(2, 6)
+"""Columns of `HEADS` that are aligned to the right."""
+
+OUTCOME_MARKUP = {
+    Outcome.REGRESSED: {"red": True},
+    Outcome.IMPROVED: {"green": True},
+    Outcome.SHIFTED: {"cyan": True},
+    Outcome.UNDECIDED: {"yellow": True},
+}
+
+ROWS_IN_MARKDOWN = 50
+"""Rows of one test: nobody reads a longer comment, and some services cut it."""
+
+
+def report_lines(report: Report, verbosity: int = 0) -> Iterator[Line]:
+    """Return all lines of `schedprof compare`."""
+    name = f"{report.before} and {report.after}"
+    yield from comparison_lines(name, report.comparisons, verbosity)
+    yield from unmatched_lines(report)
+
+
+def unmatched_lines(report: Report) -> Iterator[Line]:
+    """Return lines about tests that only one side has."""
+    return (Line(f"  {text}") for text in unmatched_tests(report))
+
+
+def comparison_lines(
+    name: str, comparisons: Sequence[Comparison], verbosity: int
+) -> Iterator[Line]:
+    """Return one line for all tests, and what changed in each of them."""
+    worst = Verdict.worst([each.verdict for each in comparisons])
+    yield Line(f"compared with {name}: {comparison_count(comparisons)}", VERDICT_MARKUP[worst])
+    if verbosity >= 0:
+        for each in comparisons:
+            yield from _lines(each, is_all=verbosity > 0)
+
+
+def _lines(comparison: Comparison, *, is_all: bool) -> Iterator[Line]:
+    if not comparison.changes and not comparison.reasons:
+        return
+    backend = with_mode(comparison.backend, comparison.mode)
+    yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
+    yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
+    shown = [each for each in comparison.changes if is_all or is_told(each)]
+    yield from _table(shown)
+    hidden = Counter(each.note for each in comparison.changes if not (is_all or is_told(each)))
+    for note, count in hidden.items():
+        yield Line(f"  {count} undecided: {note}", {"yellow": True})
+
+
+def _table(changes: Sequence[Change]) -> Iterator[Line]:
+    if not changes:
+        return
+    rows = [change_row(change).cells for change in changes]
+    widths = [max(len(each[i]) for each in (HEADS, *rows)) for i in range(len(HEADS))]
+    yield Line(_aligned(HEADS, widths), {"light": True})
+    notes = [change.note for change in changes]
+    for change, cells, following in zip(changes, rows, [*notes[1:], ""], strict=True):
+        yield Line(_aligned(cells, widths), OUTCOME_MARKUP[change.outcome])
+        if change.note and change.note != following:  # once below all rows that it belongs to
+            yield Line(f"      {change.note}", {"light": True})
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    words = [
+        cell.rjust(width) if i in NUMBERS else cell.ljust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return f"  {'  '.join(words)}".rstrip()
+
+
+def as_json(report: Report) -> str:
+    """Return everything as JSON, with the verdict."""
+    content = {"verdict": report.verdict, **msgspec.to_builtins(report)}
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+
+
+def as_markdown(report: Report) -> str:
+    """Return a heading with the verdict, and a table for each test in which something changed."""
+    return "\n".join(_markdown(report))
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    (count,) = comparison_lines(code(report.before), report.comparisons, -1)
+    yield f"### {SIGNS[report.verdict]} Scheduler performance: {count.text}"
+    for comparison in report.comparisons:
+        yield from comparison_markdown(comparison)
+    yield from (f"- {plain(text)}" for text in unmatched_tests(report))
+
+
+def comparison_markdown(comparison: Comparison) -> Iterator[str]:
+    """Return a table of what changed in one test; nothing if nothing changed."""
+    changes = [each for each in comparison.changes if each.outcome in NEWS]
+    undecided = len(comparison.of(Outcome.UNDECIDED))
+    if not (changes or undecided or comparison.reasons):
+        return
+    backend = plain(comparison.backend)
+    yield f"\n**{SIGNS[comparison.verdict]} {code(comparison.test_id)}** ({backend})\n"
+    yield from (f"- undecided: {plain(reason)}" for reason in comparison.reasons)
+    if changes:
+        yield ""  # else the table would be a part of the list
+        yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"
+        yield "|---|---|--:|--:|--:|--:|---|---|"
+        yield from map(_markdown_row, changes[:ROWS_IN_MARKDOWN])
+    if len(changes) > ROWS_IN_MARKDOWN:
+        yield f"\nand {len(changes) - ROWS_IN_MARKDOWN} more changes"
+    if undecided:
+        yield f"\nUndecided figures: {undecided}."
+
+
+def _markdown_row(change: Change) -> str:
+    *cells, function = change_row(change).cells
+    note = f" ({plain(change.note)})" if change.note else ""
+    return row([*map(plain, cells), Escaped(f"{code(function)}{note}")])

@@ -1,0 +1,1 @@
+"""The table of options, and the settings made of command line, ini file, markers and calls."""

@@ -1,0 +1,268 @@
+"""Lets the clients of the test's process run only while the test waits for them.
+
+If the test waits and none of its clients' event loops has anything to do, the turn goes to the
+cluster. It comes back with the time that it is then.
+"""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pytest_schedprof.errors import StuckError
+from pytest_schedprof.virtual.clocks import EPOCH
+from pytest_schedprof.virtual.governed import GovernedLoop
+from pytest_schedprof.virtual.turns import Turns, have_arrived
+
+CHECK_S = 0.05
+"""Interval in which loops that have ended are noticed."""
+
+REAL_WAIT = threading.Condition.wait
+
+
+def _nobody_waits() -> bool:
+    return False
+
+
+class Conductor:
+    """The turns of one virtual cluster in this process."""
+
+    def __init__(self, turns: Turns, seed: int) -> None:
+        self.now = EPOCH
+        self.body = threading.get_ident()
+        """The thread that runs tests."""
+        self.is_syncing = False
+        """Whether the test waits for a coroutine of a client, whose time-outs are virtual."""
+        self.is_patient = False
+        """Whether it waits for that without a time-out."""
+        self.is_gone = False
+        """Whether the cluster has ended."""
+        self.changed = threading.Condition()
+        self._turns = turns
+        self._seed = seed
+        self.renew_names(0)
+        self._loops: list[GovernedLoop] = []
+        self._is_here = True
+        """Whether this process has the turn."""
+        self._active: GovernedLoop | None = None
+        self._waits: Callable[[], bool] = _nobody_waits
+        self._expiry: float | None = None
+        """When the test waits no longer."""
+        self._wake_test: Callable[[], None] | None = None
+        """Ends the waiting of a test that waits outside of an event loop."""
+        self._jobs = 0
+        """Number of threads that work for one of the loops."""
+        self._is_expecting = False
+        """Whether the test waits for a client that is about to connect, on a loop of its own."""
+        self._fault = ""
+        """Why nothing can happen any more in the cluster, if so."""
+        threading.Thread(target=self._receive, name="schedprof-turns", daemon=True).start()
+
+    def _receive(self) -> None:
+        """Take turns until the cluster has ended."""
+        while (turn := self._turns.take()) is not None:
+            with self.changed:
+                self.now, self._is_here = turn["now"], True
+                self._fault = turn["fault"]
+                for each in self._loops:
+                    each.is_woken = True
+                self.changed.notify_all()
+        with self.changed:
+            self.is_gone = True
+            self._turns.connection.close()
+            self.changed.notify_all()
+            if self._wake_test is not None and self._waits():
+                self._wake_test()
+
+    def renew_names(self, number: int) -> None:
+        """Make the names of a round, whatever was named before it."""
+        self._names = random.Random(f"{self._seed}:names of round {number}")
+
+    def make_name(self) -> uuid.UUID:
+        """Return a name that is unique in this cluster, and the same in each run.
+
+        The names of tasks order the scheduler's sets of them.
+        """
+        return uuid.UUID(int=self._names.getrandbits(128), version=4)
+
+    def governs(self, thread: int) -> bool:
+        """Whether a thread is the test's, or runs one of the loops."""
+        if self.is_gone:
+            return False
+        return thread == self.body or any(
+            each.thread == thread and each.is_governed for each in self._loops
+        )
+
+    def has(self, loop: Any) -> bool:
+        """Whether a loop is governed here."""
+        return any(each.loop is loop for each in self._loops)
+
+    # What the event loops say.
+
+    def adopt(self, client: Any) -> None:
+        """Govern the running loop of a client."""
+        loop: Any = asyncio.get_running_loop()
+        with self.changed:
+            governed = next((each for each in self._loops if each.loop is loop), None)
+            if governed is None:
+                governed = self._active = GovernedLoop(loop, self)
+                self._loops.append(governed)
+            if client not in governed.clients:
+                governed.clients.append(client)
+            self._is_expecting = False
+        client.loop.time = loop.time
+
+    def release(self, loop: GovernedLoop) -> None:
+        """Forget a loop that runs no client any more."""
+        with self.changed:
+            self._loops.remove(loop)
+
+    def begin_job(self) -> None:
+        """Note that a thread works for a loop; the clock stands still until it is done."""
+        with self.changed:
+            self._jobs += 1
+
+    def end_job(self) -> None:
+        """Note that it is done, or waits for a coroutine of a client."""
+        with self.changed:
+            self._jobs -= 1
+            self.changed.notify_all()
+
+    @contextmanager
+    def job_waiting(self) -> Iterator[None]:
+        """Let the clock move while a thread that works for a loop waits for a client."""
+        self.end_job()
+        try:
+            yield
+        finally:
+            self.begin_job()
+
+    def wake(self, loop: GovernedLoop) -> None:
+        """Note that a loop may have something to do."""
+        with self.changed:
+            loop.is_woken = True
+            self.changed.notify_all()
+
+    def rest(self, loop: GovernedLoop) -> None:
+        """Wait until the loop has something to do and the test waits."""
+        is_tests = threading.get_ident() == self.body
+        with self.changed:
+            if loop.deadline is not None and loop.deadline <= self.now:
+                return
+            if self._active is loop:
+                self._active = None
+            if is_tests:
+                self._waits = lambda: True
+            self.changed.notify_all()
+            while not self._may_run(loop) and not self.is_gone:
+                self._pass_turn()
+                REAL_WAIT(self.changed, CHECK_S)
+            loop.is_woken, self._active = False, loop
+            if is_tests:
+                self._waits = _nobody_waits
+
+    def _may_run(self, loop: GovernedLoop) -> bool:
+        """Whether it is the first of those that have something to do."""
+        if not (self._is_here and self._waits() and loop.is_woken):
+            return False
+        first = next((each for each in self._governed() if each.is_woken), loop)
+        return self._working() is None and (first is loop or not loop.is_governed)
+
+    def _governed(self) -> list[GovernedLoop]:
+        return [each for each in self._loops if each.is_governed]
+
+    def _working(self) -> GovernedLoop | None:
+        """Return the loop that runs, if any."""
+        if self._active is not None and not self._active.is_governed:
+            self._active = None
+        return self._active
+
+    def _pass_turn(self) -> None:
+        """Give the turn to the cluster if everybody waits."""
+        loops = self._governed()
+        if not (self._is_here and self._waits()) or self._working() is not None:
+            return
+        if self._is_expecting or self._jobs > 0:
+            return
+        if any(each.is_woken for each in loops):
+            return
+        is_late = self._expiry is not None and self._expiry <= self.now
+        if self._wake_test is not None and (is_late or self._fault):
+            return self._wake_test()
+        self._is_here = False
+        dues = [*(each.deadline for each in loops), self._expiry]
+        self._turns.give(
+            deadline=min((each for each in dues if each is not None), default=None),
+            unsent=not all(have_arrived(each.sockets) for each in loops),
+            patient=self._wake_test is not None and self._expiry is None,
+        )
+
+    # What the test's thread says.
+
+    @contextmanager
+    def syncing(self, *, is_patient: bool) -> Iterator[None]:
+        """Note that the test waits for a coroutine on one of the loops, perhaps for ever."""
+        before = self.is_syncing, self.is_patient
+        self.is_syncing, self.is_patient = True, is_patient
+        try:
+            yield
+        finally:
+            self.is_syncing, self.is_patient = before
+
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Keep the turn until a client that is being started has a loop, or gives up."""
+        self._is_expecting = True
+        try:
+            yield
+        finally:
+            self._is_expecting = False
+
+    def wait(self, waiter: Any, timeout: float | None, *, is_virtual: bool) -> bool:
+        """Wait until somebody releases the lock, or the time is over; return whether it was.
+
+        Raises:
+            StuckError: if nothing can happen any more in the cluster.
+        """
+        is_woken: list[bool] = []
+
+        def wake() -> None:
+            is_woken.append(True)
+            waiter.release()
+
+        with self.changed:
+            self._waits, self._wake_test = waiter.locked, wake
+            if is_virtual and timeout is not None:
+                self._expiry = self.now + timeout
+            self._pass_turn()
+            self.changed.notify_all()
+        try:
+            real_s = -1 if timeout is None or is_virtual else max(timeout, 0)
+            is_released = bool(waiter.acquire(True, real_s)) and not is_woken
+            if is_woken and self.is_gone and timeout is not None:
+                is_released = bool(waiter.acquire(True, timeout))  # its clients will notice
+        finally:
+            self._end_waiting()
+        fault, self._fault = self._fault, ""
+        if fault and not is_released:
+            raise StuckError(fault)
+        return is_released
+
+    def _end_waiting(self) -> None:
+        """Return when no loop runs any more, so that the test meets each of them at rest."""
+        with self.changed:
+            self._waits, self._wake_test, self._expiry = _nobody_waits, None, None
+            while self._working() is not None and not self.is_gone:
+                REAL_WAIT(self.changed, CHECK_S)
+
+    def sleep(self, seconds: float) -> None:
+        """Let that much virtual time go by."""
+        lock = _thread.allocate_lock()
+        lock.acquire()
+        self.wait(lock, seconds, is_virtual=True)

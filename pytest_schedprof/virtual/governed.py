@@ -1,0 +1,125 @@
+"""An event loop of the test's process that runs clients of a virtual cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+from pytest_schedprof.virtual.clocks import RESOLUTION_S, at_least_a_tick
+
+
+class Governor(Protocol):
+    """Says when a loop may run, and what time it is."""
+
+    now: float
+    is_gone: bool
+
+    def wake(self, loop: GovernedLoop) -> None:
+        """Note that a loop may have something to do."""
+
+    def rest(self, loop: GovernedLoop) -> None:
+        """Wait until the loop may run again."""
+
+    def begin_job(self) -> None:
+        """Note that a thread works for a loop."""
+
+    def end_job(self) -> None:
+        """Note that it is done."""
+
+    def release(self, loop: GovernedLoop) -> None:
+        """Forget a loop that runs no client any more."""
+
+
+class GovernedLoop:
+    """Gives a loop the virtual clock, and lets it rest instead of waiting for the network."""
+
+    def __init__(self, loop: Any, governor: Governor) -> None:
+        self.loop = loop
+        self.thread = threading.get_ident()
+        self.clients: list[Any] = []
+        self.is_woken = True
+        """Whether it may have something to do."""
+        self._governor = governor
+        self._selector = loop._selector
+        self._select, self._real_time = self._selector.select, loop.time
+        self._real_run = loop.run_in_executor
+        self._undo = ExitStack()
+        self._take_over(loop)
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether it runs a client of a cluster that lives; one that closed needs no turns."""
+        if self._governor.is_gone or not self.loop.is_running():
+            return False
+        return any(each.status != "closed" for each in self.clients)
+
+    @property
+    def deadline(self) -> float | None:
+        """When its next timer is due."""
+        scheduled = self.loop._scheduled
+        return scheduled[0].when() if scheduled else None
+
+    @property
+    def sockets(self) -> Any:
+        """Descriptors that it waits for."""
+        return self._selector.get_map()
+
+    def _take_over(self, loop: Any) -> None:
+        self._shift_timers(self._governor.now - self._real_time())
+        self._undo.callback(setattr, loop, "_clock_resolution", loop._clock_resolution)
+        loop._clock_resolution = RESOLUTION_S
+        later, write = loop.call_later, loop._write_to_self
+
+        def call_later(delay: float, *args: Any, **keywords: Any) -> Any:
+            return later(at_least_a_tick(delay), *args, **keywords)
+
+        def woken() -> None:
+            self._governor.wake(self)
+            write()
+
+        self._replace(loop, "time", lambda: self._governor.now)
+        self._replace(loop, "call_later", call_later)
+        self._replace(loop, "run_in_executor", self._run)
+        self._replace(loop, "_write_to_self", woken)
+        self._replace(self._selector, "select", self._selected)
+
+    def _replace(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
+        setattr(owner, name, function)
+        self._undo.callback(delattr, owner, name)
+
+    def _run(self, executor: Any, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a function in a thread; the clock stands still until it is done."""
+
+        def job() -> Any:
+            try:
+                return function(*args)
+            finally:
+                self._governor.end_job()
+
+        self._governor.begin_job()
+        return self._real_run(executor, job)
+
+    def _selected(self, timeout: float | None = None) -> Any:
+        """Do as `select`; messages are read when nothing else is left to do."""
+        if timeout is not None and timeout <= 0:
+            return []
+        if events := self._select(0):
+            return events
+        if self.is_governed:
+            self._governor.rest(self)
+        else:
+            self._let_go()
+        return self._select(0)
+
+    def _let_go(self) -> None:
+        """Give the loop its own clock back."""
+        self._governor.release(self)
+        self._undo.close()
+        self._shift_timers(self._real_time() - self._governor.now)
+
+    def _shift_timers(self, seconds: float) -> None:
+        """Keep the distance of timers when the loop gets another clock."""
+        for handle in self.loop._scheduled:
+            handle._when += seconds

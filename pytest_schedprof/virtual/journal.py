@@ -1,0 +1,126 @@
+"""What happens in a virtual cluster: its log, and the figures of what the scheduler decides."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+SUBJECTS = ("key", "keys", "status")
+"""What a message is about, apart from its kind. Names of stimuli and times are left out."""
+
+
+class Journal:
+    """Keeps the log and the figures of a window; does nothing outside of one."""
+
+    def __init__(self) -> None:
+        self.window: Window | None = None
+
+    def sent(self, now: float, worker: str, message: dict[str, Any]) -> None:
+        """Note that a message of the scheduler reached a worker."""
+        if self.window is not None:
+            self.window.sent(now, worker, message)
+
+    def told(self, now: float, worker: str, message: dict[str, Any]) -> None:
+        """Note that a message of a worker reached the scheduler."""
+        if self.window is not None:
+            self.window.told(now, worker, message)
+
+
+class Window:
+    """The log and the figures from its beginning on."""
+
+    def __init__(self, workers: Workforce, now: float) -> None:
+        self.begun = now
+        self.decisions: list[str] = []
+        """Each task that was sent to a worker, and each that was to be stolen from one."""
+        self.figures: Counter[str] = Counter()
+        self._first: float | None = None
+        self._last = now
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._finished: set[Any] = set()
+        self._workers = workers
+        workers.begin(now)
+
+    def sent(self, now: float, worker: str, message: dict[str, Any]) -> None:
+        """Note a message to a worker; tasks and thefts are decisions."""
+        line = self._write(now, f"to {worker}", message)
+        op = message["op"]
+        if op in ("compute-task", "steal-request"):
+            self.decisions.append(line)
+            self._first = now if self._first is None else self._first
+
+    def told(self, now: float, worker: str, message: dict[str, Any]) -> None:
+        """Note a message to the scheduler."""
+        self._write(now, f"from {worker}", message)
+        op = message["op"]
+        if op == "task-finished":
+            self.figures["recomputed"] += message["key"] in self._finished
+            self._finished.add(message["key"])
+        if op in ("task-finished", "task-erred"):
+            self._last = now
+        elif op == "steal-response":
+            self.figures["steals"] += message["state"] in ("ready", "constrained", "waiting")
+
+    def _write(self, now: float, whom: str, message: dict[str, Any]) -> str:
+        about = " ".join(str(message[name]) for name in SUBJECTS if name in message)
+        line = f"{now - self.begun:.6f} {whom} {message['op']} {about}"
+        self._hash.update(line.encode() + b"\n")
+        return line
+
+    def note_transfer(self, count: int, nbytes: int) -> None:
+        """Note that a worker fetches results from another one."""
+        self.figures["transfers"] += count
+        self.figures["transferred"] += nbytes
+
+    def report(self, now: float) -> dict[str, Any]:
+        """Return the figures and the log's hash."""
+        self._workers.look(now)
+        makespan = 0.0 if self._first is None else self._last - self._first
+        return {
+            "hash": self._hash.hexdigest(),
+            "makespan": round(makespan, 9),
+            "transfers": self.figures["transfers"],
+            "transferred": self.figures["transferred"],
+            "steals": self.figures["steals"],
+            "recomputed": self.figures["recomputed"],
+            "held_by_worst": self._workers.worst,
+            "held_by_all": self._workers.most,
+            "idle": round(self._workers.idle_s, 9),
+        }
+
+
+class Workforce:
+    """Sums over all workers: what they hold, their free threads, and tasks that wait for one."""
+
+    def __init__(self) -> None:
+        self.held = self.free = self.ready = 0
+        self.worst = self.most = 0
+        """The most that one worker held, and all together, since the window began."""
+        self.idle_s = 0.0
+        """Seconds of free threads while tasks were ready elsewhere."""
+        self._since = 0.0
+        self._known: dict[str, tuple[int, int, int]] = {}
+
+    def begin(self, now: float) -> None:
+        """Begin a window."""
+        self.worst = max((held for held, _, _ in self._known.values()), default=0)
+        self.most, self.idle_s, self._since = self.held, 0.0, now
+
+    def look(self, now: float) -> None:
+        """Count the time since something last changed."""
+        if self.ready:
+            self.idle_s += self.free * (now - self._since)
+        self._since = now
+
+    def update(self, now: float, name: str, held: int, free: int, ready: int) -> None:
+        """Note the state of a worker; all zero if it has left."""
+        before = self._known.get(name, (0, 0, 0))
+        if before == (held, free, ready):
+            return
+        self.look(now)
+        self._known[name] = held, free, ready
+        self.held += held - before[0]
+        self.free += free - before[1]
+        self.ready += ready - before[2]
+        self.worst, self.most = max(self.worst, held), max(self.most, self.held)

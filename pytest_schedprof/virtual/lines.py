@@ -1,0 +1,125 @@
+"""The lines between the scheduler and a worker, on which messages take their time.
+
+They stand in the place of distributed's `BatchedSend` and have its rhythm: the first message leaves
+at once, those that follow within an interval leave together at its end.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from distributed.comm.core import Comm, CommClosedError
+from distributed.core import Server
+
+from pytest_schedprof.virtual.clocks import rounded
+
+TO_WORKER_S = 0.005
+TO_SCHEDULER_S = 0.002
+"""Intervals in which a scheduler and a worker send their messages."""
+
+
+Expecting = Callable[[Callable[[], None]], Callable[[], None]]
+"""Marks what a timer calls as something that is under way."""
+
+
+class Line:
+    """Messages that go one way."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        deliver: Callable[[list[dict[str, Any]]], None],
+        expect: Expecting,
+        *,
+        interval: float,
+        latency: float,
+    ) -> None:
+        self._loop = loop
+        self._expect = expect
+        self._deliver = deliver
+        self._interval = interval
+        self._latency = latency
+        self._leaves_at = float("-inf")
+        """When the batch leaves that messages are added to."""
+        self._batch: list[dict[str, Any]] = []
+        self._is_closed = False
+
+    def start(self, comm: Comm) -> None:
+        """Do nothing: a line needs no connection."""
+
+    def send(self, *messages: dict[str, Any]) -> None:
+        """Send messages with the next batch."""
+        if self._is_closed:
+            raise CommClosedError("the worker has left")
+        now = self._loop.time()
+        if now > self._leaves_at or not self._batch:
+            self._leaves_at = max(now, rounded(self._leaves_at + self._interval))
+            self._batch = []
+            arrival = self._expect(partial(self._arrive, self._batch))
+            self._loop.call_at(self._leaves_at + self._latency, arrival)
+        self._batch.extend(messages)
+
+    def _arrive(self, batch: list[dict[str, Any]]) -> None:
+        if self._batch is batch:
+            self._batch = []
+        if not self._is_closed:
+            self._deliver(batch)
+
+    def closed(self) -> bool:
+        """Whether the worker has left."""
+        return self._is_closed
+
+    def abort(self) -> None:
+        """Lose what is under way."""
+        self._is_closed = True
+
+
+class Presence(Comm):
+    """The connection by which a scheduler knows a worker: it says that the worker is there.
+
+    The scheduler reads from it for as long as the worker stays. The messages go over lines.
+    """
+
+    def __init__(self, address: str, server: Server) -> None:
+        super().__init__()
+        self.answer: dict[str, Any] = {}
+        """What the scheduler said to the worker's registration."""
+        self._address = address
+        self._server = server
+        self._left = self._server.loop.asyncio_loop.create_future()  # type: ignore[attr-defined]
+
+    @property
+    def local_address(self) -> str:
+        """The scheduler's end."""
+        return "inproc://scheduler"
+
+    @property
+    def peer_address(self) -> str:
+        """The worker's end."""
+        return self._address
+
+    async def read(self, deserializers: Any = None) -> Any:
+        """Wait until the worker leaves."""
+        await self._left
+        raise CommClosedError(f"{self._address} has left")
+
+    async def write(self, msg: Any, serializers: Any = None, on_error: Any = None) -> int:
+        """Take the scheduler's answer to the registration."""
+        self.answer = msg
+        return 1
+
+    async def close(self) -> None:
+        """End as `abort` does."""
+        self.abort()
+
+    def abort(self) -> None:
+        """Tell the scheduler that the worker has left."""
+        if not self._left.done():
+            self._left.set_result(None)
+
+    def closed(self) -> bool:
+        """Whether the worker has left."""
+        return bool(self._left.done())

@@ -1,0 +1,178 @@
+"""The event loop of the cluster's process, in virtual time.
+
+Where an ordinary loop would sleep until its next timer, this one sets its clock to that timer. It
+does so only if the test's process has nothing to do but wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import selectors
+from collections.abc import Callable, Iterator
+from select import select
+from typing import Any
+
+from tornado.ioloop import IOLoop
+
+from pytest_schedprof.virtual.at_once import AtOnce
+from pytest_schedprof.virtual.clocks import EPOCH, RESOLUTION_S, at_least_a_tick, rounded
+from pytest_schedprof.virtual.turns import Turns, have_arrived
+
+MOVES = 100
+"""How often the clock moves between two looks for signals."""
+
+
+class Timer(asyncio.TimerHandle):
+    """A timer that comes after those of the same time that were set before it."""
+
+    __slots__ = ("number",)
+
+    number: int
+
+    def __lt__(self, other: Any) -> bool:
+        if self._when == other._when:  # type: ignore[attr-defined]
+            return bool(self.number < other.number)
+        return bool(self._when < other._when)  # type: ignore[attr-defined]
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Skips the time in which nothing happens."""
+
+    def __init__(self) -> None:
+        self.now = EPOCH
+        self._numbers = itertools.count()
+        self.turns: Turns | None = None
+        """Connection to the test's process; without one time passes freely."""
+        self.owes = False
+        """Whether something was sent to the test's process since it last had the turn."""
+        self.is_away = False
+        """Whether the test's process has the turn."""
+        self.deadline: float | None = None
+        """When the next timer of the test's process is due."""
+        self.find_fault: Callable[[bool], str] = lambda is_patient: ""
+        """Says why nothing can happen any more, if so; told whether the test waits for ever."""
+        self._is_patient = False
+        self._fault = ""
+        self._waiting = _Selector(self)
+        super().__init__(self._waiting)
+        self._clock_resolution = RESOLUTION_S
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, *args: Any, **keywords: Any
+    ) -> asyncio.TimerHandle:
+        """Call a function later, and never so soon that the clock would not move."""
+        return super().call_later(at_least_a_tick(delay), *args, **keywords)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """Call a function at a time, after all that were to be called then already."""
+        timer = Timer(rounded(when), callback, args, self, context)
+        timer.number = next(self._numbers)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def time(self) -> float:
+        """Return the virtual time."""
+        return self.now
+
+    def next_timer(self) -> float | None:
+        """Return when the next timer is due."""
+        scheduled: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        return scheduled[0].when() if scheduled else None
+
+    def awaited(self) -> Iterator[Any]:
+        """Yield the functions that timers will call."""
+        scheduled: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        return (each._callback for each in scheduled if not each.cancelled())
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run a function at once: a thread would take real time while the clock moves."""
+        return asyncio.wrap_future(AtOnce().submit(func, *args), loop=self)
+
+    def give_clock(self) -> None:
+        """Let Tornado's timers follow this loop's clock; to be called while it runs."""
+        IOLoop.current().time = self.time  # type: ignore[method-assign]
+
+    def move(self) -> None:
+        """Set the clock to what comes next: a timer of this process, or of the test's process."""
+        if fault := self.find_fault(self._is_patient):
+            self._fault, self.owes = fault, True
+            return
+        target = self.next_timer()
+        if self.deadline is not None and (target is None or self.deadline <= target):
+            self.now, self.owes = max(self.now, self.deadline), True
+        elif target is not None:
+            self.now = max(self.now, target)
+        else:
+            self.owes = True  # it may never end, but that is for the test to say
+
+    def hand_over(self) -> None:
+        """Let the test's process work until it waits again."""
+        assert self.turns is not None
+        if not self.is_away:
+            self.owes, self.is_away = False, True
+            self.turns.give(now=self.now, fault=self._fault)
+            self._fault = ""
+        woken, _, _ = select([self.turns.connection, self._ssock], [], [])  # type: ignore[attr-defined]
+        if self.turns.connection in woken:  # else it was a signal, or the parent has ended
+            self.is_away = False
+            self._take(self.turns.take())
+
+    def _take(self, answer: dict[str, Any] | None) -> None:
+        if answer is None:
+            self.stop()
+        else:
+            self.deadline, self._is_patient = answer["deadline"], answer["patient"]
+            # A message that is larger than the buffers arrives in parts.
+            self.owes |= answer["unsent"] or not have_arrived(self._waiting.get_map())
+
+
+class _Selector(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._moves = 0
+        self._is_drained = False
+        """Whether everything has been read that the test's process sent in its last turn."""
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Return what can be read or written; move the clock if nothing can."""
+        if timeout is not None and timeout <= 0:
+            return []  # callbacks are ready; messages are read when none is
+        loop = self._loop
+        if not loop.is_away and (events := self._arrived()):
+            return events
+        if loop.turns is None:
+            return self._pass_freely()
+        if loop.owes or loop.is_away:
+            loop.hand_over()
+            self._is_drained = False
+            # Still away, it was woken by a signal, which stays unread otherwise and wakes it again.
+            return super().select(0) if loop.is_away else []
+        loop.move()
+        return []
+
+    def _arrived(self) -> list[Any]:
+        """Return what can be read or written.
+
+        After a turn of the test's process nothing more comes from there until its next one. Signals
+        and the parent's end can wait for a few moves of the clock.
+        """
+        self._moves += 1
+        if self._is_drained and self._moves % MOVES:
+            return []
+        events = super().select(0)
+        self._is_drained = not events and self._loop.turns is not None
+        return events
+
+    def _pass_freely(self) -> list[Any]:
+        if (target := self._loop.next_timer()) is None:
+            return super().select(None)
+        self._loop.now = max(self._loop.now, target)
+        return []

@@ -1,0 +1,129 @@
+"""The process of a virtual cluster: the scheduler and all workers on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import json
+import random
+import socket
+import uuid
+from collections.abc import Callable, Coroutine
+from functools import partial, wraps
+from typing import Any, TextIO
+
+from distributed import Scheduler, utils
+from distributed.comm.inproc import global_manager
+from distributed.worker_state_machine import TaskState
+from tornado.iostream import IOStream
+
+from pytest_schedprof.agent.decisions import WORLD
+from pytest_schedprof.simulation.arrival import expect
+from pytest_schedprof.simulation.behaviour import read_behaviour
+from pytest_schedprof.simulation.slots import NodeSlot
+from pytest_schedprof.virtual.at_once import AtOnce
+from pytest_schedprof.virtual.clocks import replace_clocks
+from pytest_schedprof.virtual.faults import Faults
+from pytest_schedprof.virtual.loop import VirtualLoop
+from pytest_schedprof.virtual.server import VirtualServer
+from pytest_schedprof.virtual.turns import Turns
+from pytest_schedprof.virtual.worker import VirtualWorker
+from pytest_schedprof.virtual.world import World
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in virtual time, as `asyncio.run` does in real time."""
+    loop = VirtualLoop()
+    asyncio.set_event_loop(loop)
+    replace_clocks(loop.time)
+    try:
+        loop.run_until_complete(main)
+    finally:
+        asyncio.set_event_loop(None)
+
+
+async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Future[None]) -> None:
+    """Start scheduler and workers, report their addresses, and serve until the parent is gone."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.give_clock()
+    utils._offload_executor = AtOnce()  # type: ignore[assignment]
+    _fix_chance(int(spec["options"].get("seed", 0)))
+    _name_addresses()
+    _order_sets()
+    scheduler = await Scheduler(**_scheduler_options(spec))
+    world = World(loop, scheduler)
+    scheduler.extensions[WORLD] = world
+    server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
+    make = partial(VirtualWorker, server, nthreads=spec["threads"])
+    slots = [NodeSlot(partial(make, name=f"{number}")) for number in range(spec["count"])]
+    for slot in slots:
+        await slot.node
+    world.workers = Faults(server, make)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with answer:
+            print(json.dumps([scheduler.address, *listener.getsockname()]), file=answer)
+        loop.turns = Turns(listener.accept()[0])
+    _watch_writes(loop)
+    _collect_rarely()
+    loop.is_away = True  # the first turn is the test's
+    leaving = [asyncio.ensure_future(slot.until_left()) for slot in slots]
+    await asyncio.wait([parent_gone])
+    for each in leaving:
+        each.cancel()
+    await scheduler.close()
+
+
+def _scheduler_options(spec: dict[str, Any]) -> dict[str, Any]:
+    options = {**spec["scheduler_options"], **expect(spec["count"])}
+    options["protocol"] = ["tcp", "inproc"]
+    options["host"] = [options["host"], ""]
+    options["port"] = [0, 0]
+    return options
+
+
+def _fix_chance(seed: int) -> None:
+    """Make random numbers, and names that are to be unique, those of the seed."""
+    random.seed(seed)
+    source = random.Random(f"{seed}:names")
+    uuid.uuid4 = lambda: uuid.UUID(int=source.getrandbits(128), version=4)
+
+
+def _collect_rarely() -> None:
+    """Collect garbage a hundred times less often.
+
+    Each collection would visit thousands of workers, which no scheduler has in its process.
+    """
+    gc.freeze()
+    gc.set_threshold(70_000, 10, 10)
+
+
+def _order_sets() -> None:
+    """Let the order of a worker's sets of tasks depend on their keys, not on where they lie."""
+    TaskState.__hash__ = lambda task: hash(task.key)  # type: ignore[method-assign, assignment]
+
+
+def _name_addresses() -> None:
+    """Let addresses within this process be free of its number, and so the same in each run."""
+    numbers = itertools.count(1)
+    manager: Any = global_manager
+    manager.validate_address = lambda address: None
+    manager.new_address = lambda: f"connection-{next(numbers)}"
+    manager._ip = "virtual"
+    manager.listeners = {}
+
+
+def _watch_writes(loop: VirtualLoop) -> None:
+    """Note whatever is sent to the test's process: it must have the turn before time goes on."""
+
+    def noted(before: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(before)
+        def after(*args: Any, **keywords: Any) -> Any:
+            loop.owes = True
+            return before(*args, **keywords)
+
+        return after
+
+    for name in ("write_to_fd", "close_fd"):  # whatever is above them, nothing gets past these
+        setattr(IOStream, name, noted(getattr(IOStream, name)))

@@ -1,0 +1,243 @@
+"""What is patched in the test's process while it has a virtual cluster.
+
+A test's thread says that it waits, clients say where they connect, and what both read of the time
+or take for a random name is the cluster's. Threads that have nothing to do with it notice nothing.
+"""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any
+
+from distributed import Client, Future, utils
+from distributed import client as client_module
+
+from pytest_schedprof.virtual.at_once import AtOnce
+from pytest_schedprof.virtual.clocks import EPOCH, replace_clocks
+from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
+
+PATIENCE_S = 0.05
+"""Real time after which a test that waits for something unknown is said to wait for the cluster."""
+
+POLL_S = 0.001
+"""Virtual time that goes by when a test asks whether a task is done."""
+
+FULL_S = 10.0
+"""Full times are multiples of this. What the scheduler does from time to time, as balancing every
+0.1 s, is at the same point at each of them."""
+
+_CONDUCTORS: dict[str, Conductor] = {}
+"""The conductor of each virtual cluster, by the address of its scheduler."""
+
+_CURRENT: list[Conductor] = []
+"""The conductor whose cluster the test used last, if any."""
+
+_UNDO = ExitStack()
+
+
+def conduct(address: str, conductor: Conductor) -> None:
+    """Let a conductor govern the clients of the scheduler at an address."""
+    if not _CONDUCTORS:
+        _install()
+    _CONDUCTORS[address] = conductor
+    _CURRENT[:] = [conductor]
+
+
+def dismiss(address: str) -> None:
+    """Govern the clients of an address no longer; without any cluster nothing stays patched."""
+    conductor = _CONDUCTORS.pop(address, None)
+    if conductor in _CURRENT:
+        _CURRENT.clear()
+    if conductor is not None and not _CONDUCTORS:
+        _UNDO.close()
+
+
+def move_on(address: str, offset: float = 0.0) -> None:
+    """Let the test use this cluster from now on, and move its clock to the next full time."""
+    conductor = _CONDUCTORS[address]
+    if not conductor.is_gone:
+        _CURRENT[:] = [conductor]
+        gc.collect()  # else futures of an earlier round may be released in this one
+        conductor.sleep(FULL_S - (conductor.now - EPOCH - offset) % FULL_S)
+
+
+def renew_names(address: str, number: int) -> None:
+    """Draw the names of a round, whatever was named before it."""
+    _CONDUCTORS[address].renew_names(number)
+
+
+def _governor() -> Conductor | None:
+    """Return the conductor that governs the calling thread, if any."""
+    here = threading.get_ident()
+    return next((each for each in _CURRENT if each.governs(here)), None)
+
+
+def _of_test() -> Conductor | None:
+    """Return the conductor of the calling thread, if that is the test's."""
+    conductor = _governor()
+    return conductor if conductor and conductor.body == threading.get_ident() else None
+
+
+def _wait(self: Any, timeout: float | None = None) -> bool:
+    """Do as `threading.Condition.wait`, and tell the conductor of the test's thread."""
+    conductor = _of_test()
+    if conductor is None or self is conductor.changed:
+        return bool(REAL_WAIT(self, timeout))
+    caller = sys._getframe(1).f_globals.get("__name__")
+    if not (conductor.is_syncing or caller == "distributed.client"):
+        # Somebody else may be waited for: a thread that starts, a lock. The clock stands still.
+        limit_s = PATIENCE_S if timeout is None else min(timeout, PATIENCE_S)
+        if REAL_WAIT(self, limit_s):
+            return True
+        timeout = None if timeout is None else timeout - limit_s
+        if timeout is not None and timeout <= 0:
+            return False
+    return _wait_in_turn(self, timeout, conductor)
+
+
+def _wait_in_turn(condition: Any, timeout: float | None, conductor: Conductor) -> bool:
+    """Wait as `Condition.wait` does; its lock must be free before the loops go on."""
+    if not condition._is_owned():
+        raise RuntimeError("cannot wait on un-acquired lock")
+    if conductor.is_patient:
+        timeout = None  # `sync` then waits again and again
+    waiter = _thread.allocate_lock()
+    waiter.acquire()
+    condition._waiters.append(waiter)
+    saved = condition._release_save()
+    is_notified = False
+    try:
+        is_notified = conductor.wait(waiter, timeout, is_virtual=conductor.is_syncing)
+    finally:
+        condition._acquire_restore(saved)
+        if not is_notified and waiter in condition._waiters:
+            condition._waiters.remove(waiter)
+    return is_notified
+
+
+_REAL_SLEEP = time.sleep
+
+
+def _sleep(seconds: float) -> None:
+    """Do as `time.sleep`; a test sleeps in virtual time."""
+    conductor = _of_test()
+    caller = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+    if conductor is None or caller in sys.stdlib_module_names or caller == "pytest_schedprof":
+        _REAL_SLEEP(seconds)
+    else:
+        conductor.sleep(seconds)
+
+
+_REAL_CONNECT: Any = Client._ensure_connected
+
+
+async def _ensure_connected(self: Any, timeout: Any = None) -> None:
+    """Connect a client, whose loop is governed from now on."""
+    conductor = _CONDUCTORS.get(getattr(self.scheduler, "address", ""))
+    if conductor is not None and self.status != "closed":
+        conductor.adopt(self)
+    await _REAL_CONNECT(self, timeout)
+
+
+_REAL_SYNC: Any = utils.sync
+
+
+def _sync(loop: Any, function: Any, *args: Any, **keywords: Any) -> Any:
+    """Do as `sync`; the test waits for that cluster whose client it is."""
+    conductor = _conductor_for(loop, function)
+    if conductor is not None and threading.get_ident() != conductor.body:
+        with conductor.job_waiting():
+            return _REAL_SYNC(loop, function, *args, **keywords)
+    if conductor is not None:
+        _CURRENT[:] = [conductor]
+        is_new = not conductor.has(loop.asyncio_loop)
+        is_patient = keywords.get("callback_timeout") is None
+        with conductor.syncing(is_patient=is_patient), _starting(conductor, is_new):
+            return _REAL_SYNC(loop, function, *args, **keywords)
+    return _REAL_SYNC(loop, function, *args, **keywords)
+
+
+def _starting(conductor: Conductor, is_new: bool) -> AbstractContextManager[None]:
+    return conductor.expecting() if is_new else nullcontext()
+
+
+def _conductor_for(loop: Any, function: Any) -> Conductor | None:
+    """Return the conductor of a loop, or of a client that is about to connect on it."""
+    for conductor in _CONDUCTORS.values():
+        if conductor.has(loop.asyncio_loop):
+            return conductor
+    client = getattr(function, "__self__", None)
+    return _CONDUCTORS.get(str(getattr(client, "_start_arg", "")))
+
+
+_REAL_DONE: Any = Future.done
+
+
+def _done(self: Any) -> bool:
+    """Say whether a task is done; who asks again and again lets time go by."""
+    if not _REAL_DONE(self) and (conductor := _of_test()) is not None:
+        conductor.sleep(POLL_S)
+    return bool(_REAL_DONE(self))
+
+
+def _tokenize_future(self: Any) -> tuple[str, Any]:
+    """Name a future by its task, and not by a number that depends on the order of a set."""
+    return type(self).__name__, self.key
+
+
+class _Offloading(Executor):
+    """Does at once what a governed thread gives to another one; others get their thread."""
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+
+    def submit(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
+        """Run a function, or have it run."""
+        executor = self._threads if _governor() is None else AtOnce()
+        return executor.submit(function, *args, **keywords)
+
+
+def _named_by(before: Callable[..., uuid.UUID]) -> Callable[..., uuid.UUID]:
+    """Return a function that makes random names, which are the cluster's for governed threads."""
+
+    def make_name(*args: Any, **keywords: Any) -> uuid.UUID:
+        conductor = _governor()
+        return before(*args, **keywords) if conductor is None else conductor.make_name()
+
+    return make_name
+
+
+_REAL_TIME = time.time
+
+
+def _reading() -> float:
+    """Return the virtual time to whoever is governed, the real time to all others."""
+    conductor = _governor()
+    return _REAL_TIME() if conductor is None else conductor.now
+
+
+def _install() -> None:
+    replacements: list[tuple[Any, str, Any]] = [
+        (threading.Condition, "wait", _wait),
+        (time, "sleep", _sleep),
+        (uuid, "uuid1", _named_by(uuid.uuid1)),
+        (uuid, "uuid4", _named_by(uuid.uuid4)),
+        (Client, "_ensure_connected", _ensure_connected),
+        (Future, "done", _done),
+        (Future, "__dask_tokenize__", _tokenize_future),
+        (utils, "sync", _sync),
+        (client_module, "sync", _sync),
+        (utils, "_offload_executor", _Offloading(utils._offload_executor)),
+    ]
+    for owner, name, replacement in replacements:
+        _UNDO.callback(setattr, owner, name, getattr(owner, name))
+        setattr(owner, name, replacement)
+    _UNDO.push(replace_clocks(_reading))

@@ -1,0 +1,123 @@
+"""What all workers of a virtual cluster share: the way to the scheduler, and that of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+from zlib import crc32
+
+from distributed import Scheduler, SchedulerPlugin
+from distributed.comm.inproc import InProc, InProcListener, global_manager
+from distributed.security import Security
+from tornado.ioloop import IOLoop
+
+from pytest_schedprof.simulation.behaviour import Behaviour
+from pytest_schedprof.simulation.worker import HollowWorker
+from pytest_schedprof.simulation.worker_server import WorkerServer
+from pytest_schedprof.virtual.lines import TO_WORKER_S, Line
+from pytest_schedprof.virtual.world import World
+
+
+class VirtualServer(WorkerServer):
+    """Answers requests to workers, and delivers their messages to the scheduler."""
+
+    def __init__(
+        self, scheduler: Scheduler, behaviour: Behaviour, count: int, world: World
+    ) -> None:
+        inside = next(
+            each.contact_address
+            for each in scheduler.listeners
+            if each.contact_address.startswith("inproc://")
+        )
+        super().__init__(inside, behaviour, Security(), 1)
+        self.real_scheduler = scheduler
+        self.world = world
+        self._count = count
+        self._running: set[asyncio.Task[Any]] = set()
+        self._is_async = {
+            op: inspect.iscoroutinefunction(handler)
+            for op, handler in scheduler.stream_handlers.items()
+        }
+        scheduler.add_plugin(_Lines(self), name=_Lines.name)
+
+    async def open_address(self, worker: HollowWorker) -> str:
+        """Give the worker an address of this process."""
+        name = f"worker-{worker.name}"
+        address = f"inproc://{name}"
+        self.hollow[address] = worker
+        self._left.discard(address)
+        global_manager.listeners[name] = _Listener(name, self)
+        return address
+
+    def close_address(self, address: str) -> None:
+        """Answer no requests there any more."""
+        if self.hollow.pop(address, None) is not None:
+            del global_manager.listeners[address.removeprefix("inproc://")]
+            self._left.add(address)
+
+    def phase(self, worker: HollowWorker) -> float:
+        """Return when a worker sends its first heartbeat, as a part of the interval."""
+        number = int(worker.name) if worker.name.isdigit() else crc32(worker.name.encode())
+        return (number % self._count + 1) / self._count
+
+    def line_to(self, address: str) -> Line:
+        """Return the line from the scheduler to a worker."""
+        worker: Any = self.hollow[address]
+        loop, latency = asyncio.get_running_loop(), self.behaviour.latency
+        return Line(loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency)
+
+    def keep(self, coroutine: Any) -> None:
+        """Run a coroutine; a task that nobody holds may be collected before its end."""
+        task = asyncio.ensure_future(coroutine)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def tell(self, address: str, messages: list[dict[str, Any]]) -> None:
+        """Let the scheduler handle a worker's messages, as it does those of a stream."""
+        scheduler = self.real_scheduler
+        for message in messages:
+            if address not in scheduler.stream_comms:
+                break
+            self.world.journal.told(self.world.loop.now, address, message)
+            op = message.pop("op")
+            handled = scheduler.stream_handlers[op](worker=address, **message)
+            if self._is_async.get(op):
+                self.keep(handled)
+
+
+class _Lines(SchedulerPlugin):
+    """Puts a line in the place of each worker's `BatchedSend`."""
+
+    name = "schedprof-lines"
+
+    def __init__(self, server: VirtualServer) -> None:
+        self._server = server
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        line: Any = self._server.line_to(worker)
+        scheduler.stream_comms[worker] = line
+
+
+class _Listener(InProcListener):
+    """Accepts connections within the process to one worker, without a task that waits for them."""
+
+    def __init__(self, name: str, server: VirtualServer) -> None:
+        super().__init__(  # type: ignore[no-untyped-call]
+            name, server.handle_comm, deserialize=False
+        )
+        self.loop = IOLoop.current()
+        self._server = server
+
+    def connect_threadsafe(self, request: Any) -> None:
+        """Accept a connection."""
+        comm = InProc(
+            local_addr=self.contact_address,
+            peer_addr=f"inproc://{request.c_addr}",
+            read_q=request.c2s_q,
+            write_q=request.s2c_q,
+            write_loop=request.c_loop,
+            deserialize=False,
+        )
+        request.conn_event.set()
+        self._server.keep(self._handle_stream(comm))  # type: ignore[no-untyped-call]

@@ -1,0 +1,60 @@
+"""Hands the turn back and forth between the cluster and the test's process.
+
+Whoever has the turn handles messages; the other one waits. The time is the cluster's: it tells it
+with each turn that it gives away. The test's process tells in return when its next timer is due.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+OUTQ = 0x5411
+"""Linux's ioctl that tells how many bytes of a socket the other end has not received."""
+
+
+class Turns:
+    """One end of the connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection = connection
+        self._received = b""
+
+    def give(self, **what: Any) -> None:
+        """Give the turn away."""
+        self.connection.sendall(json.dumps(what).encode() + b"\n")
+
+    def take(self) -> dict[str, Any] | None:
+        """Wait for the turn; None if the other end has gone."""
+        while b"\n" not in self._received:
+            try:
+                piece = self.connection.recv(65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                return None
+            self._received += piece
+        line, _, self._received = self._received.partition(b"\n")
+        what: dict[str, Any] = json.loads(line)
+        return what
+
+
+def have_arrived(sockets: Iterable[Any]) -> bool:
+    """Return whether all that was sent on these sockets is in the receivers' buffers."""
+    if sys.platform != "linux":
+        return True
+    from fcntl import ioctl
+
+    for each in sockets:
+        try:
+            (left,) = struct.unpack("i", ioctl(each, OUTQ, b"\0" * 4))
+        except OSError:  # it is none, or is listening
+            continue
+        if left:
+            return False
+    return True

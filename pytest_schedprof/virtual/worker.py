@@ -1,0 +1,128 @@
+"""A hollow worker in the scheduler's own process and time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from distributed.comm.core import Comm
+from distributed.core import Status
+from distributed.metrics import time
+from distributed.worker_state_machine import GatherDep, StateMachineEvent
+
+from pytest_schedprof.simulation.executor import Executor
+from pytest_schedprof.simulation.introduction import introduction, metrics
+from pytest_schedprof.simulation.worker import HollowWorker
+from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Presence
+
+
+class ExactExecutor(Executor):
+    """Simulates each duration exactly, however short it is: timers cost no real time here."""
+
+    _worker: Any
+
+    def gather(self, instruction: GatherDep) -> None:
+        """Simulate a transfer, and count it."""
+        window = self._worker.server.world.journal.window
+        if window is not None:
+            window.note_transfer(len(instruction.to_gather), instruction.total_nbytes)
+        super().gather(instruction)
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
+        delay = seconds / self._worker.server.behaviour.time_scale
+        world = self._worker.server.world
+        return asyncio.get_running_loop().call_later(delay, world.expect(call))
+
+
+class VirtualWorker(HollowWorker):
+    """Talks to the scheduler over lines, which need no sockets."""
+
+    server: Any
+
+    def __init__(self, server: Any, *, name: str, nthreads: int) -> None:
+        super().__init__(server, name=name, nthreads=nthreads)
+        self.executor = ExactExecutor(self)
+        self._line: Line | None = None
+        self._beat: asyncio.TimerHandle | None = None
+
+    @property
+    def server_id(self) -> str:
+        """The same in each run: its hash orders the scheduler's sets of workers."""
+        return f"virtual-{self.name}"
+
+    async def _start(self) -> VirtualWorker:
+        self.state.address = await self.server.open_address(self)
+        self._comm = await self._register()
+        self.status = Status.running
+        loop = asyncio.get_running_loop()
+        world, latency = self.server.world, self.server.behaviour.latency
+        self._line = Line(loop, self._tell, world.expect, interval=TO_SCHEDULER_S, latency=latency)
+        # Real workers do not start at the same instant, so their heartbeats are spread too.
+        self._beat = loop.call_later(
+            self.interval_s * self.server.phase(self), self._send_heartbeat
+        )
+        return self
+
+    async def _register(self) -> Comm:
+        """Join as any worker does; the scheduler's coroutine runs for as long as this stays."""
+        presence = Presence(self.address, self.server)
+        message = introduction(self)
+        for name in ("op", "reply"):
+            del message[name]
+        adding = asyncio.ensure_future(self.server.real_scheduler.add_worker(presence, **message))
+        while not presence.answer:
+            if adding.done():
+                adding.result()
+            await asyncio.sleep(0)
+        if presence.answer["status"] != "OK":
+            raise RuntimeError(f"the scheduler refuses {self.name}: {presence.answer}")
+        self.interval_s = presence.answer["heartbeat-interval"]
+        return presence
+
+    def _send_heartbeat(self) -> None:
+        answer = self.server.real_scheduler.heartbeat_worker(
+            address=self.address,
+            now=time(),
+            metrics=metrics(self),
+            executing=self.executor.executing(),
+            extensions={},
+        )
+        if answer["status"] == "missing":
+            return self._leave("worker-heartbeat-missing")
+        self.interval_s = answer["heartbeat-interval"]
+        self._beat = asyncio.get_running_loop().call_later(self.interval_s, self._send_heartbeat)
+
+    def receive(self, messages: list[dict[str, Any]]) -> None:
+        """Handle messages of the scheduler."""
+        for message in messages:
+            if self.status is Status.closed:
+                break
+            world = self.server.world
+            world.journal.sent(world.loop.now, self.address, message)
+            self._handle_message(dict(message))
+
+    def handle(self, event: StateMachineEvent) -> None:
+        """Pass an event to the state machine, and note what the worker holds then."""
+        super().handle(event)
+        state, world = self.state, self.server.world
+        free = state.nthreads - len(state.executing)
+        held, ready = state.nbytes, len(state.ready) + len(state.constrained)
+        world.workforce.update(world.loop.now, self.name, held, free, ready)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message to the scheduler."""
+        if self._line is not None:
+            self._line.send(message)
+
+    def _tell(self, messages: list[dict[str, Any]]) -> None:
+        self.server.tell(self.address, messages)
+
+    def _leave(self, reason: str) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        self.server.world.workforce.update(self.server.world.loop.now, self.name, 0, 0, 0)
+        if self._line is not None:
+            self._line.abort()
+            self._line = None
+        super()._leave(reason)

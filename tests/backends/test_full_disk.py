@@ -1,0 +1,66 @@
+"""Tests of a full disk where the scheduler runs: it is named, and not the profiler's proof."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_schedprof.backends.builtin.memray import MemrayBackend
+from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
+from pytest_schedprof.backends.builtin.viztracer import VizTracerBackend
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.remote.control import Control
+
+KILOBYTES = 400
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A disk of a few hundred kilobytes."""
+    place = tmp_path_factory.mktemp("small")
+    options = ["-t", "tmpfs", "-o", f"size={KILOBYTES}k", "tmpfs", str(place)]
+    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a disk")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture(scope="module")
+def cluster_on_it(small: Path) -> Iterator[LocalProcesses]:
+    """A scheduler whose temporary files are on that disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(small))
+        cluster = LocalProcesses(0, timeout_s=30)
+    yield cluster
+    cluster.close()
+
+
+@pytest.mark.parametrize("backend", [PySpyBackend, VizTracerBackend, MemrayBackend])
+def test_a_disk_that_fills_up_is_named(
+    small: Path, cluster_on_it: LocalProcesses, backend: type[Backend]
+) -> None:
+    with Control(cluster_on_it.address) as control:
+        recording = backend(rate_hz=100, options={}).start(control, timeout_s=30)
+        with tempfile.TemporaryFile(dir=small) as filler:
+            _fill(filler.fileno())
+            with pytest.raises(RecordingError) as caught:
+                recording.stop(timeout_s=30)
+    assert f"the disk with '{small}' is full where the scheduler tcp://" in str(caught.value)
+    assert "make room, or start it with another TMPDIR" in str(caught.value)
+
+
+def _fill(descriptor: int) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        _write_for_ever(descriptor)
+
+
+def _write_for_ever(descriptor: int) -> None:
+    while True:
+        os.write(descriptor, b"x" * 4096)

@@ -1,0 +1,62 @@
+"""Tests of functions whose names only `exec` can make, under every backend on a real scheduler."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.model.profile import SampleProfile
+from pytest_schedprof.remote.control import Control
+
+NAMES = ("x" * 10_000, 'a"b', "a\x1b[31mb", "a\nb", "a\\b", "<b>|`", "é\u202e", "a\x07b")
+
+SECONDS = 0.1
+
+
+def run_named(names: list[str], seconds: float) -> None:
+    """Run a function of each name for some CPU time, each in a file of its own."""
+    import sys
+    import time
+
+    for number, name in enumerate(names):
+        place: dict[str, Any] = {"time": time}
+        source = (
+            "def spin(until):\n"
+            "    while time.thread_time() < until:\n"
+            "        for _ in range(100):\n            pass\n"
+        )
+        exec(compile(source, f"/schedprof-{number}.py", "exec"), place)
+        spin = place["spin"]
+        changes = {"co_name": name}
+        if sys.version_info >= (3, 11):
+            changes["co_qualname"] = name
+        spin.__code__ = spin.__code__.replace(**changes)
+        spin(time.thread_time() + seconds)
+
+
+@pytest.mark.parametrize("name", ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"])
+def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> None:
+    backend = find_backends().make(name, rate_hz=100, options={})
+    recording = backend.start(control, timeout_s=30)
+    control.call(run_named, list(NAMES), SECONDS)
+    raw = recording.stop(timeout_s=30)
+    profile = backend.read(raw.content, control.name_places)
+    if name in ("counts", "memray"):  # of known modules, or with memory
+        return
+    if isinstance(profile, SampleProfile):
+        seen = {function for stack in profile.stacks for function in stack}
+    else:
+        seen = set(profile.functions)
+    mine = {each for each in seen if re.match("schedprof-[0-9]:(?!<module>)", each)}
+    assert len(mine) == len(NAMES) - (name == "pyspy")  # which does not show the longest name
+
+
+def test_a_file_whose_name_is_not_utf_8_can_be_profiled(control: Control) -> None:
+    for name in ("counts", "cprofile", "cputime"):  # viztracer ends the process
+        backend = find_backends().make(name, rate_hz=100, options={})
+        recording = backend.start(control, timeout_s=30)
+        control.call(run_named, ["a\udcff"], SECONDS)
+        assert backend.read(recording.stop(timeout_s=30).content, control.name_places)

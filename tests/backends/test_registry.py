@@ -1,0 +1,251 @@
+"""Backends of the package, of installed distributions and of the hook, in one registry."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
+from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry, find_backends
+from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
+from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
+from pytest_schedprof.model.metric import METRICS
+
+SOURCE = """
+from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+
+class Found(CpuTimeBackend):
+    name = "found"
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Put a distribution with an entry point on the path."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(source: str, name: str = "found", distribution: str = "found_it") -> None:
+        (tmp_path / f"{distribution}.py").write_text(source)
+        metadata = tmp_path / f"{distribution}-1.5.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Name: {distribution}\nVersion: 1.5\n")
+        entry = f"[pytest_schedprof.backends]\n{name} = {distribution}:Found\n"
+        (metadata / "entry_points.txt").write_text(entry)
+        monkeypatch.delitem(sys.modules, distribution, raising=False)
+
+    return install
+
+
+class Other(CpuTimeBackend):
+    """A backend that a hook adds."""
+
+    name = "found"
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_each_built_in_backend_declares_what_a_third_partys_must(name: str) -> None:
+    facts = BackendRegistry().facts_of(name)
+    assert facts.name == name
+    assert facts.measures <= METRICS.keys()
+    assert "scheduler" in facts.targets
+    assert all(isinstance(getattr(facts, each), kind) for each, kind in KINDS.items())
+    assert all(each.ending.startswith(f"{name}.") for each in facts.artifacts)
+
+
+KINDS: dict[str, Any] = {
+    "rank": int | None,
+    "artifacts": tuple,
+    "measures": frozenset,
+    "sees_threads": bool,
+    "disturbs": bool,
+    "needs": tuple,
+}
+
+
+def test_ranks_and_endings_are_each_of_one_backend() -> None:
+    known = BackendRegistry().facts
+    ranks = [each.rank for each in known.values() if each.rank is not None]
+    endings = [one.ending for each in known.values() for one in each.artifacts]
+    assert len(ranks) == len(set(ranks))
+    assert len(endings) == len(set(endings))
+    assert recommended(known.values())[0] == "cputime"
+    assert rank_of("tachyon", known) == rank_of("of a later release", known) == float("inf")
+
+
+def test_what_is_declared_is_read_without_making_a_backend() -> None:
+    class Unmade(CpuTimeBackend):
+        name = "unmade"
+
+        def __init__(
+            self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+        ) -> None:
+            raise AssertionError("a backend was made")
+
+    registry = BackendRegistry([{"unmade": Unmade}])
+    registry.check(["unmade"])
+    assert registry.options_of("unmade") == {"formats"}
+    assert registry.facts["unmade"].rank == CpuTimeBackend.rank
+
+
+def test_a_factory_that_is_no_class_makes_one_for_that() -> None:
+    def factory(
+        *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str]
+    ) -> Backend:
+        return CpuTimeBackend(rate_hz=rate_hz, options=options)
+
+    registry = BackendRegistry([{"made": factory}])
+    assert registry.options_of("made") == {"formats"}
+    assert registry.make("made", rate_hz=50, options={}).name == "cputime"
+
+
+def test_an_installed_backend_is_known_and_imported_when_it_is_asked_for(install: Install) -> None:
+    install(SOURCE)
+    registry = find_backends()
+    assert "found" in registry.names
+    assert "found_it" not in sys.modules
+    assert registry.options_of("found") == {"formats"}
+    assert registry.make("found", rate_hz=50, options={}).name == "found"
+
+
+def test_the_hook_wins_over_an_entry_point(install: Install) -> None:
+    install("raise RuntimeError")
+    registry = find_backends([{"found": Other}])
+    assert type(registry.make("found", rate_hz=50, options={})) is Other
+
+
+def test_a_built_in_backend_wins_over_an_entry_point(install: Install) -> None:
+    install(SOURCE, name="cputime")
+    registry = find_backends()
+    registry.check(["cputime"])
+    assert registry.names == BUILTIN
+    assert type(registry.make("cputime", rate_hz=50, options={})) is CpuTimeBackend
+
+
+BROKEN = {
+    "module raises": ("raise RuntimeError('no library')", "RuntimeError: no library"),
+    "module is missing": ("import no_such_module", "ModuleNotFoundError: No module named"),
+    "no such class": ("", "AttributeError: module 'found_it' has no attribute 'Found'"),
+    "no backend": ("Found = dict", "<class 'dict'> does not derive from pytest_schedprof."),
+    "another name": (SOURCE.replace('"found"', '"lost"'), "its class calls it 'lost'"),
+    "a property": (
+        f"{SOURCE}\n    @property\n    def rank(self):\n        return 7\n",
+        "rank must be class attributes, not properties",
+    ),
+    "only a name": (
+        "from pytest_schedprof.backends.contract import Backend\n"
+        "class Found(Backend):\n    name = 'found'\n",
+        "Found lacks __init__, artifacts, disturbs, drift, measures, needs, options_type, rank, "
+        "read, sees_threads, settings, start, targets; see docs/write-a-backend.md",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "fault"), BROKEN.values(), ids=BROKEN)
+def test_one_that_cannot_be_used_is_one_clear_error_when_it_is_asked_for(
+    install: Install, source: str, fault: str
+) -> None:
+    install(source)
+    registry = find_backends()
+    registry.check(["cputime", "pyspy"])
+    with pytest.raises(BackendInvalidError) as caught:
+        registry.check(["found"])
+    label = "'found' (entry point 'found_it:Found' of found_it 1.5)"
+    assert str(caught.value).startswith(f"schedprof: backend {label} cannot be used: ")
+    assert fault in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert registry.facts.get("found") is None
+    assert set(registry.facts) == set(BUILTIN)
+
+
+def test_two_distributions_with_one_name_are_both_named(install: Install) -> None:
+    install(SOURCE)
+    install(SOURCE, distribution="found_again")
+    with pytest.raises(BackendInvalidError, match=r"found_\w+ 1\.5 and entry point .* of found_"):
+        find_backends().check(["found"])
+
+
+def test_a_hooks_class_that_lacks_something_is_named_with_it() -> None:
+    class Partial(CpuTimeBackend):
+        pass
+
+    Partial.__abstractmethods__ = frozenset({"sees_threads"})
+    with pytest.raises(BackendInvalidError, match=r"'part' \(from the hook .*Partial lacks sees_"):
+        BackendRegistry([{"part": Partial}]).check(["part"])
+
+
+def test_an_unknown_name_is_told_those_that_are_known() -> None:
+    with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: counts, cprofile, "):
+        find_backends().check(["pyspi"])
+    assert find_backends().facts.get("pyspi") is None
+
+
+def test_facts_are_the_class_attributes_of_the_same_names() -> None:
+    assert {each.name for each in fields(BackendFacts)} == set(DECLARED)
+    facts = facts_of(CpuTimeBackend)
+    assert facts == BackendFacts(**{name: getattr(CpuTimeBackend, name) for name in DECLARED})
+
+
+COMPLETE = """
+from collections.abc import Mapping, Sequence
+from pytest_schedprof.backends.contract import Backend, Recording, Setting
+from pytest_schedprof.model.backend import JSON, Artifact
+from pytest_schedprof.model.profile import CostProfile, Namer
+from pytest_schedprof.remote.contract import Target
+
+class Mine(Backend):
+    name = "mine"
+    rank = None
+    artifacts = (Artifact("mine.json", JSON),)
+    options_type = object
+    measures = frozenset({"calls"})
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = True
+    disturbs = False
+    needs = ()
+    settings: Mapping[str, Setting] = {}
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None: ...
+
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
+        raise NotImplementedError
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        raise NotImplementedError
+
+registered: type[Backend] = Mine
+Mine(rate_hz=100, options={})
+"""
+
+
+CHECKED = ("backends.contract", "model.backend", "model.profile", "remote.contract")
+"""Modules that the class is made of; a type checker needs to know no others."""
+
+
+def test_a_type_checker_finds_a_backend_that_lacks_an_attribute(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "complete.py").write_text(COMPLETE)
+    (tmp_path / "lacking.py").write_text(COMPLETE.replace("    sees_threads = True\n", ""))
+    modules = ["complete", "lacking", *(f"pytest_schedprof.{name}" for name in CHECKED)]
+    process = subprocess.run(
+        [sys.executable, "-m", "mypy", "--follow-imports=skip"]
+        + [argument for module in modules for argument in ("-m", module)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    registration, making, _ = process.stdout.splitlines()
+    assert registration.startswith("lacking.py:30: error: Can only assign concrete classes")
+    assert 'abstract class "Mine" with abstract attribute "sees_threads"' in making

@@ -1,0 +1,269 @@
+"""Tests of faults: a session of pytest that comes to harm at a named stage.
+
+`harmed(project, body, at=..., harm=...)` writes a test file, starts a session in a process of its
+own, waits until the session says that it has reached the stage (`stages.py` has their names, and
+the test's body may name more with `reached`), does the harm while the session waits there, lets it
+go on, and returns an `Outcome`: how the session and its tests ended, what it said, and all that it
+left. Harms are functions of the running `Session`: `kill("scheduler")`, `no_room("session")`,
+`together(...)`, or your own. A session that does not end in time fails the test.
+
+    outcome = harmed(project, body, at="window open", harm=kill("guard"))
+    assert outcome.verdicts == {"test_it": "passed"}
+    outcome.expect_nothing_left()
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import psutil
+from stages import ADDRESS, FILE, STAGE
+from support import HEADER, Project, settle
+
+from pytest_schedprof.model.result import Result
+
+SETTLING_S = 15.0
+"""How long processes may take to end after their session."""
+
+PATIENCE_S = 150.0
+"""How long a session may take to reach its stage, and then to end, on a machine that is busy."""
+
+PROGRAM = (
+    "import signal, sys, pytest; "
+    "signal.signal(signal.SIGINT, signal.default_int_handler); "  # also in the background
+    "sys.exit(pytest.main())"
+)
+
+Harm: TypeAlias = "Callable[[Session], None]"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a session ended, and what it left."""
+
+    verdicts: dict[str, str]
+    """Outcome of each test by its name: passed, failed, skipped, or error outside of its body."""
+    exit_code: int
+    """The session's exit status; negative if a signal ended it."""
+    output: str
+    seconds: float
+    """From the harm to the end of the session."""
+    kept: frozenset[str]
+    """Names of the files of the run's tests, without their directories."""
+    results: dict[str, Result]
+    """The record of each test by its name."""
+    processes: list[str]
+    """Processes that were left."""
+    descriptors: list[str]
+    """What was still open at the end of the session and not at its begin."""
+    temporary: list[str]
+    """Files and directories left in the directory for temporary files."""
+
+    def expect_nothing_left(self) -> None:
+        """Assert that no process, descriptor or temporary file was left."""
+        assert (self.processes, self.descriptors, self.temporary) == ([], [], [])
+
+
+class Session:
+    """A running session of pytest, and its processes by their roles."""
+
+    def __init__(self, project: Project, arguments: tuple[str, ...], stage: str) -> None:
+        self.project = project
+        self.mark = f"schedprof-faults-{uuid.uuid4().hex}"
+        self.temporary = project.path / "temporary"
+        self.temporary.mkdir()
+        self.notes = project.path / "notes.jsonl"
+        self.notes.touch()
+        self.log = project.path / "output.txt"
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind("\0" + self.mark)
+        self._listener.listen()
+        self._listener.settimeout(0.1)
+        self.waiting: list[socket.socket] = []
+        # A file and no pipe, because a process that is left would keep a pipe open.
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, "-p", "stages", *arguments],
+                cwd=project.path,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment(stage),
+            )
+
+    def _environment(self, stage: str) -> dict[str, str]:
+        paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "TMPDIR": str(self.temporary),
+            FILE: str(self.notes),
+            ADDRESS: self.mark,
+            STAGE: stage,
+        }
+
+    def wait_for_stage(self, limit_s: float) -> None:
+        """Wait until the session has reached its stage."""
+        deadline = time.monotonic() + limit_s
+        while not self.waiting:
+            assert self.process.poll() is None, f"ended before its stage:\n{self.output}"
+            assert time.monotonic() < deadline, f"did not reach its stage:\n{self.output}"
+            try:
+                self.waiting.append(self._listener.accept()[0])
+            except TimeoutError:
+                pass
+
+    def go_on(self) -> None:
+        """Let the session leave its stage."""
+        while self.waiting:
+            self.waiting.pop().close()
+
+    @property
+    def output(self) -> str:
+        """What the session has written so far."""
+        return self.log.read_text(errors="replace")
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """Yield all processes that the session started, found by their environment."""
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(ADDRESS) == self.mark:
+                    yield process
+            except (psutil.Error, OSError):
+                pass  # it is a zombie, or belongs to another user
+
+    def with_role(self, role: str) -> list[psutil.Process]:
+        """Return the session's processes of a role: session, scheduler, profiler and so on."""
+        return [process for process in self.processes() if self._role(process) == role]
+
+    def _role(self, process: psutil.Process) -> str:
+        if process.pid == self.process.pid:
+            return "session"
+        if "py-spy" in process.name():
+            return "profiler"
+        command = " ".join(process.cmdline())
+        if "The watchdog of a py-spy" in command:
+            return "guard"
+        if "clusters.process" not in command:
+            return "other"
+        try:  # the log of a process of a cluster is named after what runs in it
+            return Path(os.readlink(f"/proc/{process.pid}/fd/2")).stem.partition("-")[0]
+        except OSError:
+            return "other"
+
+    def close(self) -> None:
+        """End all that is left of the session."""
+        self.go_on()
+        self._listener.close()
+        for process in self.processes():
+            process.kill()
+        self.process.wait()
+
+
+def kill(role: str, number: int = signal.SIGKILL) -> Harm:
+    """Send a signal to all processes of a role, and wait until a kill has ended them."""
+
+    def harm(session: Session) -> None:
+        victims = session.with_role(role)
+        assert victims, f"no process is the {role}"
+        for victim in victims:
+            victim.send_signal(number)
+        if number == signal.SIGKILL:
+            assert settle(lambda: all(map(has_ended, victims)), 10), f"the {role} survived"
+
+    return harm
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Return whether a process is gone, or waits only for its parent."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def no_room(role: str, size: int = 0) -> Harm:
+    """Let processes of a role write no file beyond a size, as on a full disk."""
+
+    def harm(session: Session) -> None:
+        for process in session.with_role(role):
+            _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, most))
+
+    return harm
+
+
+def together(*harms: Harm) -> Harm:
+    """Do one harm after the other."""
+
+    def harm(session: Session) -> None:
+        for each in harms:
+            each(session)
+
+    return harm
+
+
+def no_harm(session: Session) -> None:
+    """Do nothing: the body of the test does the harm itself."""
+
+
+def harmed(
+    project: Project,
+    body: str,
+    *arguments: str,
+    at: str = "",
+    harm: Harm = no_harm,
+    limit_s: float = PATIENCE_S,
+) -> Outcome:
+    """Run a session that comes to harm at a stage.
+
+    Args:
+        body: the tests; `HEADER` of `support.py` and `reached` are provided.
+        arguments: of pytest.
+        at: a stage of `stages.py` or of the body; `#2` after it means its second time.
+        harm: what to do there.
+        limit_s: the time in which the stage must be reached, and in which the session must end.
+    """
+    (project.path / "test_it.py").write_text(f"{HEADER}\nfrom stages import reached\n{body}")
+    session = Session(project, arguments, at)
+    try:
+        if at:
+            session.wait_for_stage(limit_s)
+            harm(session)
+            session.go_on()
+        begun = time.monotonic()
+        is_over = settle(lambda: session.process.poll() is not None, limit_s)
+        assert is_over, f"the session did not end in {limit_s:g} s:\n{session.output}"
+        seconds = time.monotonic() - begun
+        settle(lambda: not any(session.processes()), SETTLING_S)
+        return _outcome(session, seconds)
+    finally:
+        session.close()
+
+
+def _outcome(session: Session, seconds: float) -> Outcome:
+    notes = [json.loads(line) for line in session.notes.read_text().splitlines()]
+    runs = [path for path in (session.project.path / ".schedprof").glob("*") if path.is_dir()]
+    return Outcome(
+        verdicts={note["test"]: note["outcome"] for note in notes if "test" in note},
+        exit_code=session.process.returncode,
+        output=session.output,
+        seconds=seconds,
+        kept=frozenset(path.name for run in runs for path in run.glob("tests/*/*")),
+        results=session.project.results() if runs else {},
+        processes=[f"{session._role(each)}: {each}" for each in session.processes()],
+        descriptors=[what for note in notes for what in note.get("descriptors", ())],
+        temporary=sorted(path.name for path in session.temporary.iterdir()),
+    )

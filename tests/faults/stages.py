@@ -1,0 +1,108 @@
+"""A pytest plugin for sessions that a test of faults starts.
+
+It stops the session at one named stage until the harness has done its harm, and writes down the
+verdict of each test and the descriptors that are left. `harness.py` starts sessions with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import os
+import pkgutil
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+FILE, ADDRESS, STAGE = "SCHEDPROF_FAULTS_FILE", "SCHEDPROF_FAULTS_ADDRESS", "SCHEDPROF_FAULTS_STAGE"
+"""Variables of the environment: where to write, where the harness listens, and where to stop."""
+
+PLACES = {
+    "cluster starting": ("pytest_schedprof.clusters.child:Child.answer", "before"),
+    "scheduler started": ("pytest_schedprof.clusters.session:ClusterSession.cluster", "after"),
+    "window open": ("pytest_schedprof.measuring.recorder:Recorder._start", "after"),
+    "window closing": ("pytest_schedprof.measuring.recorder:Recorder._stop", "before"),
+    "fetching": ("pytest_schedprof.backends.remote:RemoteRecording._fetch", "before"),
+    "assessing": ("pytest_schedprof.measuring.profiling:ProfiledTest._judge", "before"),
+    "writing record": ("pytest_schedprof.measuring.profiling:ProfiledTest.conclude", "before"),
+    "writing pages": ("pytest_schedprof.plugin.collecting:_pages", "before"),
+}
+"""Stages of the plugin: the function that each is at, and whether it is before or after it.
+
+Any other name is a stage of the test, which calls `reached(name)`.
+"""
+
+
+def reached(stage: str) -> None:
+    """Wait until the harness has done its harm, if this is the stage that it waits for."""
+    if stage == os.environ.get(STAGE, "").partition("#")[0]:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect("\0" + os.environ[ADDRESS])
+            line.recv(1)  # returns when the harness hangs up
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    stage, _, nth = os.environ.get(STAGE, "").partition("#")
+    if stage in PLACES:
+        stop_at(stage, int(nth or 1))
+    config.stash[BEFORE] = descriptors()
+
+
+def stop_at(stage: str, nth: int) -> None:
+    """Wrap the function that the stage is at, so that its nth call waits for the harness."""
+    place, when = PLACES[stage]
+    owner_name, _, name = place.replace(":", ".").rpartition(".")
+    owner = pkgutil.resolve_name(owner_name)
+    function: Callable[..., Any] = getattr(owner, name)
+    calls = 0
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth and when == "before":
+            reached(stage)
+        result = function(*arguments, **keywords)
+        if calls == nth and when == "after":
+            reached(stage)
+        return result
+
+    setattr(owner, name, call)
+
+
+BEFORE: pytest.StashKey[dict[int, str]] = pytest.StashKey()
+"""Descriptors that were open when the session began."""
+
+
+def descriptors() -> dict[int, str]:
+    """Return what each open descriptor of this process is of."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            pass  # that of the listing itself
+    return found
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        outcome = "error" if report.failed and report.when != "call" else report.outcome
+        note(test=report.nodeid.rpartition("::")[2], outcome=outcome)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.collect()  # an event loop that nobody holds any longer is closed then
+    before = config.stash[BEFORE]
+    left = [what for number, what in descriptors().items() if before.get(number) != what]
+    note(descriptors=left)
+
+
+def note(**facts: Any) -> None:
+    """Add a line to the file that the harness reads."""
+    with open(os.environ[FILE], "a") as file:
+        file.write(json.dumps(facts) + "\n")

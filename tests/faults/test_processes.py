@@ -1,0 +1,120 @@
+"""Sessions whose processes are killed."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from harness import Outcome, harmed, kill, no_room
+from support import Project
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+WORKING = """
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.5)
+    reached("worked")
+"""
+
+
+def lines(outcome: Outcome, start: str) -> list[str]:
+    """Return the lines of the output that begin so."""
+    return [line for line in outcome.output.splitlines() if line.startswith(start)]
+
+
+def test_session_that_comes_to_no_harm_leaves_nothing(project: Project) -> None:
+    outcome = harmed(project, WORKING, at="worked")
+    assert outcome.verdicts == {"test_it": "passed"}, outcome.output
+    assert outcome.exit_code == 0
+    assert "scheduler.pyspy.speedscope.json" in outcome.kept
+    outcome.expect_nothing_left()
+
+
+@pytest.mark.parametrize("stage", ["window closing", "fetching", "assessing"])
+def test_scheduler_killed(project: Project, stage: str) -> None:
+    outcome = harmed(project, WORKING, at=stage, harm=kill("scheduler"))
+    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
+    assert outcome.exit_code == 1
+    assert outcome.results["test_it"].troubles
+    assert outcome.results["test_it"].backends[0].doubt
+    assert {"scheduler.pyspy.speedscope.json", "scheduler.log"} <= outcome.kept
+    outcome.expect_nothing_left()
+
+
+def test_session_killed(project: Project) -> None:
+    outcome = harmed(project, WORKING, at="worked", harm=kill("session"))
+    assert outcome.exit_code == -signal.SIGKILL
+    outcome.expect_nothing_left()
+
+
+def test_session_interrupted(project: Project) -> None:
+    outcome = harmed(project, WORKING, at="worked", harm=kill("session", signal.SIGINT))
+    assert outcome.exit_code == pytest.ExitCode.INTERRUPTED
+    assert outcome.results["test_it"].outcome == "interrupted"
+    outcome.expect_nothing_left()
+
+
+def test_no_room_for_the_files_of_a_test(project: Project) -> None:
+    outcome = harmed(project, WORKING, at="assessing", harm=no_room("session", 2000))
+    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
+    assert lines(outcome, "schedprof: cannot write "), outcome.output
+    assert not any(name.endswith(".part") for name in outcome.kept)
+    outcome.expect_nothing_left()
+
+
+FORKING = """
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks of threaded processes
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+    if os.fork() == 0:
+        time.sleep(120)
+        os._exit(0)
+    reached("forked")
+"""
+
+
+def test_body_that_forks_a_child_which_runs_on(project: Project) -> None:
+    """The child holds the pipes to the cluster's processes, which end all the same."""
+    outcome = harmed(project, FORKING, at="forked")
+    assert outcome.verdicts == {"test_it": "passed"}, outcome.output
+    assert outcome.seconds < 20
+    assert [each.partition(":")[0] for each in outcome.processes] == ["other"]  # the test's own
+    assert not outcome.temporary
+
+
+def test_session_killed_whose_forked_child_runs_on(project: Project) -> None:
+    outcome = harmed(project, FORKING, at="forked", harm=kill("session"))
+    assert [each.partition(":")[0] for each in outcome.processes] == ["other"]
+    assert not outcome.temporary
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "os.closerange(3, 4096)",
+        "time.time = lambda: 1 / 0",
+        "time.time = lambda now=time.time: now() + 1e6",
+    ],
+)
+def test_body_that_breaks_its_own_process_hangs_no_session(project: Project, harm: str) -> None:
+    """What the next test makes of a broken process is its own matter."""
+    body = BREAKING.format(harm=harm)
+    outcome = harmed(project, body, at="worked")
+    assert "test_it" in outcome.verdicts, outcome.output
+    assert outcome.seconds < 100
+    assert not outcome.processes
+
+
+BREAKING = """
+@pytest.mark.schedprof(backend="cputime")
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.1)
+    reached("worked")
+    {harm}
+
+@pytest.mark.schedprof(backend="cputime")
+def test_next(schedprof_scheduler):
+    pass
+"""

@@ -1,0 +1,318 @@
+"""Tests of what is kept of a session, and told of it, if something goes wrong on the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support import Project
+
+from pytest_schedprof.storage.runs import find_run
+
+
+def _schedprof(project: Project, *arguments: str) -> str:
+    """Run a command on the project, which must succeed, and return what it prints."""
+    command = [sys.executable, "-m", "pytest_schedprof", *arguments]
+    return subprocess.run(
+        command, cwd=project.path, check=True, capture_output=True, text=True
+    ).stdout
+
+
+KILLED = """
+RUNS = iter(range(9))
+
+@pytest.mark.schedprof(backend="cputime")
+def test_done(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.1)
+
+@pytest.mark.schedprof(backend="cputime", rounds=3)
+def test_killed(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.1)
+    if next(RUNS) == 1:
+        os._exit(9)
+
+def test_never(schedprof_scheduler):
+    pass
+"""
+
+
+def test_a_killed_session_leaves_the_tests_that_ended(project: Project, apart: None) -> None:
+    project.run_test(KILLED)
+    kept = find_run(project.path / ".schedprof")
+    assert kept.record.exit_status is None
+    assert [(each.test_id, each.outcome) for each in kept.record.tests] == [
+        ("test_it.py::test_done", "passed"),
+        ("test_it.py::test_killed", "unfinished"),
+    ]
+    killed = kept.test("test_killed")
+    assert killed.result.troubles == (
+        "schedprof: the test did not end: its session was killed, or is still running",
+    )
+    (round_that_ended,) = killed.path.glob("*.speedscope.json")
+    assert round_that_ended.stat().st_size > 100
+    assert "test_done" in _schedprof(project, "show", "test_done", str(kept.path))
+    _schedprof(project, "report", ".schedprof")
+    assert "has not ended" in (kept.path / "index.html").read_text(encoding="utf-8")
+    assert "0 runs removed" in _schedprof(project, "prune", "--keep=1")
+
+
+INTERRUPTING = """
+import pytest
+from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+
+class Interrupting(CpuTimeBackend):
+    name = "interrupting"
+    is_first = True
+
+    def read(self, *arguments):
+        if Interrupting.is_first:
+            Interrupting.is_first = False
+            INTERRUPT
+        return super().read(*arguments)
+
+def pytest_schedprof_backends():
+    return {"interrupting": Interrupting}
+"""
+
+INTERRUPTED = """
+@pytest.mark.schedprof(backend="interrupting")
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+"""
+
+
+@pytest.mark.timeout(240)  # pytest-xdist replaces the worker before it ends
+@pytest.mark.parametrize("is_parallel", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_test_that_is_interrupted_while_it_is_judged_is_kept(
+    project: Project, apart: None, is_parallel: bool
+) -> None:
+    plugin = INTERRUPTING.replace("INTERRUPT\n", "raise KeyboardInterrupt\n")
+    (project.path / "conftest.py").write_text(plugin)
+    result = project.run_test(INTERRUPTED, *(["-n1"] if is_parallel else []), timeout_s=200)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    (entry,) = project.run_record().tests
+    assert entry.outcome == "interrupted"
+    assert project.run_record().exit_status == pytest.ExitCode.INTERRUPTED
+    (backend,) = project.result().backends
+    assert backend.artifacts
+    assert backend.shares
+    result.stdout.fnmatch_lines(["artifacts of 1 profiled test: *"])
+
+
+def test_a_test_that_times_out_while_it_is_judged_is_kept(project: Project) -> None:
+    plugin = INTERRUPTING.replace("INTERRUPT\n", "pytest.fail('as pytest-timeout does')\n")
+    (project.path / "conftest.py").write_text(plugin)
+    project.run_test(INTERRUPTED).assert_outcomes(failed=1)
+    record = project.result()
+    assert record.outcome == "failed"
+    assert record.backends[0].artifacts
+    assert not record.troubles
+
+
+def test_a_record_is_concluded_when_the_test_is_and_not_with_its_first_subtest(
+    project: Project,
+) -> None:
+    result = project.run_test(
+        """
+import unittest
+
+@pytest.mark.schedprof(backend="cputime")
+def test_fixture(schedprof_scheduler, subtests):
+    for number in range(3):
+        with subtests.test(number=number):
+            schedprof_scheduler.client.submit(inc, number).result()
+            assert number != 1
+
+@pytest.mark.schedprof(backend="cputime")
+def test_good(schedprof_scheduler, subtests):
+    for number in range(2):
+        with subtests.test(number=number):
+            schedprof_scheduler.client.submit(inc, number).result()
+
+@pytest.mark.schedprof(backend="cputime")
+class TestUnit(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def taken(self, schedprof_scheduler):
+        self.client = schedprof_scheduler.client
+
+    def test_unit(self):
+        for number in range(3):
+            with self.subTest(number=number):
+                self.client.submit(inc, number).result()
+                self.assertNotEqual(number, 1)
+"""
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    outcomes = {name: each.outcome for name, each in project.results().items()}
+    assert outcomes == {
+        "test_fixture": "failed",
+        "test_good": "passed",
+        "TestUnit::test_unit": "failed",
+    }
+    tasks = {name: each.backends[0].window.tasks for name, each in project.results().items()}
+    assert tasks == {"test_fixture": 3, "test_good": 2, "TestUnit::test_unit": 3}
+    assert sorted(each.outcome for each in project.run_record().tests) == sorted(outcomes.values())
+
+
+def test_a_gate_that_checks_nothing_fails(project: Project) -> None:
+    project.write("def test_plain():\n    pass\n", "test_plain.py")
+    project.write(
+        """
+@pytest.mark.schedprof(backend="cputime")
+def test_skipped(schedprof_scheduler):
+    pytest.skip("not today")
+
+@pytest.mark.schedprof(backend="cputime")
+def test_good(schedprof_scheduler):
+    schedprof_scheduler.client.submit(inc, 1).result()
+"""
+    )
+    saved = project.run("test_plain.py", "--schedprof-save=main")
+    saved.assert_outcomes(passed=1)
+    assert saved.ret == pytest.ExitCode.TESTS_FAILED
+    saved.stdout.fnmatch_lines(["schedprof: baseline 'main' was not saved: no profiled test ran"])
+    assert not (project.path / ".schedprof").exists()
+
+    skipped = project.run("-k", "skipped", "--schedprof-save=main")
+    skipped.assert_outcomes(skipped=1, deselected=2)
+    assert skipped.ret == pytest.ExitCode.TESTS_FAILED
+    skipped.stdout.fnmatch_lines(
+        ["schedprof: baseline 'main' was not saved: none of 1 test that ran profiled passed"]
+    )
+
+    assert project.run("--schedprof-save=main").ret == pytest.ExitCode.OK
+    compared = project.run("test_plain.py", "--schedprof-compare=main")
+    assert compared.ret == pytest.ExitCode.TESTS_FAILED
+    compared.stdout.fnmatch_lines(["schedprof: nothing was compared with 'main': no profiled *"])
+    assert project.run("--collect-only", "--schedprof-compare=main").ret == pytest.ExitCode.OK
+
+
+def test_a_step_that_fails_at_the_end_prevents_no_other_one(project: Project) -> None:
+    result = project.run_test(
+        """
+from pathlib import Path
+
+@pytest.mark.schedprof(backend="cputime")
+def test_it(schedprof_scheduler):
+    schedprof_scheduler.client.submit(inc, 1).result()
+    (run,) = Path(".schedprof").glob("2*")
+    (run / "summary.md").mkdir(exist_ok=True)
+""",
+        "--schedprof-save=./base.json",
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["schedprof: cannot write '*summary.md': Is a directory; *"])
+    result.stdout.fnmatch_lines(["baseline './base.json': 1 test saved in *"])
+    assert (project.run_directory / "index.html").exists()
+    assert project.run_record().exit_status == 0
+
+
+def test_an_interrupt_while_the_pages_are_made_is_no_success(project: Project) -> None:
+    (project.path / "conftest.py").write_text(
+        """
+import pytest_schedprof.pages.writing as module
+
+def interrupted(*arguments, **keywords):
+    raise KeyboardInterrupt
+
+def pytest_sessionstart():
+    module.write_pages, module.before = interrupted, module.write_pages
+
+def pytest_unconfigure():
+    module.write_pages = module.before
+"""
+    )
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="cputime")
+def test_it(schedprof_scheduler):
+    schedprof_scheduler.client.submit(inc, 1).result()
+""",
+        "--schedprof-save=./base.json",
+    )
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        [
+            "baseline './base.json': 1 test saved in *",
+            "interrupted: `schedprof report` makes the pages *",
+        ]
+    )
+    assert project.run_record().exit_status == pytest.ExitCode.INTERRUPTED
+
+
+@pytest.mark.slow
+def test_processes_of_pytest_forked_write_one_run(project: Project, apart: None) -> None:
+    pytest.importorskip("pytest_forked")
+    project.write("def test_plain():\n    pass\n", "test_plain.py")
+    if project.run("test_plain.py", "--forked").ret:
+        pytest.skip("pytest-forked does not work with this pytest")
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="cputime")
+@pytest.mark.parametrize("number", [1, 2])
+def test_it(schedprof_scheduler, number):
+    schedprof_scheduler.client.submit(inc, number).result()
+""",
+        "--forked",
+        "test_it.py",
+    )
+    result.assert_outcomes(passed=2)
+    assert [each.outcome for each in project.run_record().tests] == ["passed", "passed"]
+    result.stdout.fnmatch_lines(["artifacts of 2 profiled tests: *"])
+
+
+def test_a_test_keeps_nothing_of_its_scheduler_in_memory(project: Project) -> None:
+    project.run_test(
+        """
+import gc
+import weakref
+
+KNOWN = []
+
+@pytest.mark.schedprof(backend="cputime")
+def test_first(schedprof_scheduler):
+    KNOWN.append(weakref.ref(schedprof_scheduler))
+
+def test_second():
+    gc.collect()
+    assert KNOWN[0]() is None
+"""
+    ).assert_outcomes(passed=2)
+
+
+PATCHES = {
+    "open": 'monkeypatch.setattr("builtins.open", broken)',
+    "json": 'monkeypatch.setattr("json.dumps", broken)',
+    "pathlib": """for name in ("exists", "mkdir", "is_dir", "with_name", "__truediv__"):
+        monkeypatch.setattr(f"pathlib.Path.{name}", broken)""",
+}
+
+
+def test_what_a_test_left_patched_fails_that_test_alone(project: Project) -> None:
+    tests = [
+        f"""
+@pytest.mark.schedprof(backend="cputime")
+def test_{name}(schedprof_scheduler, monkeypatch):
+    {patch}
+"""
+        for name, patch in PATCHES.items()
+    ]
+    result = project.run_test(
+        f"""
+def broken(*arguments, **keywords):
+    raise RuntimeError("BROKEN")
+{"".join(tests)}
+@pytest.mark.schedprof(backend="cputime")
+def test_last(schedprof_scheduler):
+    pass
+"""
+    )
+    outcomes = {
+        each.test_id.partition("::")[2]: each.outcome for each in project.run_record().tests
+    }
+    assert outcomes["test_last"] == "passed"
+    assert result.parseoutcomes().get("errors", 0) == 0
+    assert result.parseoutcomes()["failed"] >= 1
+    result.stdout.fnmatch_lines(["*unexpected RuntimeError: BROKEN*"])

@@ -1,0 +1,176 @@
+"""Profiled tests beside plugins of other people, and items that are not plain functions."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from support import Project
+
+pytestmark = pytest.mark.usefixtures("apart")
+
+GEN_CLUSTER = """
+from distributed.utils_test import gen_cluster
+
+@pytest.mark.schedprof("cpu <= 1s", backend="cputime")
+@gen_cluster(client=True)
+async def test_it(c, s, a, b):
+    await wait(c.map(inc, range(20)))
+"""
+
+COVERED = """
+from distributed.utils_test import gen_cluster
+
+def marked(backend):
+    return pytest.param(backend, marks=pytest.mark.schedprof(backend=backend), id=backend)
+
+@pytest.mark.parametrize("backend", [marked(each) for each in NAMES])
+@gen_cluster(client=True)
+async def test_it(c, s, a, b, backend):
+    await wait(c.map(inc, range(20)))
+"""
+
+
+@pytest.mark.parametrize("core", ["ctrace", "sysmon"])
+def test_coverage(project: Project, monkeypatch: pytest.MonkeyPatch, core: str) -> None:
+    """Before Python 3.12 coverage has the hook that counts needs, and no other core."""
+    monkeypatch.setenv("COVERAGE_CORE", core)
+    if is_older := sys.version_info < (3, 12):
+        if core == "sysmon":
+            pytest.skip("Python 3.11 has no sys.monitoring")
+    names = ["counts", "cputime", "cprofile", "viztracer"]
+    body = COVERED.replace("NAMES", str(names))
+    result = project.run_test(body, "-p", "pytest_cov", "--cov=.")
+    result.assert_outcomes(passed=4 - is_older, failed=is_older)
+    result.stdout.fnmatch_lines(["TOTAL * ??%"])
+    if is_older:
+        result.stdout.fnmatch_lines(
+            [
+                "schedprof: counts cannot work beside coverage, which has the interpreter's hook "
+                "in the test's own process: run these tests without it (pytest --no-cov, or no "
+                "`coverage run`), or on Python 3.12 or newer"
+            ]
+        )
+
+
+def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None:
+    body = GEN_CLUSTER + "    attempts.append(1)\n    assert len(attempts) > 1\n"
+    result = project.run_test(f"attempts = []\n{body}", "-p", "rerunfailures", "--reruns=1")
+    assert result.parseoutcomes() == {"passed": 1, "rerun": 1}
+    result.stdout.fnmatch_lines(["limits: 1 passed", "artifacts of 1 profiled test: *"])
+    assert [each.outcome for each in project.run_record().tests] == ["passed"]
+
+
+def test_repeat_and_randomly(project: Project) -> None:
+    """Neither mixes up the files of repetitions, nor those of runs with one seed."""
+    plugins = ["-p", "repeat", "--count=2", "-p", "randomly", "--randomly-seed=7"]
+    project.run_test(GEN_CLUSTER, *plugins).assert_outcomes(passed=2)
+    assert set(project.results()) == {"test_it[1-2]", "test_it[2-2]"}
+    project.run(*plugins).assert_outcomes(passed=2)
+    assert len([path for path in (project.path / ".schedprof").iterdir() if path.is_dir()]) == 2
+
+
+def test_forked(project: Project) -> None:
+    fixture = """
+def test_unmarked():
+    pass
+
+@pytest.mark.schedprof("cpu <= 1s", backend="cputime", workers=1)
+def test_fixture(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20)))
+"""
+    result = project.run_test(GEN_CLUSTER + fixture, "-p", "pytest_forked", "--forked")
+    if any("FAILED" in line and "test_unmarked" in line for line in result.outlines):
+        pytest.skip("this pytest-forked cannot carry any report of this pytest")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["limits: 2 passed", "artifacts of 2 profiled tests: *"])
+
+
+TIMED_OUT = """
+import asyncio
+from distributed.utils_test import gen_cluster
+
+@pytest.mark.schedprof("cpu <= 1s", backend=["cputime", "pyspy"])
+@pytest.mark.timeout(METHOD)
+@gen_cluster(client=True)
+async def test_in_time(c, s, a, b):
+    await wait(c.map(inc, range(20)))
+
+@pytest.mark.schedprof("cpu <= 1s", backend=["cputime", "pyspy"])
+@pytest.mark.timeout(5, method="signal", func_only=True)
+@gen_cluster(client=True)
+async def test_too_long(c, s, a, b):
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("method", ["signal", "thread"])
+def test_timeouts(project: Project, method: str) -> None:
+    body = TIMED_OUT.replace("METHOD", f"90, method={method!r}")
+    result = project.run_test(body)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*Timeout (>5.0s) from pytest-timeout*"])
+    assert project.results()["test_in_time"].backends
+    assert project.results()["test_too_long"].outcome == "failed"
+
+
+ITEMS = '''
+import dask, unittest
+
+pytestmark = pytest.mark.schedprof(backend="cputime")
+
+def work():
+    """Sum numbers.
+
+    >>> 1 + 2
+    3
+    """
+    assert dask.delayed(sum)([1, 2]).compute(scheduler="sync") == 3
+
+@pytest.fixture(scope="class")
+def of_class():
+    yield work()
+
+@pytest.fixture(scope="package")
+def of_package():
+    yield work()
+
+class TestMethods:
+    @pytest.mark.schedprof(rounds=2)
+    def test_fixtures(self, of_class, of_package):
+        work()
+
+class TestCase(unittest.TestCase):
+    @pytest.mark.schedprof
+    def test_method(self):
+        work()
+
+    @pytest.mark.schedprof
+    @unittest.expectedFailure
+    def test_expected(self):
+        work()
+        raise AssertionError
+
+    @unittest.skip("no")
+    def test_skipped(self):
+        work()
+
+class TestAsync(unittest.IsolatedAsyncioTestCase):
+    async def test_coroutine(self):
+        work()
+'''
+
+
+def test_items_of_every_kind(project: Project) -> None:
+    """The doctest ran no scheduler; its marker is the module's, so that is only told."""
+    result = project.run_test(ITEMS, "--doctest-modules")
+    result.assert_outcomes(passed=4, xfailed=1, skipped=1)
+    result.stdout.fnmatch_lines(["not profiled: 1 test is marked by a module*"])
+    results = project.results()
+    assert {name: len(each.backends[0].window.segments) for name, each in results.items()} == {
+        "TestMethods::test_fixtures": 2,
+        "TestCase::test_method": 1,
+        "TestCase::test_expected": 1,
+        "TestAsync::test_coroutine": 1,
+    }
+    assert all(each.backends[0].window.tasks >= 1 for each in results.values())

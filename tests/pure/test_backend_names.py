@@ -1,0 +1,121 @@
+"""Backends are named by their own files alone: no list elsewhere must be edited to add one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_schedprof
+from pytest_schedprof.backends.registry import BUILTIN
+
+PACKAGE = Path(pytest_schedprof.__file__).parent
+ROOMS_OF_BACKENDS = {"agent", "backends"}
+
+ALLOWED = {
+    "api/files.py": {"pyspy", "viztracer"},  # public functions that are named after them
+    "api/profile.py": {"pyspy"},  # the default of a public function
+    "settings/options.py": {"pyspy", "cputime", "counts"},  # the defaults of commands and options
+    "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
+    "formats/chrometrace.py": {"viztracer"},  # whose format is read
+}
+"""Names in text that is no list of backends, by file, with the reason."""
+
+ENGLISH = {"counts"}
+"""Names that are words of English too: meant where they stand alone or are part of syntax."""
+
+TEXTS_OF_HELP = ("EXAMPLE", "MARKER_HELP")
+
+
+def modules() -> list[Path]:
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in ROOMS_OF_BACKENDS
+    ]
+
+
+def illustrations(tree: ast.Module) -> Iterator[ast.expr]:
+    """Docstrings, help of options, and examples of a command's help: they only illustrate."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            yield node.value
+        if isinstance(node, ast.keyword) and node.arg == "help":
+            yield node.value
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in (
+            "EXAMPLE",
+            "MARKER_HELP",
+        ):
+            yield node.value
+
+
+def names_in(source: str) -> set[str]:
+    """Backends that string literals name, but for those that only illustrate."""
+    tree = ast.parse(source)
+    left_out = {id(part) for each in illustrations(tree) for part in ast.walk(each)}
+    return {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in left_out
+        for name in BUILTIN
+        if is_named(name, node.value)
+    }
+
+
+def is_named(name: str, text: str) -> bool:
+    if name in ENGLISH:
+        return bool(re.search(rf"(^|[,.'\"=(]){name}($|[,.'\"=)])", text))
+    return bool(re.search(rf"\b{name}\b", text))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_other_room_names_a_backend(path: Path) -> None:
+    allowed = ALLOWED.get(path.relative_to(PACKAGE).as_posix(), set())
+    assert names_in(path.read_text(encoding="utf-8")) == allowed
+
+
+def test_each_exception_is_for_a_file_that_exists() -> None:
+    assert {PACKAGE / name for name in ALLOWED} <= set(modules())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'KNOWN = ("pyspy", "cputime")',
+        'if backend == "memray": pass',
+        'raise ValueError(f"{name} cannot; pyspy can")',
+        'ENDING = ".viztracer.json"',
+        'DEFAULT = "counts"',
+        'TEXT = "give cputime, or counts"\nOTHER = "cprofile"',
+    ],
+)
+def test_names_are_found(source: str) -> None:
+    assert names_in(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'def f():\n    """As pyspy does."""',
+        'add("--backend", help="such as pyspy")',
+        'TEXT = "a run, of which the newest counts"',
+        'FILE = "pyspying"',
+    ],
+)
+def test_illustrations_and_other_words_are_left_alone(source: str) -> None:
+    assert names_in(source) == set()
+
+
+def test_registries_are_made_in_one_place() -> None:
+    """Hook, entry points and built-in backends are known to the plugin, API and commands alike."""
+    makers = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "BackendRegistry(" in path.read_text(encoding="utf-8")
+    ]
+    assert makers == ["backends/registry.py"]

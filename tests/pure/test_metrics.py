@@ -1,0 +1,114 @@
+"""The table of metrics: no other module lists them, and the lists that were follow from it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_schedprof
+from pytest_schedprof.backends.registry import BUILTIN, find_backends
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.model.metric import GROWING, INCLUSIVE, METRICS, PERCENT, RANKED, own_part
+
+PACKAGE = Path(pytest_schedprof.__file__).parent
+
+NAMES = frozenset(METRICS) | frozenset(INCLUSIVE)
+"""The metrics, and the names that costs have for functions' own parts."""
+
+MEASURING_ROOMS = ("backends", "agent", "formats", "virtual")
+"""Rooms whose modules measure metrics, or read what was measured, by name."""
+
+TABLE = "model/metric.py"
+
+OTHER_WORDS = {
+    ("measuring/assessment.py", "cpu"): "the scheduler itself counts it, whatever the backend",
+    ("measuring/assessment.py", "transitions"): "the scheduler itself counts it, too",
+    ("measuring/recorder.py", "cpu"): "a fact of the agent, about the process",
+    ("measuring/recorder.py", "transitions"): "a fact of the agent, a counter of the scheduler",
+    ("clusters/in_process.py", "transitions"): "a counter of schedulers in this process",
+    ("analysis/owners.py", "transitions"): "an owner",
+    ("analysis/owners.py", "idle"): "an owner, of samples that waited",
+    ("model/result.py", "idle"): "that owner",
+    ("evidence/__init__.py", "transfers"): "a kind of evidence, of what workers fetched",
+    ("evidence/transfers.py", "transfers"): "that kind",
+    ("analysis/phases.py", "transitions"): "a phase, and an owner",
+    ("evidence/pictures.py", "seconds"): "a label of a plot",
+    ("presentation/costs.py", "self"): "the heading of a column",
+    ("simulation/introduction.py", "cpu"): "a field of distributed's heartbeat",
+}
+"""Literals that are spelled like a metric: where, and what they are instead."""
+
+
+def strings_of(source: str) -> Iterator[str]:
+    """Yield every string constant that is a whole expression, in code and not in f-strings."""
+    tree = ast.parse(source)
+    parts = {
+        id(part)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.JoinedStr)
+        for part in each.values
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield node.value
+
+
+def metrics_named() -> set[tuple[str, str]]:
+    """Return each module, outside of the rooms that measure, with the metrics that it names."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name != TABLE and not name.startswith(MEASURING_ROOMS):
+            found |= {(name, text) for text in strings_of(path.read_text()) if text in NAMES}
+    return found
+
+
+def test_no_other_module_names_a_metric() -> None:
+    assert metrics_named() == set(OTHER_WORDS)
+
+
+def test_literals_are_found_wherever_they_are() -> None:
+    source = (
+        'A = {"calls": 1}\ndef f(x="peak"):\n    """cpu"""\n    return f"share {x}" + x["leaked"]'
+    )
+    assert NAMES & set(strings_of(source)) == {"calls", "peak", "leaked", "cpu"}
+
+
+def test_ranks_are_distinct_and_in_order() -> None:
+    ranks = [METRICS[name].rank for name in RANKED]
+    assert ranks == list(range(1, len(ranks) + 1))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_rows_agree_with_each_other(name: str) -> None:
+    metric = METRICS[name]
+    assert not (metric.is_exact and metric.is_sampled)
+    assert (metric.is_exact and metric.is_peak) == metric.is_decision
+    assert metric.is_exact >= metric.is_traffic
+    assert metric.weighed_by in ("", *METRICS)
+    assert (metric.units is PERCENT) <= metric.is_sampled
+    assert (name in GROWING) == (metric.units is not PERCENT and not metric.of_metric)
+    assert INCLUSIVE.get(own_part(name), name) == name
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_backends_measure_metrics_of_the_table(name: str) -> None:
+    assert find_backends().make(name, rate_hz=100, options={}).metrics <= set(METRICS)
+
+
+def test_every_metric_is_measured_or_made_of_another() -> None:
+    backends = [find_backends().make(name, rate_hz=100, options={}) for name in BUILTIN]
+    measured = {metric for backend in backends for metric in backend.metrics}
+    assert measured == {name for name, metric in METRICS.items() if not metric.of_metric}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_grammar_takes_every_metric(name: str) -> None:
+    metric = METRICS[name]
+    bound = "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
+    subject = "" if metric.of_whole else "(distributed.scheduler:*)"
+    text = f"{name}{f'({GROWING[0]})' if metric.of_metric else subject} <= {bound}"
+    assert parse_limit(text).metric == name

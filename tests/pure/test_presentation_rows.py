@@ -1,0 +1,377 @@
+"""Rows of functions, owners, costs, changes and limits, and the words beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from measured import SCHEDULER, counted, measured, sampled
+
+from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.model.backend import BackendFacts
+from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.model.result import (
+    BackendResult,
+    FunctionCost,
+    MeasuredCosts,
+    Result,
+    Segment,
+    Window,
+)
+from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+from pytest_schedprof.presentation.amounts import (
+    Name,
+    bounds_of,
+    change_of,
+    interval_of,
+    micros,
+    name_of,
+)
+from pytest_schedprof.presentation.amounts import (
+    counted as count_of,
+)
+from pytest_schedprof.presentation.changes import (
+    change_row,
+    comparison_count,
+    comparison_tables,
+    gravest,
+    outcome_words,
+    regressions,
+    undecided,
+    unmatched_tests,
+)
+from pytest_schedprof.presentation.costs import cost_table, dearest, whole_costs
+from pytest_schedprof.presentation.functions import (
+    LISTED,
+    function_table,
+    functions_of_run,
+    hottest,
+    micros_per_sample,
+    owner_rows,
+    owners_of_run,
+    sampling,
+)
+from pytest_schedprof.presentation.limits import (
+    SHOWN_OF_LIMIT,
+    describe,
+    limit_rows,
+    limit_words,
+    skipped_words,
+)
+
+LOOP = "asyncio.base_events:BaseEventLoop._run_once"
+HANDLE = "distributed.core:Server._handle_comm"
+TRANSITION = f"{SCHEDULER}._transition"
+WRITE = "distributed.comm.tcp:TCP.write"
+
+
+def test_a_name_has_two_parts_that_make_the_whole() -> None:
+    assert name_of(TRANSITION) == Name("distributed.scheduler:", "SchedulerState._transition")
+    assert str(name_of(TRANSITION)) == TRANSITION
+    assert (str(name_of("@comm")), str(name_of(""))) == ("@comm", "the scheduler")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0.0, ""), (0.12345, "0.123 us"), (12.345, "12.3 us"), (1234.5, "1,234 us"), (2e4, "20.0 ms")],
+)
+def test_cpu_time_has_three_digits_or_more(amount: float, text: str) -> None:
+    assert micros(amount) == text
+
+
+def test_changes_are_relative_unless_they_are_of_shares() -> None:
+    assert change_of("share", 0.2, 0.25) == "+5.0 pp"
+    assert change_of("cpu", 2.0, 3.0) == "+50.0%"
+    assert (change_of("calls", 0.0, 0.0), change_of("calls", 0.0, 1.0)) == ("+0.0%", "from 0")
+
+
+def test_bounds_have_a_unit_where_the_value_does_not_tell_it() -> None:
+    estimate = Estimate(0.3, 0.25, 0.35, 900, 1.0)
+    assert bounds_of(estimate) == "25.0 to 35.0"
+    assert bounds_of(estimate, "cpu") == "250 ms to 350 ms"
+    assert bounds_of(estimate, "calls") == ""
+
+
+def test_an_interval_stays_within_its_scale() -> None:
+    drawn = interval_of(Estimate(0.5, -1.0, 3.0, 9, 1.0), 2.0, limit=1.0, before=9.0)
+    assert (drawn.low, drawn.value, drawn.high, drawn.limit, drawn.before) == (0, 0.25, 1, 0.5, 1)
+    assert interval_of(Estimate(0.0, 0.0, 0.0, 0, 0.0), 0.0).high == 0
+
+
+def test_counts_have_the_right_number() -> None:
+    assert (count_of(1, "test"), count_of(2, "test")) == ("1 test", "2 tests")
+    assert count_of(2, "series", "series") == "2 series"
+
+
+SAMPLED = sampled(
+    {(LOOP, HANDLE, TRANSITION): 0.6, (LOOP, HANDLE, WRITE): 0.3, (LOOP, HANDLE): 0.1}
+)
+
+
+def test_the_hottest_functions_are_shown_with_what_they_cost() -> None:
+    table = function_table(SAMPLED)
+    assert SAMPLED.shares is not None
+    assert [str(row.name) for row in table.rows] == [TRANSITION, WRITE, HANDLE]
+    assert table.left_out == len(SAMPLED.shares.functions) - len(table.rows) == 1  # the event loop
+    (row,) = (each for each in table.rows if str(each.name) == TRANSITION)
+    share = next(each for each in SAMPLED.shares.functions if each.function == TRANSITION)
+    assert row.owner == "transitions"
+    assert row.share == row.own == f"{share.share.value:.1%}"
+    assert row.cost == f"{share.share.value * 300:.0f} us"  # of the 300 us that a task costs
+
+
+def test_no_more_functions_than_a_reader_reads_are_listed() -> None:
+    many = sampled({(f"distributed.scheduler:f{number}",): 1.0 for number in range(LISTED + 5)})
+    assert (len(function_table(many).rows), function_table(many).left_out) == (LISTED, 5)
+    assert many.shares is not None
+    assert len(hottest(many.shares.functions, 3)) == 3
+
+
+def test_without_samples_there_are_neither_functions_nor_owners() -> None:
+    costs = counted({TRANSITION: 7.0})
+    assert function_table(costs) == ((), 0)
+    assert owner_rows(costs) == ()
+    assert micros_per_sample(costs) == 0.0
+
+
+def test_owners_cost_together_what_the_busy_samples_stand_for() -> None:
+    rows = owner_rows(SAMPLED)
+    assert rows[0].owner == "transitions"
+    assert sum(row.part for row in rows) == pytest.approx(1)
+    assert SAMPLED.shares is not None
+    assert micros_per_sample(SAMPLED) * SAMPLED.shares.samples == pytest.approx(300, rel=1e-3)
+
+
+def test_tests_together_weigh_by_their_samples() -> None:
+    one = sampled({(TRANSITION,): 1.0}, samples=300)
+    other = sampled({(WRITE,): 1.0}, samples=100)
+    rows = owners_of_run([one, other, counted({TRANSITION: 1.0})])
+    assert [(row.owner, row.share) for row in rows] == [("transitions", "75.0%"), ("comm", "25.0%")]
+    functions = functions_of_run([one, other])
+    assert [(str(row.name), row.share) for row in functions] == [
+        (TRANSITION, "75.0%"),
+        (WRITE, "25.0%"),
+    ]
+    assert (owners_of_run([]), functions_of_run([])) == ((), ())
+
+
+def facts(name: str, rank: int) -> BackendFacts:
+    return BackendFacts(name, rank, (), frozenset(), frozenset(), True, False, ())
+
+
+def test_samples_of_the_most_recommended_backend_are_shown() -> None:
+    first, second = replace(SAMPLED, backend="one"), replace(SAMPLED, backend="two")
+    result = measured(counted({TRANSITION: 1.0}), first, second)
+    assert sampling(result, {"one": facts("one", 2), "two": facts("two", 1)}) is second
+    assert sampling(result, {}) is first
+    assert sampling(measured(counted({TRANSITION: 1.0})), {}) is None
+
+
+def costs_of(*functions: FunctionCost, **whole: float) -> MeasuredCosts:
+    return MeasuredCosts(functions, whole)
+
+
+def test_costs_have_a_column_for_each_metric_that_is_shown() -> None:
+    costs = costs_of(
+        FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "self_seconds": 1.0}),
+        FunctionCost("m:idle", "idle", {"seconds": 5.0}),
+        FunctionCost(WRITE, "comm", {"calls": 10.0}),
+    )
+    table = cost_table(costs, 10, 5)
+    assert [column.head("/task") for column in table.columns] == ["calls/task"]
+    assert [(str(row.name), row.amounts) for row in table.rows] == [
+        (TRANSITION, ("2",)),
+        (WRITE, ("1",)),
+    ]
+    assert table.left_out == 1
+    own = cost_table(costs, 10, 5, own_seconds=True)
+    assert [column.head(" / task") for column in own.columns] == ["calls / task", "self / task"]
+    assert own.rows[0].amounts == ("2", "100 ms")
+
+
+def test_without_tasks_only_peaks_are_shown() -> None:
+    found = FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "peak": 3e6})
+    costs = costs_of(found, peak=4e6, messages_in=9.0)
+    table = cost_table(costs, 0, 5)
+    assert [column.head("/task") for column in table.columns] == ["peak"]
+    assert table.rows[0].amounts == ("3 MB",)
+    assert [text for _, text in whole_costs(costs, 0)] == ["4 MB"]
+
+
+def test_the_whole_is_told_without_its_cpu_time() -> None:
+    found = whole_costs(costs_of(cpu=1.0, messages_in=9.0, leaked=2e3), 3)
+    assert [(column.head("/task"), text) for column, text in found] == [
+        ("messages_in/task", "3"),
+        ("leaked", "2 kB"),
+    ]
+
+
+def test_the_dearest_are_functions_of_the_scheduler() -> None:
+    functions = [FunctionCost(f"m:f{n}", "idle" if n % 2 else "comm", {}) for n in range(6)]
+    assert [each.function for each in dearest(functions, 2)] == ["m:f0", "m:f2"]
+
+
+def change(outcome: Outcome, metric: str = "calls", note: str = "") -> Change:
+    return Change(metric, TRANSITION, "transitions", outcome, 2.0, 3.0, 0.5, 1.5, note)
+
+
+def comparison(*changes: Change, **facts: Any) -> Comparison:
+    return replace(Comparison("test_a", "pyspy", "gil", changes, same=7), **facts)
+
+
+def test_a_change_is_a_row_of_cells() -> None:
+    row = change_row(change(Outcome.REGRESSED, note="why"))
+    assert row.cells == (
+        *("regressed", "calls", "2", "3", "+50.00%", "+25.0% to +75.0%", "transitions"),
+        TRANSITION,
+    )
+    assert row.note == "why"
+
+
+def test_a_share_changes_by_points_and_a_new_cost_by_no_factor() -> None:
+    share = change_row(Change("share", "@gc", "gc", Outcome.SHIFTED, 0.1, 0.2, 0.05, 0.15))
+    assert share.cells[2:6] == ("10.0%", "20.0%", "+10.0 pp", "+5.0 to +15.0 pp")
+    new = change_row(Change("calls", "", "", Outcome.REGRESSED, 0.0, 2.0, 1.0, 3.0))
+    assert new.cells[4:6] == ("new", "")
+    exact = change_row(Change("calls", "", "", Outcome.REGRESSED, 1.0, 2.0, 1.0, 1.0))
+    assert exact.cells[5] == ""
+
+
+def test_a_table_shows_what_changed_and_counts_the_rest() -> None:
+    doubt = change(Outcome.UNDECIDED, note="run more rounds")
+    (table,) = comparison_tables(
+        [comparison(change(Outcome.REGRESSED), doubt, change(Outcome.UNDECIDED, "cpu"))]
+    )
+    assert (table.backend, table.verdict) == ("pyspy (gil)", "fail")
+    assert table.count == "1 regressed, 2 undecided, 7 the same"
+    assert [(row.outcome, row.metric) for row in table.rows] == [
+        ("regressed", "calls"),
+        ("undecided", "cpu"),
+    ]
+
+
+def test_counts_are_of_all_comparisons_and_the_gravest_come_first() -> None:
+    better, worse = (comparison(change(each)) for each in (Outcome.IMPROVED, Outcome.REGRESSED))
+    worse = replace(worse, test_id="test_b")
+    assert comparison_count([better, worse]) == "1 regressed, 1 improved, 14 the same in 2 tests"
+    assert comparison_count([better]) == "1 improved, 7 the same in 1 test"
+    assert outcome_words([better, worse], [Outcome.IMPROVED]) == ["1 improved"]
+    found = gravest((each for each in (better, worse)), 5)
+    assert [(test, row.outcome) for test, row in found] == [
+        ("test_b", "regressed"),
+        ("test_a", "improved"),
+    ]
+    assert len(gravest([better, worse], 1)) == 1
+
+
+def test_a_sentence_says_what_regressed_or_is_open() -> None:
+    twice = comparison(change(Outcome.REGRESSED), change(Outcome.REGRESSED))
+    said = f"calls of {TRANSITION}: 2 before, 3 now per task (+50.00%)"
+    assert regressions(twice) == f"{said}, and 1 more"
+    assert regressions(comparison()) == ""
+    doubt = comparison(change(Outcome.UNDECIDED, note="run more"), reasons=("other workers",))
+    assert undecided(doubt) == f"other workers; {said}: run more"
+    assert undecided(comparison()) == ""
+
+
+def test_tests_of_one_side_are_named() -> None:
+    report = Report("a", "b", (), ("n",), ("v",), (("o", "p"),), ("u",))
+    assert list(unmatched_tests(report)) == [
+        *("renamed: o is now p", "new: n", "vanished: v", "failed, and not compared: u"),
+    ]
+
+
+def limit(text: str, *findings: Finding, note: str = "") -> LimitResult:
+    verdict = Verdict.worst([each.verdict for each in findings])
+    return LimitResult(text, verdict, findings, note, parse_limit(text))
+
+
+def finding(
+    verdict: Verdict, value: float = 0.4, subject: str = TRANSITION, before: float | None = None
+) -> Finding:
+    earlier = None if before is None else Estimate(before, before, before, 9, 1.0)
+    return Finding(subject, Estimate(value, value / 2, value * 2, 900, 1.0), verdict, earlier)
+
+
+def limited(*limits: LimitResult, unjudged: tuple[str, ...] = ()) -> Result:
+    backend: BackendResult = replace(SAMPLED, limits=limits)
+    return measured(backend, unjudged=unjudged)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("share(a:*) <= 30%", "holds 40.0% (at least 20.0%, at most 80.0%) of 900 busy samples"),
+        ("cpu(a:*) <= 1s", "takes 400 ms of CPU (at least 200 ms, at most 800 ms) per task over"),
+        ("calls(a:*) <= 1", "takes 0.4 calls per task over 900 tasks"),
+        ("growth(calls, a:*) <= 1", "grows as scale ** 0.4 (at least 0.2, at most 0.8) over 900"),
+    ],
+)
+def test_a_limit_is_described_by_its_figures(text: str, said: str) -> None:
+    described = describe(limit(text, finding(Verdict.FAIL)))
+    assert described.startswith(f"{text}: ")
+    assert TRANSITION in described
+    assert said in described
+
+
+def test_a_limit_names_its_baseline_and_how_many_more_functions_broke_it() -> None:
+    text = "share(a:*) <= baseline + 2pp"
+    both = [finding(Verdict.FAIL, before=0.25), finding(Verdict.FAIL), finding(Verdict.PASS)]
+    assert "(before: 25.0%)" in describe(limit(text, *both))
+    assert describe(limit(text, *both)).endswith(", and 1 more function")
+    assert describe(limit("peak <= 1MB", finding(Verdict.PASS, 2e6, ""))) == (
+        "peak <= 1MB: peak of the scheduler is 2 MB (at least 1 MB, at most 4 MB)"
+    )
+
+
+def test_a_limit_without_figures_says_why() -> None:
+    unknown = limit("share(a:b) <= 30%", note="7 busy samples")
+    assert describe(unknown) == "share(a:b) <= 30%: 7 busy samples"
+    (row,) = limit_rows([replace(SAMPLED, limits=(unknown,))])
+    assert (row.grounds, row.amount, row.interval) == ("7 busy samples", "", None)
+
+
+def test_broken_limits_come_first_and_name_a_few_functions() -> None:
+    held = limit("share(a:b) <= 90%", finding(Verdict.PASS))
+    many = [finding(Verdict.FAIL, subject=f"a:f{n}") for n in range(SHOWN_OF_LIMIT + 2)]
+    rows = limit_rows(limited(held, limit("share(a:*) <= 30%", *many)).backends)
+    assert [row.limit for row in rows] == [
+        *("share(a:*) <= 30%", *[""] * (SHOWN_OF_LIMIT - 1), "share(a:b) <= 90%")
+    ]
+    assert rows[0].grounds == "900 busy samples; 2 more functions"
+    assert rows[1].grounds == "900 busy samples"
+    assert (rows[0].verdict, rows[0].amount, rows[0].bounds) == ("fail", "40.0%", "20.0 to 80.0")
+
+
+def test_a_relative_limit_is_drawn_where_its_baseline_puts_it() -> None:
+    found = finding(Verdict.PASS, 0.1, before=0.4)
+    (row,) = limit_rows(limited(limit("cpu <= baseline * 1.5", found)).backends)
+    assert row.interval is not None
+    assert row.interval.limit is not None
+    assert row.interval.before is not None
+    assert row.interval.limit / row.interval.before == pytest.approx(1.5)
+    assert row.grounds == "900 tasks; before: 400 ms"
+
+
+def test_limits_are_counted_by_verdict_and_the_skipped_apart() -> None:
+    broken = limit("share(a:b) <= 30%", finding(Verdict.FAIL))
+    results = [limited(broken, unjudged=("peak <= 1MB",)), limited(broken)]
+    assert limit_words(results) == ["2 broken"]
+    assert skipped_words(results) == "1 skipped (needs a backend or baseline that was not chosen)"
+    assert skipped_words([*results, results[0]]).startswith("2 skipped (need a backend")
+    assert (limit_words([]), skipped_words([])) == ([], "")
+
+
+def test_what_compare_finds_is_what_is_shown() -> None:
+    before = measured(counted({TRANSITION: 100.0}))
+    after = measured(counted({TRANSITION: 150.0}))
+    (table,) = comparison_tables(compare([before], [after]).comparisons)
+    assert table.rows[0].cells[:4] == ("regressed", "bytecodes", "100", "150")
+
+
+def test_windows_without_tasks_cost_nothing_per_sample() -> None:
+    idle = replace(SAMPLED, window=Window(1, (Segment(1.0, 0.5, 0, 0),)))
+    assert micros_per_sample(idle) == 0.0
+    assert {row.cost for row in owner_rows(idle)} == {""}

@@ -1,0 +1,250 @@
+"""A test and a run as a whole: headlines, facts, files, and series over many runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
+
+from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, BackendFacts
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.history import (
+    Course,
+    Figure,
+    History,
+    Moment,
+    Series,
+    Setting,
+    Step,
+    Trend,
+)
+from pytest_schedprof.model.result import TargetFiles
+from pytest_schedprof.model.run import Commit, Run
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.files import (
+    RECORD,
+    evidence_files,
+    evidence_notes,
+    pictures_first,
+    profile_files,
+)
+from pytest_schedprof.presentation.results import (
+    baseline_names,
+    counts_of_run,
+    facts_of_run,
+    facts_of_settings,
+    facts_of_test,
+    headline,
+    notes_of,
+    version_differences,
+)
+from pytest_schedprof.presentation.trends import (
+    changed_rows,
+    history_words,
+    series_by_test,
+    series_name,
+    setting_words,
+    trend_row,
+    trend_rows,
+)
+
+TRANSITION = f"{SCHEDULER}._transition"
+COUNTED = counted({TRANSITION: 7.0})
+
+
+def test_a_headline_has_samples_only_where_there_are_some() -> None:
+    assert (
+        headline(COUNTED) == "3000 tasks in 3.00 s, 300 us of scheduler CPU per task, 30% of a core"
+    )
+    backend = sampled({(TRANSITION,): 1.0})
+    assert headline(backend, thousands=",").startswith("5,000 busy samples, 5,000 tasks in 5.00 s")
+
+
+def test_a_doubt_is_told_once() -> None:
+    backend = replace(COUNTED, warnings=("torn", "late"), doubt="torn")
+    assert notes_of(backend) == ("not used for limits and comparisons: torn", "late")
+
+
+OTHERS = replace(ENVIRONMENT, versions={"dask": "2"}, test_versions={"dask": "1"})
+
+
+def test_facts_of_several_tests_are_told_once() -> None:
+    results = [measured(COUNTED, environment=OTHERS, baseline="main")] * 2
+    differences = version_differences([*results, measured(COUNTED, environment=None)])
+    assert differences == ["dask is 1 where the tests run and 2 where the scheduler does"]
+    assert baseline_names([*results, measured(COUNTED)]) == ["main"]
+
+
+def test_a_test_has_its_time_its_cluster_and_its_machine() -> None:
+    assert list(facts_of_test(measured(COUNTED))) == [
+        ("started", "2026-01-01 00:00:00 UTC"),
+        ("cluster", "simulated, 16 workers, 16 threads"),
+        ("versions", "distributed 2026.8.0, Python 3.11.7"),
+        ("machine", "a processor x 2"),
+    ]
+    bare = measured(COUNTED, environment=None, cluster=None)
+    assert [fact.label for fact in facts_of_test(bare)] == ["started"]
+
+
+def test_settings_are_those_of_backends_packages_and_the_scheduler() -> None:
+    backend = replace(COUNTED, settings={"rate": 100})
+    found = dict(facts_of_settings(measured(backend, COUNTED, environment=OTHERS)))
+    assert found["work-stealing"] == "True"
+    assert found["dask"] == "2"
+    assert [fact.text for fact in facts_of_settings(measured(backend, COUNTED))][1:3] == [
+        "rate=100",
+        "no options",
+    ]
+
+
+def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
+    commit = Commit("0123456789abcdef", "main", "2026-01-01", is_dirty=True)
+    run = Run("run-1", "2026-01-01T00:00:00+00:00", 1, (), commit)
+    facts = dict(facts_of_run(run, [measured(COUNTED), measured(COUNTED)]))
+    assert facts["commit"] == "0123456789ab on main, with changes that are not committed"
+    assert facts["pytest"] == "ended with exit status 1"
+    assert facts["cluster"] == "simulated, 16 workers"
+    assert facts["machine"] == "a processor x 2"
+    plain = Run("run-1", "2026-01-01T00:00:00+00:00", 0)
+    assert [fact.label for fact in facts_of_run(plain, [])] == ["started"]
+
+
+def test_verdicts_that_no_test_has_are_not_counted() -> None:
+    counts = counts_of_run([Verdict.PASS, Verdict.PASS, Verdict.FAIL], [measured(COUNTED)])
+    assert list(counts) == [("tests", "3"), ("pass", "2"), ("fail", "1"), ("limits", "0")]
+
+
+def test_files_of_targets_come_after_the_schedulers_and_know_what_opens_them() -> None:
+    target = TargetFiles("client", (), ("client.own.bin",))
+    backend = replace(COUNTED, artifacts=("scheduler.own.bin", "x.svg"), targets=(target,))
+    artifacts = (Artifact("own.bin", SPEEDSCOPE),)
+    known = {
+        "counts": BackendFacts("counts", 1, artifacts, frozenset(), frozenset(), True, False, ())
+    }
+    files = profile_files(measured(backend, replace(COUNTED, artifacts=("a.json",))), known)
+    assert [(file.name, file.opener) for file in files] == [
+        ("scheduler.own.bin", "speedscope"),
+        ("x.svg", "a browser"),
+        ("a.json", ""),
+        ("client.own.bin", "speedscope"),
+    ]
+    assert (files[2].how, RECORD.how) == ("any editor; it is JSON", "any editor; it is JSON")
+    (unknown,) = profile_files(measured(replace(COUNTED, artifacts=("a.bin",))), {})
+    assert (unknown.opener, unknown.how) == ("", "")
+
+
+def test_of_evidence_pictures_come_first_and_notes_once() -> None:
+    tasks = Evidence("tasks", artifacts=("tasks.json", "tasks.html"), notes=("slow",))
+    assert [each.name for each in pictures_first(evidence_files(tasks))] == [
+        "tasks.html",
+        "tasks.json",
+    ]
+    missing = [
+        Evidence(kind, (), notes=("slow",), missing="no Bokeh") for kind in ("memory", "report")
+    ]
+    assert list(evidence_notes([tasks, *missing])) == ["no memory, report: no Bokeh", "slow"]
+
+
+SETTING = Setting("test_a", "pyspy", "gil", "3.11", "local", 4, (10, 20), "a processor x 2")
+
+
+def moment(number: int, *, distributed: str = "1", commit: Commit | None = None) -> Moment:
+    return Moment(f"run-{number}", f"2026-01-{number + 1:02}T00:00:00", commit, distributed)
+
+
+STILL = Course()
+
+
+def series(*values: float, course: Course = STILL, subject: str = "") -> Series:
+    figures = tuple(Figure(moment(n), value) for n, value in enumerate(values))
+    return Series(SETTING, "calls", subject, figures, course)
+
+
+STEP = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
+STEPPED = series(10, 10, 20, 20, course=STEP)
+
+
+def test_a_setting_leaves_out_what_is_unknown() -> None:
+    assert setting_words(SETTING) == (
+        "pyspy (gil), Python 3.11, local cluster of 4, scales 10, 20, on a processor x 2"
+    )
+    assert setting_words(Setting("t", "counts", "", "", "", 0, (), "")) == "counts"
+
+
+def test_a_series_is_a_row_with_its_steps() -> None:
+    row = trend_row(STEPPED)
+    assert (row.first, row.last, row.change, row.figures) == ("10", "20", "+100.0%", 4)
+    assert row.notes == ("step at run run-2 (2026-01-03), after run run-1: 10 -> 20, +100.0%",)
+    assert (str(row.name), row.setting) == ("the scheduler", setting_words(SETTING))
+    assert series_name(series(1, subject="@gc")) == "calls(@gc)"
+
+
+def test_a_step_names_commits_and_versions_where_they_differ() -> None:
+    commit = Commit("0123456789abcdef", "", "2026-02-01T00:00:00", is_dirty=True)
+    figures = tuple(
+        Figure(moment(n, distributed="2" if n > 1 else "1", commit=commit), 10.0 * (1 + (n > 1)))
+        for n in range(4)
+    )
+    (note,) = trend_row(replace(STEPPED, figures=figures)).notes
+    assert note == (
+        "step at 012345678+ (2026-02-01), between two runs of that commit: 10 -> 20, +100.0%; "
+        "distributed 1 -> 2"
+    )
+
+
+def test_a_picture_of_a_series_has_its_levels_and_marks() -> None:
+    spark = trend_row(STEPPED).spark
+    assert list(spark.line) == [(0, 0), (1 / 3, 0), (2 / 3, 1), (1, 1)]
+    assert list(spark.levels) == [((0, 0), (1 / 3, 0)), ((2 / 3, 1), (1, 1))]
+    assert [(mark.point, mark.label) for mark in spark.marks] == [((2 / 3, 1), "run run-2")]
+    assert trend_row(series(5, 5)).spark.line == ((0, 0.5), (1, 0.5))
+    assert trend_row(series(5)).spark.line == ((0, 0.5),)
+
+
+def test_a_trend_is_a_line_and_a_note() -> None:
+    row = trend_row(series(10, 15, 20, course=Course(trends=(Trend(0, 2, 10.0, 20.0),))))
+    assert row.notes == (
+        "trend from run run-0 (2026-01-01) to run run-2 (2026-01-03): 10 -> 20, +100.0%",
+    )
+    assert row.spark.levels == (((0, 0), (1, 1)),)
+
+
+def test_levels_lie_between_each_two_steps() -> None:
+    steps = (Step(1, 10.0, 20.0, 0.01), Step(3, 20.0, 10.0, 0.01))
+    spark = trend_row(series(10, 20, 20, 10, course=Course(steps=steps))).spark
+    assert [level[0][1] for level in spark.levels] == [0, 0, 1]
+
+
+def test_rows_are_of_the_whole_and_of_what_changed() -> None:
+    still = series(1, 1, subject="@gc")
+    moved = series(10, 10, 20, 20, course=STEP, subject="@comm")
+    rows = trend_rows([series(1, 1), still, moved])
+    assert [str(row.name) for row in rows] == ["the scheduler", "@comm"]
+    late = series(1, 1, 1, 2, course=Course(steps=(Step(3, 1.0, 2.0, 0.01),)), subject="@late")
+    assert [str(row.name) for row in changed_rows([still, moved, late], 5)] == ["@late", "@comm"]
+    assert [str(row.name) for row in changed_rows([still, moved, late], 1)] == ["@late"]
+
+
+def test_a_history_ends_with_its_commits_and_counts() -> None:
+    lines = list(history_words(History(4, (STEPPED, series(1, subject="@gc")), ())))
+    assert lines == [
+        "commits with steps:",
+        "  run run-2 (2026-01-03): 1 up, 0 down, in 1 test",
+        "2 series with fewer than 6 figures, too few to find steps",
+        "4 runs, 2 series: 1 step, 0 trends",
+    ]
+
+
+def test_series_are_grouped_by_test_and_setting() -> None:
+    other = replace(SETTING, backend="counts")
+    third = replace(SETTING, test_id="test_b")
+    found = [replace(STEPPED, setting=each) for each in (SETTING, other, third)]
+    grouped = [(test, [setting for setting, _ in each]) for test, each in series_by_test(found)]
+    assert grouped == [("test_a", [SETTING, other]), ("test_b", [third])]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_history_without_runs_is_counted_too(count: int) -> None:
+    *_, last = history_words(History(count, (), ()))
+    assert last == f"{count} run{'' if count == 1 else 's'}, 0 series: 0 steps, 0 trends"

@@ -1,0 +1,167 @@
+"""Tests of the parts of a virtual cluster: its clock, its lines, its journal."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+import types
+from typing import Any
+
+import pytest
+from distributed.comm.core import CommClosedError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_schedprof.backends.builtin.decisions import read_decisions
+from pytest_schedprof.errors import FormatError
+from pytest_schedprof.virtual.clocks import (
+    EPOCH,
+    RESOLUTION_S,
+    at_least_a_tick,
+    replace_clocks,
+    rounded,
+)
+from pytest_schedprof.virtual.journal import Window, Workforce
+from pytest_schedprof.virtual.lines import Line
+from pytest_schedprof.virtual.loop import VirtualLoop
+
+seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
+
+
+@given(seconds, st.floats(min_value=1e-300, max_value=1e3))
+def test_a_delay_always_moves_the_clock(begun: float, delay: float) -> None:
+    """Else a timer that rounding let come too soon would be set again for ever."""
+    now = rounded(EPOCH + begun)
+    assert rounded(now + at_least_a_tick(delay)) >= now + RESOLUTION_S
+
+
+@given(seconds, st.integers(min_value=0, max_value=50))
+def test_equal_times_are_equal_however_they_came_about(begun: float, steps: int) -> None:
+    start = rounded(EPOCH + begun)
+    by_steps = start
+    for _ in range(steps):
+        by_steps = rounded(by_steps + 0.005)
+    assert by_steps == rounded(start + steps * 0.005)
+
+
+def test_clocks_are_replaced_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = types.ModuleType("distributed.some_module")
+    module.time, module.sleep = time.time, time.sleep
+    monkeypatch.setitem(__import__("sys").modules, module.__name__, module)
+    with replace_clocks(lambda: 7.0):
+        assert module.time() == 7.0
+        assert module.sleep is time.sleep
+    assert module.time is time.time
+
+
+def test_a_virtual_loop_skips_the_time_and_keeps_the_order() -> None:
+    loop = VirtualLoop()
+    seen: list[int] = []
+
+    async def work() -> None:
+        for number in range(200):
+            loop.call_at(EPOCH + 3600, seen.append, number)
+        await asyncio.sleep(3601)
+
+    really = time.perf_counter()
+    loop.run_until_complete(work())
+    assert loop.time() == EPOCH + 3601
+    assert time.perf_counter() - really < 5
+    assert seen == list(range(200))  # timers of the same time, in the order in which they were set
+    loop.close()
+
+
+class Clock:
+    """Calls what is due, in the place of a loop."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: list[Any] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, call: Any, *args: Any) -> None:
+        heapq.heappush(self.due, (when, len(self.due), call, args))
+
+    def run(self) -> None:
+        while self.due:
+            self.now, _, call, args = heapq.heappop(self.due)
+            call(*args)
+
+
+def line_of(clock: Any) -> tuple[Line, list[Any], Any]:
+    expected: list[Any] = []
+    arrived: list[Any] = []
+
+    def expect(call: Any) -> Any:
+        expected.append(call)
+        return call
+
+    def deliver(batch: list[dict[str, Any]]) -> None:
+        arrived.append((round(clock.now, 6), [each["n"] for each in batch]))
+
+    return Line(clock, deliver, expect, interval=0.005, latency=0.001), arrived, expected
+
+
+def test_the_first_message_leaves_at_once_and_the_next_ones_together() -> None:
+    clock = Clock()
+    line, arrived, expected = line_of(clock)
+    line.send({"n": 1})
+    clock.now = 0.002
+    line.send({"n": 2}, {"n": 3})
+    clock.now = 0.004
+    line.send({"n": 4})
+    assert len(expected) == 2
+    clock.run()
+    assert arrived == [(0.001, [1]), (0.006, [2, 3, 4])]
+    line.abort()
+    with pytest.raises(CommClosedError):
+        line.send({"n": 5})
+
+
+def test_idle_threads_count_while_tasks_are_ready() -> None:
+    workers = Workforce()
+    workers.update(0.0, "a", held=0, free=2, ready=0)
+    workers.update(1.0, "b", held=10, free=0, ready=3)  # until now nothing was ready
+    workers.update(3.0, "b", held=30, free=0, ready=0)
+    workers.look(9.0)
+    assert workers.idle_s == 4.0
+    assert (workers.worst, workers.most) == (30, 30)
+    workers.update(9.0, "a", held=5, free=0, ready=0)
+    workers.update(9.0, "b", held=0, free=0, ready=0)
+    assert (workers.held, workers.worst, workers.most) == (5, 30, 35)
+
+
+def window_of(*messages: tuple[float, str, dict[str, Any]]) -> dict[str, Any]:
+    window = Window(Workforce(), 100.0)
+    for now, way, message in messages:
+        (window.sent if way == "to" else window.told)(now, "worker-1", message)
+    return window.report(200.0)
+
+
+RUN = (
+    (101.0, "to", {"op": "compute-task", "key": "x"}),
+    (103.5, "from", {"op": "task-finished", "key": "x"}),
+)
+
+
+def test_the_makespan_is_from_the_first_task_to_the_last_end() -> None:
+    report = window_of(*RUN, (150.0, "to", {"op": "free-keys", "keys": ["x"]}))
+    assert report["makespan"] == 2.5
+    assert report["recomputed"] == 0
+    assert window_of(*RUN, *RUN)["recomputed"] == 1
+    assert window_of()["makespan"] == 0.0
+
+
+def test_the_hash_is_that_of_what_happened() -> None:
+    assert window_of(*RUN)["hash"] == window_of(*RUN)["hash"]
+    later = (*RUN[:1], (103.6, *RUN[1][1:]))
+    assert window_of(*later)["hash"] != window_of(*RUN)["hash"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"hash": 1, "figures": {}, "decided": []}'])
+def test_other_files_are_refused(content: bytes) -> None:
+    with pytest.raises(FormatError, match="not a file of decisions"):
+        read_decisions(content)

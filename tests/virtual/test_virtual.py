@@ -1,0 +1,306 @@
+"""Tests of clusters in virtual time: what clients can do there, and that each run is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from distributed import CancelledError, Client, Event, Future, as_completed, metrics, utils, wait
+from support import Project
+
+from pytest_schedprof.backends.builtin.decisions import DecisionsFile, read_decisions
+from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.errors import RecordingError, StuckError
+from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.virtual.clocks import EPOCH
+
+VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
+
+BUSY = (sys.executable, "-c", "while True: pass")
+
+LATE = (TimeoutError, asyncio.TimeoutError)  # two, before Python 3.11
+
+MIXED = """
+import dask.array as da
+from distributed import as_completed
+
+@pytest.mark.schedprof("makespan <= 60s", cluster_options={"duration": "exponential(50ms)",
+    "nbytes": "uniform(1kB, 1MB)"})
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    futures = client.map(inc, range(100), pure=False)
+    for done, future in enumerate(as_completed(futures)):
+        if done == 50:
+            extra = client.map(inc, range(20), pure=False)
+    client.submit(sum, [*futures, *extra]).result()
+    x = da.ones((40, 40), chunks=10)
+    (x + x.T).sum().compute()
+"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[VirtualCluster]:
+    """A cluster of four workers whose tasks take a second each."""
+    options = {"duration": "1s", "latency": "0"}
+    cluster = VirtualCluster(4, timeout_s=60, options=options)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def client(cluster: VirtualCluster) -> Iterator[Client]:
+    with Client(cluster.address) as client:
+        yield client
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+def now() -> float:
+    """Return the virtual time, which clients read."""
+    return metrics.time() - EPOCH
+
+
+def decided(project: Project) -> DecisionsFile:
+    """Return what the only test of the project's only run recorded."""
+    (file,) = project.run_directory.glob("tests/*/scheduler.decisions.json")
+    return read_decisions(file.read_bytes())
+
+
+@pytest.mark.slow
+def test_each_run_is_the_same_also_on_a_busy_machine(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test's process must order its sets by a fixed seed: they are parts of graphs."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    seen, counts = [], []
+    for neighbours in (0, 0, 4):
+        busy = [subprocess.Popen(BUSY, cwd="/") for _ in range(neighbours)]
+        result = project.run_test(MIXED, *VIRTUAL, "--schedprof=counts,decisions")
+        for each in busy:
+            each.kill()
+            each.wait()
+        result.assert_outcomes(passed=1)
+        seen.append(decided(project))
+        (counted,) = (each for each in project.result().backends if each.backend == "counts")
+        assert counted.costs
+        whole = {name: cost for name, cost in counted.costs.whole.items() if name != "cpu"}
+        counts.append((counted.costs.functions, whole))
+        project.run_directory.rename(project.path / f"earlier-{len(seen)}")
+    assert seen[0] == seen[1] == seen[2]
+    assert counts[0] == counts[1] == counts[2]  # of every function
+    assert seen[0].figures["transfers"] > 0
+
+
+def test_limits_on_decisions_are_exact(project: Project) -> None:
+    body = """
+@pytest.mark.schedprof("makespan <= 10.02s", "makespan <= 10s", "transferred <= 0B",
+    cluster_options={"duration": "1s"}, workers=1)
+def test_it(schedprof_scheduler):
+    begun = time.perf_counter()
+    wait(schedprof_scheduler.client.map(inc, range(10), pure=False))
+    assert time.perf_counter() - begun < 8
+"""
+    result = project.run_test(body, *VIRTUAL)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*makespan <= 10s*"])
+    result.stdout.no_fnmatch_line("*makespan <= 10.02s*fail*")
+
+
+def test_decisions_are_refused_where_time_is_real(project: Project) -> None:
+    body = """
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    pass
+"""
+    result = project.run_test(body, "--schedprof=decisions", "--schedprof-workers=1")
+    result.assert_outcomes(errors=0, failed=1)
+    result.stdout.fnmatch_lines(["*decisions are exact in virtual time only*"])
+
+
+def test_one_recording_of_decisions_at_a_time_and_none_stays(cluster: VirtualCluster) -> None:
+    backend = find_backends().make("decisions", rate_hz=100, options={})
+    with cluster.open_line(30) as control:
+        first = backend.start(control, timeout_s=30)
+        with pytest.raises(RecordingError, match="another decisions recording is under way"):
+            backend.start(control, timeout_s=30)
+        first.abandon(timeout_s=30)
+        second = backend.start(control, timeout_s=30)
+        with Client(cluster.address) as client:
+            wait(client.map(inc, range(4), pure=False))
+        costs = backend.read(second.stop(timeout_s=30).content, control.name_places)
+        assert isinstance(costs, CostProfile)
+        assert set(costs.whole) == set(backend.metrics)
+        assert 1 <= costs.whole["makespan"] < 1.1
+        assert control.call(attributes) == []
+
+
+def attributes(dask_scheduler: Any = None) -> list[str]:
+    """Return what recordings left on the scheduler."""
+    return [name for name in vars(dask_scheduler) if "schedprof" in name]
+
+
+def test_time_goes_by_only_while_the_test_waits(client: Client) -> None:
+    begun = now()
+    futures = client.map(inc, range(8), pure=False)
+    assert now() == begun
+    wait(futures)
+    assert 2 <= now() - begun < 2.1  # eight tasks of a second on four workers
+
+
+def test_timeouts_are_virtual(client: Client) -> None:
+    begun, really = now(), time.perf_counter()
+    future = client.submit(inc, 1, pure=False)
+    with pytest.raises(LATE):
+        future.result(timeout=0.5)
+    assert 0.5 <= now() - begun < 0.6
+    with pytest.raises(LATE):
+        wait(client.map(inc, range(400), pure=False), timeout=50)
+    assert time.perf_counter() - really < 20
+
+
+def test_who_asks_again_and_again_lets_time_go_by(client: Client) -> None:
+    future = client.submit(inc, 1, pure=False)
+    while not future.done():
+        pass
+    assert 1 <= now() < 5
+    other = client.submit(inc, 1, pure=False)
+    time.sleep(1.5)
+    assert other.status == "finished"
+
+
+def test_who_waits_for_a_callback_waits_for_the_cluster(client: Client) -> None:
+    called = threading.Event()
+    client.submit(inc, 1, pure=False).add_done_callback(lambda future: called.set())
+    assert called.wait(20)
+
+
+def test_several_clients_and_what_they_cancel(cluster: VirtualCluster, client: Client) -> None:
+    with Client(cluster.address, set_as_default=False) as other:
+        theirs = other.map(inc, range(4), pure=False)
+        mine = client.map(inc, range(40), pure=False)
+        wait(theirs)
+        client.cancel(mine)
+        assert {each.status for each in mine} == {"cancelled"}
+    placeholder: Any = client.submit(inc, 1, pure=False).result()
+    assert placeholder.nbytes == 28
+
+
+def test_workers_come_again_after_a_restart(client: Client) -> None:
+    wait(client.map(inc, range(8), pure=False))
+    client.restart()
+    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 4
+    assert sum(1 for _ in as_completed(client.map(inc, range(8), pure=False))) == 8
+
+
+def test_data_can_be_scattered_and_gathered(client: Client) -> None:
+    (future,) = client.scatter([[1, 2, 3]])
+    assert client.gather(future) == [1, 2, 3]
+
+
+def test_a_deadlock_is_told_with_its_tasks(client: Client) -> None:
+    """A worker that the task may not run on any more is a deadlock of the user's own."""
+    really = time.perf_counter()
+    future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
+    with pytest.raises(StuckError, match="'alone' is no-worker"):
+        wait([*client.map(inc, range(4), pure=False), client.submit(inc, future)])
+    assert time.perf_counter() - really < 20
+
+
+def test_waiting_for_what_cannot_happen_is_told(client: Client) -> None:
+    with pytest.raises(StuckError, match="no task is left to run"):
+        Event("never", client=client).wait()
+
+
+def test_a_killed_scheduler_is_noticed(cluster: VirtualCluster, client: Client) -> None:
+    futures = client.map(inc, range(8), pure=False)
+    client.submit(inc, 1, pure=False).result()
+    os.kill(cluster.pid, signal.SIGKILL)
+    with pytest.raises(CancelledError):
+        wait(futures + client.map(inc, range(8), pure=False))
+    assert cluster.death(5)
+
+
+PLANNED = """
+@pytest.mark.schedprof(cluster_options={"duration": "1s"}, workers=4)
+def test_it(schedprof_scheduler):
+    scheduler = schedprof_scheduler
+    scheduler.plan(2.5, "kill", 1)
+    scheduler.plan(2.5, "pause", "2")
+    scheduler.plan(4.5, "resume", 2)
+    scheduler.plan(5.5, "arrive", "late")
+    futures = scheduler.client.map(inc, range(40), pure=False)
+    wait(futures)
+    assert {each.status for each in futures} == {"finished"}
+    assert len(scheduler.workers) == 4
+    assert "inproc://worker-late" in scheduler.workers
+    with pytest.raises(Exception, match="there is no worker '7'"):
+        scheduler.plan(1, "kill", 7)
+    with pytest.raises(Exception, match="a worker cannot 'explode'; known: kill, pause"):
+        scheduler.plan(1, "explode", 0)
+"""
+
+
+def test_what_is_planned_happens_to_workers(project: Project) -> None:
+    project.run_test(PLANNED, *VIRTUAL).assert_outcomes(passed=1)
+    figures = decided(project).figures
+    assert figures["recomputed"] > 0  # what the killed worker held
+    assert 11 < figures["makespan"] < 20  # 10 seconds without faults
+
+
+ASYNC = """
+import asyncio
+
+@pytest.mark.asyncio
+@pytest.mark.schedprof(cluster_options={"duration": "1s"})
+async def test_it(schedprof_scheduler):
+    begun = time.perf_counter()
+    async with schedprof_scheduler.async_client() as client:
+        async with schedprof_scheduler.measure():
+            await wait(client.map(inc, range(16), pure=False))
+        await asyncio.sleep(30)
+    assert time.perf_counter() - begun < 10
+    begun = time.perf_counter()
+    await asyncio.sleep(0.2)  # without a client the loop has its own time again
+    assert time.perf_counter() - begun >= 0.19
+"""
+
+
+def test_async_tests_run_in_virtual_time(project: Project) -> None:
+    project.run_test(ASYNC, *VIRTUAL).assert_outcomes(passed=1)
+    assert 2 <= decided(project).figures["makespan"] < 2.1
+
+
+def test_nothing_stays_patched() -> None:
+    before = (
+        threading.Condition.wait,
+        time.sleep,
+        uuid.uuid4,
+        Future.done,
+        utils.sync,
+        metrics.time,
+    )
+    cluster = VirtualCluster(1, timeout_s=60)
+    assert threading.Condition.wait is not before[0]
+    cluster.close()
+    after = (
+        threading.Condition.wait,
+        time.sleep,
+        uuid.uuid4,
+        Future.done,
+        utils.sync,
+        metrics.time,
+    )
+    assert after == before
