@@ -20,11 +20,15 @@ from tornado.ioloop import IOLoop
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import EPOCH, RESOLUTION_S, at_least_a_tick, rounded
-from pytest_schedprof.virtual.stories import Fault
+from pytest_schedprof.virtual.stories import Fault, names_at_work, tell_standstill
 from pytest_schedprof.virtual.turns import Turns, have_arrived
 
 MOVES = 100
 """How often the clock moves between two looks for signals."""
+
+MOST_PASSES = 20_000
+"""How often the loop goes round at one time, until something is said to run for ever. Thousands of
+requests at one time are handled side by side, in a few hundred rounds."""
 
 
 class Timer(asyncio.TimerHandle):
@@ -145,14 +149,20 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._loop = loop
         self._moves = 0
+        self._passes = 0
+        """How often the loop went round since nothing was left to do."""
         self._is_drained = False
         """Whether everything has been read that the test's process sent in its last turn."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
         """Return what can be read or written; move the clock if nothing can."""
-        if timeout is not None and timeout <= 0:
-            return []  # callbacks are ready; messages are read when none is
         loop = self._loop
+        if timeout is not None and timeout <= 0:
+            self._passes += 1
+            if self._passes > MOST_PASSES and loop.turns is not None:
+                raise StuckError(tell_standstill(names_at_work(asyncio.all_tasks(loop))))
+            return []  # callbacks are ready; messages are read when none is
+        self._passes = 0
         if not loop.is_away and (events := self._arrived()):
             return events
         if loop.turns is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 UNFINISHED = frozenset({"waiting", "processing", "queued", "no-worker"})
@@ -13,6 +14,9 @@ MOST = 10
 
 WITH_STORY = 2
 """Number of tasks whose story is told."""
+
+STAYING = frozenset({"Scheduler.add_worker", "Scheduler.add_client", "Scheduler.handle_worker"})
+"""Coroutines that last as long as a worker or a client stays."""
 
 LINES = 8
 """Number of transitions of a story, the last ones."""
@@ -91,6 +95,28 @@ def tell_error(seconds: float, error: BaseException) -> str:
         f"schedprof: the cluster's own state is broken, after {seconds:g} s of virtual time: "
         f"{type(error).__name__}: {str(error)[:500]}{places}"
     )
+
+
+def tell_standstill(names: Sequence[str]) -> str:
+    """Tell the coroutines that go on and on without waiting for anything."""
+    return (
+        "schedprof: time stands still: coroutines of the cluster go on for ever, and wait for "
+        f"nothing that takes time: {', '.join(names[:MOST])}"
+    )
+
+
+def names_at_work(tasks: Iterable[asyncio.Task[Any]]) -> list[str]:
+    """Return the scheduler's coroutines that tasks are in, but for those that only stay."""
+    chains = [list(_awaited(each.get_coro())) for each in tasks]
+    names = {name for chain in chains for name in chain if name.startswith("Scheduler.")}
+    return sorted(names - STAYING)
+
+
+def _awaited(coroutine: Any) -> Iterator[str]:
+    """Yield the name of a coroutine, and of those that it waits for."""
+    while (name := getattr(coroutine, "__qualname__", None)) is not None:
+        yield name
+        coroutine = getattr(coroutine, "cr_await", None)
 
 
 def tell_horizon(seconds: float) -> str:
