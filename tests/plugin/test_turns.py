@@ -179,7 +179,7 @@ def test_a_fixture_that_knows_one_scheduler_alone_is_told(project: Project, othe
         (["--schedprof-against=/no/such/python"], "there is nothing at '/no/such/python'"),
         (["--schedprof-against=/bin/true"], "'/bin/true' is no Python"),
         (["--schedprof-against=python3", "--schedprof-compare=run"], "cannot be used together"),
-        (["--schedprof-against= "], "against must be an interpreter, a requirement or a checkout"),
+        (["--schedprof-against= "], "against must be an interpreter, a requirement, a checkout or"),
     ],
 )
 def test_what_cannot_be_the_other_side_is_one_clear_line(
