@@ -15,6 +15,7 @@ import injection
 import pytest
 from support import Project, wait_for
 
+from pytest_schedprof.backends.builtin.decisions import read_decisions
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
@@ -105,6 +106,27 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
     result.stdout.fnmatch_lines(
         ["limits: 1 passed", f"compared with {other}: * the same in 1 test"]
     )
+
+
+def test_the_same_code_decides_the_same_on_both_sides_in_virtual_time(
+    project: Project, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of the other side's interpreter leaves no trace on the cluster."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    body = TASKS.replace(
+        "schedprof\n", 'schedprof(cluster_options={"duration": "exponential(1s)"})\n'
+    )
+    virtual = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+    result = project.run_test(body, *virtual, f"--schedprof-against={other}", timeout_s=100)
+    result.assert_outcomes(passed=1)
+    logs = [
+        [read_decisions(file.read_bytes()).hash for file in sorted(each.glob("*.decisions.json"))]
+        for each in project.run_directory.glob("tests/**/")
+        if list(each.glob("*.decisions.json"))
+    ]
+    assert len(logs) == 2
+    assert logs[0] == logs[1]
 
 
 @pytest.mark.slow
