@@ -16,7 +16,12 @@ from pytest_schedprof.analysis.recent import figures_of, recent_series
 from pytest_schedprof.errors import as_own, printable
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import StoredResult
-from pytest_schedprof.plugin.baselines import check_comparison, inventory_lines, save_baseline
+from pytest_schedprof.plugin.baselines import (
+    check_comparison,
+    inventory_lines,
+    save_baseline,
+    uncompared_lines,
+)
 from pytest_schedprof.plugin.stash import COMPARED_RUN, STARTED_AT, backends_of, run_of
 from pytest_schedprof.reports.lines import WIDEST, Line, bars_for
 from pytest_schedprof.reports.packing import unpack
@@ -174,6 +179,7 @@ def _lines(
         results, _short(run.path), verbosity=verbosity, recent=recent, bars=bars
     )
     yield from inventory_lines(config, results)
+    yield from uncompared_lines(config, results)
 
 
 def _pages(config: pytest.Config, run: RunDirectory) -> str:

@@ -245,9 +245,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "against",
         "also run each test on a second scheduler, in turns, and compare: the interpreter of "
-        "another environment, a requirement such as distributed==2026.7.0, or a source checkout",
+        "another environment, a requirement such as distributed==2026.7.0, a source checkout, or "
+        "settings such as workers=200 or config:distributed.scheduler.worker-saturation=inf",
         values.text,
-        "an interpreter, a requirement or a checkout",
+        "an interpreter, a requirement, a checkout or settings",
         None,
         metavar="WHAT",
         in_marker=False,
