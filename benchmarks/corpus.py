@@ -68,6 +68,16 @@ def read_corpus(directory: Path, release: str = "") -> list[Patch]:
     )
 
 
+def read_bugs(directory: Path) -> list[Patch]:
+    """Return the patches below a line that begins with "Bugs" in the README.md of a directory."""
+    told = dict(_rows(directory / "README.md", is_bug=True))
+    return [
+        Patch(path, row.release, row.number, row.what)
+        for path in sorted(directory.glob("*.patch"))
+        if (row := told.get(path.stem)) is not None
+    ]
+
+
 def _patch(path: Path, rows: dict[str, Patch | None], release: str) -> Patch | None:
     if path.stem in rows:
         row = rows[path.stem]
@@ -78,15 +88,18 @@ def _patch(path: Path, rows: dict[str, Patch | None], release: str) -> Patch | N
     return Patch(path, named) if named else None
 
 
-def _rows(readme: Path) -> Iterator[tuple[str, Patch | None]]:
-    """Yield what the table tells about each commit; None about one that mended a bug."""
-    is_bug = False
+def _rows(readme: Path, *, is_bug: bool = False) -> Iterator[tuple[str, Patch | None]]:
+    """Yield what the table tells about each commit that mended a bug, or made it cheaper.
+
+    It is None about the others.
+    """
+    is_below = False
     for line in readme.read_text().splitlines() if readme.exists() else ():
-        is_bug = is_bug or bool(BUGS.match(line))
+        is_below = is_below or bool(BUGS.match(line))
         if match := ROW.match(line):
             what = match["what"].strip("| ").partition(" | ")[0]
             row = Patch(readme, match["release"], match["number"] or "", what)
-            yield match["commit"], None if is_bug else row
+            yield match["commit"], row if is_below == is_bug else None
 
 
 def changed_functions(patch: Patch, before: Path, after: Path) -> frozenset[str]:

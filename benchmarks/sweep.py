@@ -134,9 +134,6 @@ class Requests:
         (future,) = client.scatter([self.random.random()], broadcast=broadcast)
         self.hold(client, future, client.submit(inc, future, pure=False))
 
-    def do_replicate(self, client: Client) -> None:
-        client.replicate(self.some(client), n=2)
-
     def do_rebalance(self, client: Client) -> None:
         client.rebalance()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 from zlib import crc32
 
 from distributed import Scheduler, SchedulerPlugin
+from distributed.comm.core import Comm
 from distributed.comm.inproc import InProc, InProcListener, global_manager
 from distributed.security import Security
 from tornado.ioloop import IOLoop
@@ -17,6 +20,9 @@ from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.simulation.worker_server import WorkerServer
 from pytest_schedprof.virtual.lines import TO_WORKER_S, Line
 from pytest_schedprof.virtual.world import World
+
+PATIENCE_S = 30.0
+"""How long anybody waits for a worker that is cut off, as connections do by default."""
 
 
 class VirtualServer(WorkerServer):
@@ -40,6 +46,25 @@ class VirtualServer(WorkerServer):
             for op, handler in scheduler.stream_handlers.items()
         }
         scheduler.add_plugin(_Lines(self), name=_Lines.name)
+        for op, handler in list(self.handlers.items()):
+            if "comm" in inspect.signature(handler).parameters:
+                self.handlers[op] = self._after_its_way(handler)
+
+    def _after_its_way(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a request take its way to the worker, and wait for the end of a partition.
+
+        Else who asks again and again, until a message has arrived, would keep time from passing.
+        """
+
+        @wraps(handler)
+        async def handle(comm: Comm, **message: Any) -> Any:
+            now, worker = self.world.loop.now, self._worker_of(comm)
+            late_s = max(0.0, getattr(worker, "cut_until", 0.0) - now)
+            await asyncio.sleep(self.behaviour.latency + min(late_s, PATIENCE_S))
+            answer = handler(comm, **message)
+            return await answer if inspect.isawaitable(answer) else answer
+
+        return handle
 
     async def open_address(self, worker: HollowWorker) -> str:
         """Give the worker an address of this process."""

@@ -18,9 +18,7 @@ from pytest_schedprof.simulation.spilling import seconds_to_read
 from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Presence
 from pytest_schedprof.virtual.links import Link, send
-
-PATIENCE_S = 30.0
-"""How long a worker waits for another one that is cut off, as connections do by default."""
+from pytest_schedprof.virtual.server import PATIENCE_S
 
 
 class ExactExecutor(Executor):
