@@ -15,6 +15,7 @@ from pytest_schedprof.comparison.matching import (
     renamed_tests,
     too_few_samples,
 )
+from pytest_schedprof.comparison.parting import part_by_hash
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.comparison.timed import timed_changes
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
@@ -61,7 +62,8 @@ def compare_one(
     """Compare a measurement with the newest comparable candidate, or say why there is none."""
     before, reason = choose(candidates, after)
     if before is None:
-        return _comparison(after, [], [reason], is_binding)
+        newest = candidates[0] if candidates else None
+        return _comparison(newest, after, [], [reason], is_binding)
     old, new = (side.figures(policy.calibrations) for side in (before, after))
     changes = exact_changes(old, new, policy)
     reasons = []
@@ -70,7 +72,7 @@ def compare_one(
             reasons.append(reason)
         else:
             changes += timed_changes(old, new, policy)
-    return _comparison(after, changes, reasons, is_binding)
+    return _comparison(before, after, changes, reasons, is_binding)
 
 
 def compare_in_turns(
@@ -78,7 +80,7 @@ def compare_in_turns(
 ) -> Comparison:
     """Compare two sides of one session whose rounds were measured in turns."""
     if reason := obstacle_in_turns(before, after):
-        return _comparison(after, [], [reason], is_binding)
+        return _comparison(before, after, [], [reason], is_binding)
     old, new = (side.figures(policy.calibrations) for side in (before, after))
     changes: list[Change] = []
     reasons = []
@@ -90,11 +92,15 @@ def compare_in_turns(
         reasons.append(reason)
     elif after.of.shares:
         changes += timed_changes(old, new, policy, in_turns=True)
-    return _comparison(after, changes, reasons, is_binding)
+    return _comparison(before, after, changes, reasons, is_binding)
 
 
 def _comparison(
-    after: Measurement, changes: Sequence[Change], reasons: Sequence[str], is_binding: bool
+    before: Measurement | None,
+    after: Measurement,
+    changes: Sequence[Change],
+    reasons: Sequence[str],
+    is_binding: bool,
 ) -> Comparison:
     """Collect the changes, the most severe first."""
     told = sorted((each for each in changes if each.outcome is not Outcome.SAME), key=_gravity)
@@ -106,6 +112,7 @@ def _comparison(
         len(changes) - len(told),
         tuple(reasons),
         is_binding,
+        part_by_hash(before.of.hashes, after.of.hashes) if before else None,
     )
 
 

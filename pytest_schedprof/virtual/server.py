@@ -15,6 +15,7 @@ from tornado.ioloop import IOLoop
 from pytest_schedprof.simulation.behaviour import Behaviour
 from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.simulation.worker_server import WorkerServer
+from pytest_schedprof.virtual.choices import ChoosingLine
 from pytest_schedprof.virtual.lines import TO_WORKER_S, Line
 from pytest_schedprof.virtual.world import World
 
@@ -40,6 +41,7 @@ class VirtualServer(WorkerServer):
             for op, handler in scheduler.stream_handlers.items()
         }
         scheduler.add_plugin(_Lines(self), name=_Lines.name)
+        scheduler.add_plugin(world.choices, name=world.choices.name)
 
     async def open_address(self, worker: HollowWorker) -> str:
         """Give the worker an address of this process."""
@@ -65,7 +67,11 @@ class VirtualServer(WorkerServer):
         """Return the line from the scheduler to a worker."""
         worker: Any = self.hollow[address]
         loop, latency = asyncio.get_running_loop(), self.behaviour.latency
-        return Line(loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency)
+        line = ChoosingLine(
+            loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency
+        )
+        line.choices, line.address = self.world.choices, address
+        return line
 
     def keep(self, coroutine: Any) -> None:
         """Run a coroutine; a task that nobody holds may be collected before its end."""

@@ -13,8 +13,8 @@ from distributed.comm.core import CommClosedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.backends.builtin.decisions import read_decisions
 from pytest_schedprof.errors import FormatError
+from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.virtual.clocks import (
     EPOCH,
     RESOLUTION_S,
