@@ -24,6 +24,7 @@ CLOCKWORK = (
     "distributed.scheduler:Scheduler.identity",
     "distributed.semaphore:SemaphoreExtension._check_lease_timeout",
     "distributed.stealing:WorkStealing.balance",
+    "pytest_schedprof.virtual.choices:Choices.complete",
     "pytest_schedprof.virtual.choices:Choices.sent",
     "pytest_schedprof.virtual.choices:Choices.transition",
 )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from pytest_schedprof.model.comparison import Comparison, Report
-from pytest_schedprof.model.decisions import KINDS, NOBODY, Decided, Step
+from pytest_schedprof.model.decisions import KINDS, NOBODY, RULES, Decided, Step
 from pytest_schedprof.model.parting import Choice, Difference, Parting, SeenWorker
 
 Reader: TypeAlias = Callable[[], Sequence[Decided]]
@@ -130,7 +130,9 @@ def choice_at(side: Decided, index: int) -> Choice | None:
     worker, best = (_seen(side, *(each[index] for each in columns)) for columns in (chosen, other))
     assert worker is not None
     kind, key = KINDS[of.kind[index]], side.keys[of.key[index]]
-    return Choice(of.at[index] / 1e6, kind, key, worker, of.others[index], best)
+    return Choice(
+        of.at[index] / 1e6, kind, key, worker, RULES[of.rule[index]], of.others[index], best
+    )
 
 
 def _seen(

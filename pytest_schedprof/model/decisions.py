@@ -10,6 +10,11 @@ KINDS = ("compute", "steal", "stolen")
 """A worker was chosen for the task; it was asked to give the task back; it got a task that another
 one gave back."""
 
+RULES = ("queue", "siblings", "data", "idle", "theft")
+"""How the scheduler chose: of a root-ish task the idle worker with the fewest tasks per thread; of
+one that is not queued the worker that has its siblings; of the workers that hold its dependencies
+the one where it begins first; of a task without any an idle worker; the thief."""
+
 NOBODY = -1
 """Number in the place of a worker if there is none."""
 
@@ -29,6 +34,8 @@ class DecisionColumns:
     """Tasks that the worker had, without this one."""
     fetch: list[int] = field(default_factory=list)
     """Bytes of dependencies that it did not hold."""
+    rule: list[int] = field(default_factory=list)
+    """Number in `RULES`."""
     others: list[int] = field(default_factory=list)
     """Number of other workers that the scheduler had to choose from."""
     other: list[int] = field(default_factory=list)
@@ -105,6 +112,7 @@ class Decided:
     def numbers(self) -> Iterator[tuple[list[int], int]]:
         """Yield each column of numbers of names, with how many names there are."""
         yield self.decisions.kind, len(KINDS)
+        yield self.decisions.rule, len(RULES)
         for tasks in (self.decisions, self.tasks):
             yield tasks.key, len(self.keys)
         for workers in (self.decisions.worker, self.tasks.worker, self.transfers.worker):

@@ -50,6 +50,8 @@ class Choice:
     """`compute`, `steal` or `stolen`."""
     key: str
     worker: SeenWorker
+    rule: str = ""
+    """How the scheduler chose the worker: one of `RULES`."""
     others: int = 0
     """Number of other workers that it had to choose from."""
     best_other: SeenWorker | None = None

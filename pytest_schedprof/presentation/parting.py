@@ -53,15 +53,15 @@ def details_of(parting: Parting) -> Iterator[str]:
     yield from (f"{name}: {told(each, has_key=has_key)}" for name, each in sides if each)
     if parting.later is not None:
         yield f"now, later: {told(parting.later, has_key=True)}"
-    if followed := list(_followed(parting)):
-        yield f"what followed: {', '.join(followed)}"
+    followed = ", ".join(_followed(parting))
+    yield f"what followed: {followed or 'no task ran elsewhere, and the figures are the same'}"
 
 
 def told(choice: Choice, *, has_key: bool) -> str:
     """Return a decision in words, with what the scheduler compared for it."""
     task = f"{choice.key!r} " if has_key else ""
     at = f"at {choice.at_s:.6g} s "
-    words = f"{at}{task}{VERBS[choice.kind]} {_seen(choice.worker)}"
+    words = f"{at}{task}{VERBS[choice.kind]} {_seen(choice.worker)}{RULES.get(choice.rule, '')}"
     if choice.best_other is None:
         return f"{words}, chosen from {choice.others + 1}" if choice.others else words
     if choice.kind == "steal":
@@ -70,14 +70,27 @@ def told(choice: Choice, *, has_key: bool) -> str:
     return f"{words}; {others}: {_seen(choice.best_other)}"
 
 
+RULES = {
+    "queue": ", root-ish: the idle worker with the fewest tasks per thread",
+    "siblings": ", root-ish and not queued: with its siblings",
+    "data": ", as it holds dependencies",
+    "idle": ", as an idle one",
+}
+"""How a worker was chosen."""
+
 VERBS = {"compute": "to", "steal": "stolen from", "stolen": "as stolen to"}
 
 
 def _seen(worker: SeenWorker) -> str:
     return (
-        f"{worker.name} ({readable(worker.occupancy_s, SECONDS)} of work, "
-        f"{counted(worker.processing, 'task')}, {readable(worker.fetch, NUMBER_OF_BYTES)} to fetch)"
+        f"{worker.name} ({counted(worker.processing, 'task')}, "
+        f"{_zero_or(worker.occupancy_s, SECONDS, '0 s')} of work, "
+        f"{_zero_or(worker.fetch, NUMBER_OF_BYTES, '0 B')} to fetch)"
     )
+
+
+def _zero_or(amount: float, metric: Metric, zero: str) -> str:
+    return readable(amount, metric) if amount else zero
 
 
 def _place(parting: Parting) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 from distributed import Scheduler, SchedulerPlugin
 
@@ -22,10 +22,17 @@ MOST = 64
 """Workers that are looked at for one decision. If there are more to choose from, only their number
 is kept."""
 
-NOBODY = (-1, 0, 0, 0)
+State: TypeAlias = tuple[int, int, int, int]
+"""Number of a worker, its occupancy in microseconds, its tasks, and the bytes it would fetch."""
+
+NOBODY: State = (-1, 0, 0, 0)
 
 COMPUTE, STEAL, STOLEN = range(3)
 """A task is sent to a worker; a worker is asked to give it back; another one gets it."""
+
+QUEUE, SIBLINGS, BY_DATA, IDLE, BY_THEFT = range(5)
+"""How a worker was chosen: the idle one with the fewest tasks for a root-ish task; without a queue
+the one that has its siblings; the one that holds its dependencies; an idle one; the thief."""
 
 
 class Choices(SchedulerPlugin):
@@ -46,7 +53,6 @@ class Choices(SchedulerPlugin):
         """End the window; return its decisions by column."""
         window, self._window = self._window, None
         assert window is not None
-        window.complete()
         return window.table.columns()
 
     def transition(self, key: Any, start: Any, finish: Any, *args: Any, **kwargs: Any) -> None:
@@ -60,6 +66,12 @@ class Choices(SchedulerPlugin):
             for message in messages:
                 if message["op"] in ("compute-task", "steal-request"):
                     self._window.sent(self._loop.now, address, message)
+                if message["op"] == "steal-request":
+                    self._loop.call_soon(self.complete, self._window)
+
+    def complete(self, window: _Decided) -> None:
+        """Add to each theft who steals, which is known when the request has been sent."""
+        window.complete()
 
 
 class ChoosingLine(Line):
@@ -79,7 +91,7 @@ class _Decided:
 
     def __init__(self, scheduler: Any, keys: Names, workers: Names, begun: float) -> None:
         self.table = Table(
-            "at", "kind", "key", "worker", "occupancy", "processing", "fetch", "others",
+            "at", "kind", "key", "worker", "occupancy", "processing", "fetch", "rule", "others",
             "other", "other_occupancy", "other_processing", "other_fetch",
         )  # fmt: skip
         self._scheduler = scheduler
@@ -88,14 +100,14 @@ class _Decided:
         self._to_be_sent: set[Any] = set()
         """Keys of tasks that a worker was chosen for, and that are sent to it by and by."""
         self._thefts: list[tuple[int, Any]] = []
-        """Rows of thefts, and their tasks. Who steals is known after the message was sent."""
+        """Rows of thefts that lack the thief, and their tasks."""
 
     def chosen(self, now: float, task: Any) -> None:
         """Note the worker that was chosen for a task, which is among its tasks already."""
         self._to_be_sent.add(task.key)
         worker = task.processing_on
-        others, best = self._others(task, worker)
-        self._add(now, COMPUTE, task, self._state_before(task, worker), others, best)
+        others = self._others(task, worker)
+        self._add(now, COMPUTE, task, self._state_before(task, worker), *others)
 
     def sent(self, now: float, address: str, message: dict[str, Any]) -> None:
         """Note a theft, or a task that is sent because it was stolen."""
@@ -105,11 +117,11 @@ class _Decided:
             return
         if message["op"] == "steal-request":
             self._thefts.append((len(self.table.rows), task))
-            self._add(now, STEAL, task, self._state(task, worker), 1, NOBODY)
+            self._add(now, STEAL, task, self._state(task, worker), BY_THEFT, 1)
         elif task.key in self._to_be_sent:
             self._to_be_sent.remove(task.key)
         else:
-            self._add(now, STOLEN, task, self._state_before(task, worker), 0, NOBODY)
+            self._add(now, STOLEN, task, self._state_before(task, worker), BY_THEFT, 0)
 
     def complete(self) -> None:
         """Add to each theft who steals."""
@@ -120,30 +132,34 @@ class _Decided:
                 self.table.rows[row][-4:] = self._state(task, info["thief"])
         self._thefts.clear()
 
-    def _add(self, now: float, kind: int, task: Any, state: Any, others: int, best: Any) -> None:
-        if self._thefts and kind != STEAL:
-            self.complete()
+    def _add(
+        self, now: float, kind: int, task: Any, state: State, rule: int, others: int,
+        best: State = NOBODY,
+    ) -> None:  # fmt: skip
         at = round((now - self._begun) * 1e6)
-        self.table.rows.append([at, kind, self._keys[task.key], *state, others, *best])
+        row = [at, kind, self._keys[task.key], *state, rule, others, *best]
+        self.table.rows.append(row)
 
-    def _others(self, task: Any, chosen: Any) -> tuple[int, tuple[int, int, int, int]]:
-        """Return how many other workers the scheduler had to choose from, and the best of them."""
+    def _others(self, task: Any, chosen: Any) -> tuple[int, int, State]:
+        """Return the rule of the choice, the number of other workers, and the best of them."""
         scheduler = self._scheduler
-        if scheduler.is_rootish(task):
-            found = scheduler.idle.values()
-            how = _load if isfinite(scheduler.WORKER_SATURATION) else None
-        else:
-            found = _holders(task) if task.dependencies else scheduler.idle.values()
-            how = None
+        rule = self._rule(task)
+        found = _holders(task) if rule == BY_DATA else scheduler.idle.values()
         if len(found) > MOST:
-            return len(found) - 1, NOBODY
+            return rule, len(found) - 1, NOBODY
         pool = [each for each in found if each is not chosen and each in scheduler.running]
         if not pool:
-            return 0, NOBODY
-        best = min(pool, key=how or partial(scheduler.worker_objective, task))
-        return len(pool), self._state(task, best)
+            return rule, 0, NOBODY
+        objective = _load if rule == QUEUE else partial(scheduler.worker_objective, task)
+        return rule, len(pool), self._state(task, min(pool, key=objective))
 
-    def _state(self, task: Any, worker: Any) -> tuple[int, int, int, int]:
+    def _rule(self, task: Any) -> int:
+        """Return by which of its rules the scheduler chooses a worker for the task."""
+        if self._scheduler.is_rootish(task):
+            return QUEUE if isfinite(self._scheduler.WORKER_SATURATION) else SIBLINGS
+        return BY_DATA if task.dependencies else IDLE
+
+    def _state(self, task: Any, worker: Any) -> State:
         """Return the worker, and what the scheduler sees of it with regard to the task."""
         occupancy = round(worker.occupancy * 1e6)
         return (
@@ -153,7 +169,7 @@ class _Decided:
             _fetch(task, worker),
         )
 
-    def _state_before(self, task: Any, worker: Any) -> tuple[int, int, int, int]:
+    def _state_before(self, task: Any, worker: Any) -> State:
         """Return the same as it was before the worker was given the task."""
         counts = dict(worker.task_prefix_count)
         counts[task.prefix.name] = counts.get(task.prefix.name, 1) - 1
