@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.parting import Parting
+from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
 from pytest_schedprof.pages.flame import Flame, flame
@@ -203,8 +203,10 @@ class _Backends:
 
 
 def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:
-    """Whether these are the decisions that the comparison was about."""
-    return bool(parting and rounds and rounds[0].hash == parting.hashes[0])
+    """Whether these are the decisions that the comparison was about, and others than now."""
+    if parting is None or parting.what is Difference.NOTHING:
+        return False
+    return bool(rounds) and rounds[0].hash == parting.hashes[0]
 
 
 def _headline(backend: BackendResult) -> str:

@@ -21,7 +21,7 @@ class Stream:
         number = self._workers[worker]
         for each in message.get("startstops", ()):
             start = round((each["start"] - self._begun) * 1e6)
-            took = round((each["stop"] - each["start"]) * 1e6)
+            took = round((each["stop"] - self._begun) * 1e6) - start
             if each["action"] == "compute":
                 nbytes = message.get("nbytes") or 0
                 self.tasks.rows.append([self._keys[message["key"]], number, start, took, nbytes])
