@@ -13,6 +13,7 @@ MOST_WORKERS = 40
 """Rows of a stream. Workers that the first difference is about are among them."""
 
 COLOURS = 8
+MOST_TICKS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def _choices(parting: Parting | None, count: int) -> list[Choice | None]:
 def _ticks(span: int) -> Iterator[tuple[float, str]]:
     """Yield the place and the name of round times."""
     step = 10 ** (len(str(span)) - 1)
-    step = next(each for each in (step // 5 or 1, step // 2 or 1, step) if span / each <= 6)
+    steps = (step // 5 or 1, step // 2 or 1, step, step * 2)
+    step = next(each for each in steps if span / each <= MOST_TICKS)
     for at in range(0, span + 1, step):
         yield round(at / span * WIDTH, 1), f"{at / 1e6:g} s"

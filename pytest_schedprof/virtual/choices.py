@@ -12,7 +12,7 @@ from functools import partial
 from math import isfinite
 from typing import Any, TypeAlias
 
-from distributed import Scheduler, SchedulerPlugin
+from distributed import Scheduler
 
 from pytest_schedprof.virtual.lines import Line
 from pytest_schedprof.virtual.loop import VirtualLoop
@@ -35,10 +35,8 @@ QUEUE, SIBLINGS, BY_DATA, IDLE, BY_THEFT = range(5)
 the one that has its siblings; the one that holds its dependencies; an idle one; the thief."""
 
 
-class Choices(SchedulerPlugin):
+class Choices:
     """Keeps the decisions while a window is open; does nothing outside of one."""
-
-    name = "schedprof-choices"
 
     def __init__(self, scheduler: Scheduler, loop: VirtualLoop) -> None:
         self._scheduler: Any = scheduler

@@ -41,7 +41,6 @@ class VirtualServer(WorkerServer):
             for op, handler in scheduler.stream_handlers.items()
         }
         scheduler.add_plugin(_Lines(self), name=_Lines.name)
-        scheduler.add_plugin(world.choices, name=world.choices.name)
 
     async def open_address(self, worker: HollowWorker) -> str:
         """Give the worker an address of this process."""
@@ -93,12 +92,16 @@ class VirtualServer(WorkerServer):
 
 
 class _Lines(SchedulerPlugin):
-    """Puts a line in the place of each worker's `BatchedSend`."""
+    """Puts a line in the place of each worker's `BatchedSend`, and sees what is decided.
+
+    It is one plugin for both: the scheduler's loops over its plugins are counted.
+    """
 
     name = "schedprof-lines"
 
     def __init__(self, server: VirtualServer) -> None:
         self._server = server
+        self.transition = server.world.choices.transition  # type: ignore[method-assign]
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         line: Any = self._server.line_to(worker)
