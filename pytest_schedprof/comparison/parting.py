@@ -122,7 +122,7 @@ def _next_about(step: Step | None, theirs: Sequence[Step], index: int) -> int | 
 
 def choice_at(side: Decided, index: int) -> Choice | None:
     """Return a decision with what was compared for it; None beyond the last one."""
-    of = side.decisions
+    of = side.choices
     if index >= len(of.at):
         return None
     chosen = of.worker, of.occupancy, of.processing, of.fetch

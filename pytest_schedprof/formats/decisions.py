@@ -31,7 +31,7 @@ def read_decisions(content: bytes) -> Decided:
 
 def _fault(found: Decided) -> str:
     """Return what keeps the columns from being read together; empty if nothing does."""
-    for table in (found.decisions, found.tasks, found.transfers, found.held):
+    for table in (found.choices, found.tasks, found.transfers, found.held):
         columns = [getattr(table, each.name) for each in fields(table)]
         if len({len(each) for each in columns}) > 1:
             return "columns of different lengths"
@@ -41,7 +41,7 @@ def _fault(found: Decided) -> str:
     for column, names in found.numbers():
         if column and not 0 <= min(column) <= max(column) < names:
             return "a number that has no name"
-    others = found.decisions.other
+    others = found.choices.other
     if others and not NOBODY <= min(others) <= max(others) < len(found.workers):
         return "a number that has no name"
     return ""

@@ -10,7 +10,7 @@ KINDS = ("compute", "steal", "stolen")
 """A worker was chosen for the task; it was asked to give the task back; it got a task that another
 one gave back."""
 
-RULES = ("queue", "siblings", "data", "idle", "theft")
+RULES = ("queue", "siblings", "data", "free", "theft")
 """How the scheduler chose: of a root-ish task the idle worker with the fewest tasks per thread; of
 one that is not queued the worker that has its siblings; of the workers that hold its dependencies
 the one where it begins first; of a task without any an idle worker; the thief."""
@@ -92,14 +92,14 @@ class Decided:
     figures: dict[str, float]
     keys: list[str] = field(default_factory=list)
     workers: list[str] = field(default_factory=list)
-    decisions: DecisionColumns = field(default_factory=DecisionColumns)
+    choices: DecisionColumns = field(default_factory=DecisionColumns)
     tasks: TaskColumns = field(default_factory=TaskColumns)
     transfers: TransferColumns = field(default_factory=TransferColumns)
     held: HeldColumns = field(default_factory=HeldColumns)
 
     def steps(self) -> list[Step]:
         """Return what identifies each decision, in their order."""
-        of = self.decisions
+        of = self.choices
         rows = zip(of.at, of.kind, of.key, of.worker, strict=True)
         keys, workers = self.keys, self.workers
         return [Step(at, KINDS[kind], keys[key], workers[worker]) for at, kind, key, worker in rows]
@@ -111,9 +111,9 @@ class Decided:
 
     def numbers(self) -> Iterator[tuple[list[int], int]]:
         """Yield each column of numbers of names, with how many names there are."""
-        yield self.decisions.kind, len(KINDS)
-        yield self.decisions.rule, len(RULES)
-        for tasks in (self.decisions, self.tasks):
+        yield self.choices.kind, len(KINDS)
+        yield self.choices.rule, len(RULES)
+        for tasks in (self.choices, self.tasks):
             yield tasks.key, len(self.keys)
-        for workers in (self.decisions.worker, self.tasks.worker, self.transfers.worker):
+        for workers in (self.choices.worker, self.tasks.worker, self.transfers.worker):
             yield workers, len(self.workers)

@@ -11,9 +11,6 @@ from pytest_schedprof.presentation.amounts import counted
 HASH_SHOWN = 8
 """Digits of a hash that are shown; `result.json` has all of them."""
 
-FIGURES = ("makespan", "idle", "transfers", "transferred", "steals", "held_by_worst", "held_by_all")
-"""Figures whose changes are told, in this order."""
-
 SECONDS, NUMBER_OF_BYTES = Metric(TIME, ""), Metric(BYTES, "")
 
 WHAT = {
@@ -44,6 +41,8 @@ def headline_of(parting: Parting) -> str:
 
 def details_of(parting: Parting) -> Iterator[str]:
     """Yield a line for each side's decision, and one about what followed."""
+    if parting.what in (Difference.NOTHING, Difference.UNKNOWN):
+        return
     sides = [("before", parting.before), ("now", parting.after)]
     if parting.what is Difference.GRAPH:
         yield from (f"{name}: {each.key!r}" for name, each in sides if each)
@@ -61,7 +60,7 @@ def told(choice: Choice, *, has_key: bool) -> str:
     """Return a decision in words, with what the scheduler compared for it."""
     task = f"{choice.key!r} " if has_key else ""
     at = f"at {choice.at_s:.6g} s "
-    words = f"{at}{task}{VERBS[choice.kind]} {_seen(choice.worker)}{RULES.get(choice.rule, '')}"
+    words = f"{at}{task}{VERBS.get(choice.kind, choice.kind)} {_seen(choice.worker)}{RULES.get(choice.rule, '')}"
     if choice.best_other is None:
         return f"{words}, chosen from {choice.others + 1}" if choice.others else words
     if choice.kind == "steal":
@@ -74,7 +73,7 @@ RULES = {
     "queue": ", root-ish: the idle worker with the fewest tasks per thread",
     "siblings": ", root-ish and not queued: with its siblings",
     "data": ", as it holds dependencies",
-    "idle": ", as an idle one",
+    "free": ", as an idle one",
 }
 """How a worker was chosen."""
 
@@ -115,7 +114,7 @@ def _followed(parting: Parting) -> Iterator[str]:
         yield _tasks_of_one_side(parting)
     if parting.moved:
         yield f"{parting.moved} of {counted(parting.tasks, 'task')} ran on another worker"
-    for name in FIGURES:
-        if name in parting.figures:
-            before, after = (readable(each, METRICS[name]) for each in parting.figures[name])
+    for name, metric in METRICS.items():
+        if metric.is_decision and name in parting.figures:
+            before, after = (readable(each, metric) for each in parting.figures[name])
             yield f"{name} {before} -> {after}"

@@ -11,13 +11,10 @@ from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.runs import find_run
 
-ENDING = ".decisions.json"
-"""Ending of the names of files with decisions."""
-
 
 def decided_in(directory: Path | None, backends: tuple[BackendResult, ...]) -> list[Decided]:
     """Return each round's decisions from a test's directory; none if any cannot be read."""
-    names = [name for each in backends for name in each.artifacts if name.endswith(ENDING)]
+    names = [name for each in backends if each.hashes for name in each.artifacts]
     if directory is None:
         return []
     try:

@@ -30,7 +30,7 @@ NOBODY: State = (-1, 0, 0, 0)
 COMPUTE, STEAL, STOLEN = range(3)
 """A task is sent to a worker; a worker is asked to give it back; another one gets it."""
 
-QUEUE, SIBLINGS, BY_DATA, IDLE, BY_THEFT = range(5)
+QUEUE, SIBLINGS, BY_DATA, FREE, BY_THEFT = range(5)
 """How a worker was chosen: the idle one with the fewest tasks for a root-ish task; without a queue
 the one that has its siblings; the one that holds its dependencies; an idle one; the thief."""
 
@@ -155,7 +155,7 @@ class _Decided:
         """Return by which of its rules the scheduler chooses a worker for the task."""
         if self._scheduler.is_rootish(task):
             return QUEUE if isfinite(self._scheduler.WORKER_SATURATION) else SIBLINGS
-        return BY_DATA if task.dependencies else IDLE
+        return BY_DATA if task.dependencies else FREE
 
     def _state(self, task: Any, worker: Any) -> State:
         """Return the worker, and what the scheduler sees of it with regard to the task."""

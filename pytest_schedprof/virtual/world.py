@@ -121,7 +121,7 @@ class World:
         """End the window; return the log's hash, the figures, and what happened by column."""
         window, self.journal.window = self.journal.window, None
         assert window is not None
-        decisions = self.choices.end()
+        choices = self.choices.end()
         holding, self.workforce.holding = self.workforce.holding, None
         assert holding is not None
         figures = window.report(self.loop.now)
@@ -131,7 +131,7 @@ class World:
             "figures": figures,
             "keys": window.keys.told(),
             "workers": [name.removeprefix("inproc://") for name in window.names.told()],
-            "decisions": decisions,
+            "choices": choices,
             "tasks": window.stream.tasks.columns(),
             "transfers": window.stream.transfers.columns(),
             "held": holding.told(),

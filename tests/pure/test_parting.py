@@ -42,7 +42,7 @@ def decided(rows: Sequence[Row], keys: Sequence[str] = KEYS, **more: object) -> 
     fields = {"hash": str(hash(tuple(rows))), "figures": {}, **more}
     return msgspec.convert(
         {"keys": [*keys], "workers": WORKERS, **fields}
-        | {"decisions": msgspec.to_builtins(decisions), "tasks": msgspec.to_builtins(tasks)},
+        | {"choices": msgspec.to_builtins(decisions), "tasks": msgspec.to_builtins(tasks)},
         Decided,
     )
 
@@ -151,6 +151,7 @@ def test_hashes_tell_which_round_differs_first() -> None:
     same = part_by_hash(["a", "b"], ["a", "b", "c"])
     assert same is not None
     assert (same.what, same.hashes, same.rounds) == (Difference.NOTHING, ("a", "a"), 2)
+    assert not list(details_of(same))
     assert headline_of(same) == "decides the same in each of 2 rounds (hash a)"
     other = part_by_hash(["a", "b", "c"], ["a", "x", "y"])
     assert other is not None

@@ -139,7 +139,7 @@ def test_thefts(schedprof_scheduler):
 def test_decisions_have_what_the_scheduler_compared(project: Project) -> None:
     project.run_test(STEALING, *VIRTUAL).assert_outcomes(passed=1)
     found = decided(project.run_directory)
-    of = found.decisions
+    of = found.choices
     kinds = [KINDS[kind] for kind in of.kind]
     stolen = [i for i, kind in enumerate(kinds) if kind == "stolen"]
     assert len(stolen) == found.figures["steals"] > 0
@@ -164,7 +164,7 @@ def test_it(schedprof_scheduler):
 """
     project.run_test(body, *VIRTUAL).assert_outcomes(passed=1)
     found = decided(project.run_directory)
-    of = found.decisions
+    of = found.choices
     assert RULES[of.rule[-1]] == "data"
     assert (of.fetch[-1], of.others[-1], of.other_fetch[-1]) == (3_000_000, 1, 3_000_000)
     assert {of.worker[-1], of.other[-1]} == {of.worker[0], of.worker[1]}
@@ -192,7 +192,7 @@ def test_looking_at_what_the_scheduler_compares_is_not_counted(
         preload.write_text(WITHOUT.format(is_without=is_without))
         result = project.run_test(TREE, *VIRTUAL, "--schedprof=counts,decisions")
         result.assert_outcomes(passed=1)
-        assert bool(decided(project.run_directory).decisions.at) is not is_without
+        assert bool(decided(project.run_directory).choices.at) is not is_without
         (of,) = (each for each in project.result().backends if each.backend == "counts")
         assert of.costs is not None
         counted.append({each.function: each.total for each in of.costs.functions})
