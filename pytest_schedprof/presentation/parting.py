@@ -60,7 +60,8 @@ def told(choice: Choice, *, has_key: bool) -> str:
     """Return a decision in words, with what the scheduler compared for it."""
     task = f"{choice.key!r} " if has_key else ""
     at = f"at {choice.at_s:.6g} s "
-    words = f"{at}{task}{VERBS.get(choice.kind, choice.kind)} {_seen(choice.worker)}{RULES.get(choice.rule, '')}"
+    verb, rule = VERBS.get(choice.kind, choice.kind), RULES.get(choice.rule, "")
+    words = f"{at}{task}{verb} {_seen(choice.worker)}{rule}"
     if choice.best_other is None:
         return f"{words}, chosen from {choice.others + 1}" if choice.others else words
     if choice.kind == "steal":
