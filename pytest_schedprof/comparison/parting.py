@@ -76,15 +76,19 @@ def part(before: Decided, after: Decided) -> Parting:
     one = ours[index] if index < len(ours) else None
     other = theirs[index] if index < len(theirs) else None
     keys, their_keys = {each.key for each in ours}, {each.key for each in theirs}
-    what = _what(one, other, keys, their_keys)
+    ours_only, theirs_only = (_first_alone(ours, their_keys), _first_alone(theirs, keys))
+    if ours_only is not None and theirs_only is not None:
+        what, places = Difference.GRAPH, (ours_only, theirs_only)
+    else:
+        what, places = _what(one, other), (index, index)
     later = _next_about(one, theirs, index) if what is Difference.TASK else None
     moved, tasks = _moved(before, after)
     return Parting(
         what,
         hashes,
         alike=index,
-        before=choice_at(before, index),
-        after=choice_at(after, index),
+        before=choice_at(before, places[0]),
+        after=choice_at(after, places[1]),
         later=None if later is None else choice_at(after, later),
         tasks=tasks,
         moved=moved,
@@ -101,13 +105,20 @@ def _first_difference(ours: Sequence[Step], theirs: Sequence[Step]) -> int:
     return next((number for number, (one, other) in pairs if one != other), shorter)
 
 
-def _what(one: Step | None, other: Step | None, keys: set[str], their_keys: set[str]) -> Difference:
+def _first_alone(steps: Sequence[Step], known: set[str]) -> int | None:
+    """Return the place of the first decision about a task that the other side does not know.
+
+    Where both sides have one, the test sent other tasks. Where one side has, the other one may not
+    have come to decide about it.
+    """
+    return next((place for place, step in enumerate(steps) if step.key not in known), None)
+
+
+def _what(one: Step | None, other: Step | None) -> Difference:
     if one is None and other is None:
         return Difference.MESSAGES
     if one is None or other is None:
         return Difference.END
-    if one.key not in their_keys and other.key not in keys:
-        return Difference.GRAPH
     if (one.kind, one.key) != (other.kind, other.key):
         return Difference.TASK
     return Difference.TIME if one.worker == other.worker else Difference.WORKER

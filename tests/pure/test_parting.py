@@ -64,8 +64,9 @@ def test_the_first_difference_is_right_after_what_is_the_same(
     assert found.alike >= len(common)
     one, other = (side.steps()[: found.alike] for side in (before, after))
     assert one == other
-    assert found.before == choice_at(before, found.alike)
-    assert found.after == choice_at(after, found.alike)
+    if found.what is not Difference.GRAPH:
+        assert found.before == choice_at(before, found.alike)
+        assert found.after == choice_at(after, found.alike)
     if found.what is Difference.MESSAGES:
         assert before.steps() == after.steps()
     else:
@@ -123,6 +124,13 @@ def test_other_graphs_are_told_as_such() -> None:
     assert found.what is Difference.GRAPH
     assert "another graph" in headline_of(found)
     assert list(details_of(found))[:2] == ["before: 'a'", "now: 'x'"]
+
+
+def test_another_graph_is_told_by_the_first_tasks_of_one_side_alone() -> None:
+    rows = [FIRST, (1, 0, 1, 0), (2, 0, 2, 0)]
+    found = part(decided(rows), decided([(0, 0, 0, 2), *rows[1:]], keys=["a", "b", "x", "d"]))
+    assert found.what is Difference.GRAPH
+    assert (found.before and found.before.key, found.after and found.after.key) == ("c", "x")
 
 
 def test_one_side_may_decide_nothing_more() -> None:

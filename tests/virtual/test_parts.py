@@ -26,6 +26,7 @@ from pytest_schedprof.virtual.holding import POINTS, Holding
 from pytest_schedprof.virtual.journal import Window, Workforce
 from pytest_schedprof.virtual.lines import Line
 from pytest_schedprof.virtual.loop import VirtualLoop
+from pytest_schedprof.virtual.names import RandomNames
 
 seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 
@@ -200,3 +201,17 @@ def test_peaks_survive_however_long_the_time(holds: list[tuple[float, str, int]]
 def test_other_files_are_refused(content: bytes) -> None:
     with pytest.raises(FormatError, match="not a file of decisions"):
         read_decisions(content)
+
+
+def test_names_of_one_place_do_not_depend_on_those_of_others() -> None:
+    one, other = RandomNames("1"), RandomNames("1")
+    names = [one.draw("submit", 12), one.draw("submit", 12)]
+    assert other.draw("submit", 40) == names[0]  # the same place, on another line
+    other.draw("submit", 45)
+    other.draw("map", 40)
+    assert other.draw("_submit", 40) == names[1]  # private in that release
+    drawn = [each.draw(*place) for each in (one, RandomNames("2")) for place in PLACES]
+    assert len({*names, *drawn}) == len(names) + len(drawn)
+
+
+PLACES = (("submit", 12), ("submit", 13), ("map", 12), ("map", 13))
