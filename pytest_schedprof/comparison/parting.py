@@ -121,7 +121,8 @@ def _what(one: Step | None, other: Step | None) -> Difference:
         return Difference.END
     if (one.kind, one.key) != (other.kind, other.key):
         return Difference.TASK
-    return Difference.TIME if one.worker == other.worker else Difference.WORKER
+    is_same = (one.worker, one.thief) == (other.worker, other.thief)
+    return Difference.TIME if is_same else Difference.WORKER
 
 
 def _next_about(step: Step | None, theirs: Sequence[Step], index: int) -> int | None:

@@ -10,6 +10,8 @@ KINDS = ("compute", "steal", "stolen")
 """A worker was chosen for the task; it was asked to give the task back; it got a task that another
 one gave back."""
 
+STEAL = KINDS.index("steal")
+
 RULES = ("queue", "siblings", "data", "free", "theft")
 """How the scheduler chose: of a root-ish task the idle worker with the fewest tasks per thread; of
 one that is not queued the worker that has its siblings; of the workers that hold its dependencies
@@ -81,6 +83,8 @@ class Step(NamedTuple):
     kind: str
     key: str
     worker: str
+    thief: str = ""
+    """Who a task is stolen for; empty of other decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,12 @@ class Decided:
     def steps(self) -> list[Step]:
         """Return what identifies each decision, in their order."""
         of = self.choices
-        rows = zip(of.at, of.kind, of.key, of.worker, strict=True)
-        keys, workers = self.keys, self.workers
-        return [Step(at, KINDS[kind], keys[key], workers[worker]) for at, kind, key, worker in rows]
+        rows = zip(of.at, of.kind, of.key, of.worker, of.other, strict=True)
+        keys, names, thieves = self.keys, self.workers, [*self.workers, ""]
+        return [
+            Step(at, KINDS[kind], keys[key], names[worker], thieves[other if kind == STEAL else -1])
+            for at, kind, key, worker, other in rows
+        ]
 
     def places(self) -> dict[str, str]:
         """Return the worker on which each task finished, the last time if there were several."""

@@ -20,7 +20,14 @@ from pytest_schedprof.comparison.parting import (
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.model.comparison import Comparison, Report
-from pytest_schedprof.model.decisions import KINDS, RULES, Decided, DecisionColumns, TaskColumns
+from pytest_schedprof.model.decisions import (
+    KINDS,
+    NOBODY,
+    RULES,
+    Decided,
+    DecisionColumns,
+    TaskColumns,
+)
 from pytest_schedprof.model.parting import Difference
 from pytest_schedprof.presentation.parting import details_of, headline_of
 
@@ -106,6 +113,16 @@ def test_what_differs(ours: Row, theirs: Row, what: Difference) -> None:
     rest = [(9, 0, 0, 0), (9, 0, 1, 0)]  # so that both sides decide about the same tasks
     found = part(decided([FIRST, ours, *rest]), decided([FIRST, theirs, *rest]))
     assert (found.what, found.alike) == (what, 1)
+
+
+def test_a_theft_for_another_worker_differs() -> None:
+    row = (3, 1, 0, 0)
+    before, after = decided([FIRST, row]), decided([FIRST, row], hash="2")
+    after.choices.other[1] = NOBODY
+    found = part(before, after)
+    assert (found.what, found.alike) == (Difference.WORKER, 1)
+    told = next(iter(details_of(found)))
+    assert told.endswith("for worker-2 (0 tasks, 0 s of work, 0 B to fetch)")
 
 
 def test_the_later_decision_about_the_same_task_is_found() -> None:
