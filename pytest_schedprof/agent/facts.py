@@ -122,6 +122,7 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
         "address": dask_scheduler.address,
         "workers": [worker.address for worker in workers],
         "threads": sum(worker.nthreads for worker in workers),
+        "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
         **environment(),
     }
 

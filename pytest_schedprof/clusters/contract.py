@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pytest_schedprof.remote.control import Control
@@ -47,6 +49,8 @@ class Cluster(ABC):
     """Where the scheduler listens."""
     security: Any
     """What a client needs to connect to it, None for nothing."""
+    options: Mapping[str, str] = MappingProxyType({})
+    """Its options, as they were given."""
 
     @property
     @abstractmethod

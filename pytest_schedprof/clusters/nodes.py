@@ -34,10 +34,20 @@ class LocalWorker(Worker):
 def run(spec: dict[str, Any], serving: Coroutine[Any, Any, None]) -> None:
     """Run what serves the nodes, in virtual time if they are those of a virtual cluster."""
     if spec["role"] != "virtual":
-        return asyncio.run(serving)
+        return _run_on_chosen_loop(serving)
     from pytest_schedprof.virtual import node
 
     node.run(serving)
+
+
+def _run_on_chosen_loop(serving: Coroutine[Any, Any, None]) -> None:
+    """Run on the event loop that dask's configuration chooses, as dask's own programs do."""
+    try:
+        from distributed.compatibility import asyncio_run
+        from distributed.config import get_loop_factory
+    except ImportError:  # an earlier release sets the event loop when it is imported
+        return asyncio.run(serving)
+    asyncio_run(serving, loop_factory=get_loop_factory())
 
 
 async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Future[None]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import importlib
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,9 +14,21 @@ import dask.config
 from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.model.words import read_boolean
-from pytest_schedprof.simulation.behaviour import read_behaviour
+from pytest_schedprof.simulation.traits import VIRTUAL_TRAITS, read_trait
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+UNKNOWN = object()
+
+FREE_SECTIONS = (
+    "distributed.scheduler.default-task-durations.",
+    "distributed.worker.resources.",
+    "distributed.nanny.environ.",
+    "distributed.nanny.pre-spawn-environ.",
+)
+"""Sections of dask's configuration whose keys users choose."""
+
+EVENT_LOOP, UVLOOP = "distributed.admin.event-loop", "uvloop"
 
 
 def is_known(kind: str | None, name: str) -> bool:
@@ -44,7 +58,46 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
                 + f"known: {', '.join(_known(kind)) or 'none'}"
             )
     is_encrypted(options)
-    read_behaviour(options)
+    for name in VIRTUAL_TRAITS:
+        read_trait(name, options)
+
+
+def check_known_to_dask(options: Mapping[str, str]) -> None:
+    """Check that dask knows its options and can use their values here.
+
+    This is not done for every cluster: another release, or a plugin of the user, may know others.
+
+    Raises:
+        SettingsError: names the option, and similar ones.
+    """
+    importlib.import_module("distributed")  # adds its options to those of dask
+    for key in config_of(options):
+        if dask.config.get(key, UNKNOWN) is UNKNOWN and not key.startswith(FREE_SECTIONS):
+            near = _near(key, list(_keys(dask.config.global_config)))
+            raise SettingsError(
+                f"schedprof: dask has no configuration key {key!r}"
+                + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")
+            )
+    loop = config_of(options).get(EVENT_LOOP)
+    if loop == UVLOOP and importlib.util.find_spec(UVLOOP) is None:
+        raise SettingsError(
+            f"schedprof: {EVENT_LOOP}={UVLOOP} needs a package that is not installed here: "
+            f"pip install {UVLOOP}"
+        )
+
+
+def _near(key: str, known: Sequence[str]) -> list[str]:
+    """Return the keys that end with an incomplete one, or else similar ones."""
+    ending = [each for each in known if each.endswith(f".{key}")]
+    return ending or difflib.get_close_matches(key, known, 2)
+
+
+def _keys(section: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in section.items():
+        if isinstance(value, Mapping) and value:
+            yield from _keys(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 def is_encrypted(options: Mapping[str, str]) -> bool:

@@ -21,6 +21,9 @@ from pytest_schedprof.remote.compatibility import require_compatible
 
 HOST = "127.0.0.1"
 
+PROVEN: set[str] = set()
+"""Interpreters whose schedulers the client here can use: one trial of each is enough."""
+
 
 class OwnCluster(Cluster):
     """Processes on the loopback interface; the scheduler's event loop runs in the main thread."""
@@ -43,8 +46,9 @@ class OwnCluster(Cluster):
         try:
             with dask.config.set(config_of(options)):  # children inherit it
                 self._start(self._orders(workers, threads, options), time.monotonic() + timeout_s)
-            if interpreter:
+            if interpreter and interpreter not in PROVEN:
                 require_compatible(self.address, self.security, interpreter, timeout_s)
+                PROVEN.add(interpreter)
         except BaseException:
             self.close()
             raise

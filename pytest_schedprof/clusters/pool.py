@@ -47,5 +47,7 @@ def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:
             f"schedprof: cluster {spec.kind!r} has an interpreter of its own; {spec.interpreter!r} "
             f"can run cluster {' or '.join(map(repr, elsewhere))}"
         )
-    cluster = class_of(spec.kind) if spec.kind in KINDS else AttachedCluster
-    return cluster.start(spec, timeout_s=timeout_s)
+    made = class_of(spec.kind) if spec.kind in KINDS else AttachedCluster
+    cluster = made.start(spec, timeout_s=timeout_s)
+    cluster.options = dict(spec.options)
+    return cluster

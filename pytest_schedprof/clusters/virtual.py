@@ -5,10 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_schedprof.clusters.child import Child
-from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.contract import ClusterSpec
+from pytest_schedprof.clusters.options import EVENT_LOOP, config_of
+from pytest_schedprof.clusters.own import PROVEN, OwnCluster
+from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.virtual.conductor import Conductor
 from pytest_schedprof.virtual.patches import conduct, dismiss, move_on, renew_names
@@ -23,6 +27,22 @@ class VirtualCluster(OwnCluster):
 
     kind = "virtual"
 
+    @classmethod
+    def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
+        """Start the process, whose event loop cannot be chosen.
+
+        The trial of another interpreter has a cluster of its own, because it would change what is
+        decided later.
+        """
+        if EVENT_LOOP in config_of(dict(spec.options)):
+            raise SettingsError(
+                f"schedprof: {EVENT_LOOP} has no effect on cluster 'virtual', whose event loop is "
+                "one of virtual time"
+            )
+        if spec.interpreter and spec.interpreter not in PROVEN:
+            super().start(replace(spec, workers=1), timeout_s=timeout_s).close()
+        return super().start(spec, timeout_s=timeout_s)
+
     def _orders(self, workers: int, threads: int, options: Mapping[str, str]) -> list[Any]:
         return [
             {
@@ -36,14 +56,14 @@ class VirtualCluster(OwnCluster):
 
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         (order,) = orders
-        child = Child("scheduler", self._directory / "scheduler.log", self.interpreter)
+        seed = int(order["options"].get("seed", 0))
+        child = Child("scheduler", self._directory / "scheduler.log", self.interpreter, seed)
         self._children = [child]
         child.tell(order)
         address, host, port = child.answer(deadline)
         self.address, self.pid = address, child.process.pid
         connection = socket.create_connection((host, port), max(1.0, deadline - time.monotonic()))
         connection.settimeout(None)
-        seed = int(order["options"].get("seed", 0))
         conduct(self.address, Conductor(Turns(connection), seed))
         self._rounds = 0
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_schedprof.comparison.differing import differing_settings
 from pytest_schedprof.comparison.exact import exact_changes
 from pytest_schedprof.comparison.matching import (
     Measurement,
     measurements,
     obstacle,
     obstacle_in_turns,
-    obstacle_to_counts,
+    obstacle_to_metric,
     obstacle_to_time,
+    obstacle_to_time_in_turns,
     renamed_tests,
-    too_few_samples,
 )
 from pytest_schedprof.comparison.parting import part_by_hash
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.comparison.timed import timed_changes
-from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report, Setting
 from pytest_schedprof.model.result import Result
 
 _ORDER = list(Outcome)
@@ -64,15 +65,8 @@ def compare_one(
     if before is None:
         newest = candidates[0] if candidates else None
         return _comparison(newest, after, [], [reason], is_binding)
-    old, new = (side.figures(policy.calibrations) for side in (before, after))
-    changes = exact_changes(old, new, policy)
-    reasons = []
-    if after.of.shares:
-        if reason := obstacle_to_time(before, after):
-            reasons.append(reason)
-        else:
-            changes += timed_changes(old, new, policy)
-    return _comparison(before, after, changes, reasons, is_binding)
+    reason = obstacle_to_time(before, after) if after.of.shares else ""
+    return _compare_pair(before, after, policy, reason, is_binding=is_binding)
 
 
 def compare_in_turns(
@@ -81,18 +75,33 @@ def compare_in_turns(
     """Compare two sides of one session whose rounds were measured in turns."""
     if reason := obstacle_in_turns(before, after):
         return _comparison(before, after, [], [reason], is_binding)
+    reason = obstacle_to_time_in_turns(before, after) if after.of.shares else ""
+    return _compare_pair(before, after, policy, reason, in_turns=True, is_binding=is_binding)
+
+
+def _compare_pair(
+    before: Measurement,
+    after: Measurement,
+    policy: Policy,
+    reason: str,
+    *,
+    in_turns: bool = False,
+    is_binding: bool,
+) -> Comparison:
+    """Compare what is comparable; `reason` says why times are not, and is empty if they are."""
     old, new = (side.figures(policy.calibrations) for side in (before, after))
-    changes: list[Change] = []
-    reasons = []
-    if before.of.costs and (reason := obstacle_to_counts(before, after)):
-        reasons.append(reason)
-    else:
-        changes += exact_changes(old, new, policy)
-    if after.of.shares and (reason := too_few_samples(before, after)):
-        reasons.append(reason)
-    elif after.of.shares:
-        changes += timed_changes(old, new, policy, in_turns=True)
-    return _comparison(before, after, changes, reasons, is_binding)
+    obstacles = {
+        metric: obstacle_to_metric(metric, before, after)
+        for metric in old.metrics
+        if metric in new.metrics
+    }
+    free = [metric for metric, obstacle in obstacles.items() if not obstacle]
+    changes = exact_changes(old, new, policy, free)
+    if after.of.shares and not reason:
+        changes += timed_changes(old, new, policy, in_turns=in_turns)
+    reasons = list(dict.fromkeys(filter(None, [*obstacles.values(), reason])))
+    settings = differing_settings(before.result, after.result)
+    return _comparison(before, after, changes, reasons, is_binding, settings)
 
 
 def _comparison(
@@ -101,6 +110,7 @@ def _comparison(
     changes: Sequence[Change],
     reasons: Sequence[str],
     is_binding: bool,
+    settings: tuple[Setting, ...] = (),
 ) -> Comparison:
     """Collect the changes, the most severe first."""
     told = sorted((each for each in changes if each.outcome is not Outcome.SAME), key=_gravity)
@@ -112,19 +122,23 @@ def _comparison(
         len(changes) - len(told),
         tuple(reasons),
         is_binding,
+        settings,
         part_by_hash(before.of.hashes, after.of.hashes) if before else None,
     )
 
 
 def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measurement | None, str]:
-    """Return the newest comparable candidate, or None and why the newest is not comparable."""
-    reasons = []
-    for before in candidates:
-        reason = obstacle(before, after)
-        if not reason:
-            return before, ""
-        reasons.append(reason)
-    return None, reasons[0] if reasons else f"the baseline has nothing of {after.of.backend} for it"
+    """Return the newest comparable candidate, or None and why the newest is not comparable.
+
+    One with the same settings comes before newer ones with others.
+    """
+    if not candidates:
+        return None, f"the baseline has nothing of {after.of.backend} for it"
+    fitting = [before for before in candidates if not obstacle(before, after)]
+    alike = (each for each in fitting if not differing_settings(each.result, after.result))
+    if found := next(alike, None) or next(iter(fitting), None):
+        return found, ""
+    return None, obstacle(candidates[0], after)
 
 
 def _gravity(change: Change) -> tuple[int, bool, float, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from math import isclose, sqrt
@@ -47,10 +47,12 @@ COVERED = 0.9
 """Part of the rises in one owner or module that its falls must cover to be called a move."""
 
 
-def exact_changes(before: Figures, after: Figures, policy: Policy) -> list[Change]:
-    """Compare every exact figure that both sides measured; unchanged figures are included."""
+def exact_changes(
+    before: Figures, after: Figures, policy: Policy, metrics: Iterable[str]
+) -> list[Change]:
+    """Compare every figure of these exact metrics; unchanged figures are included."""
     changes: dict[str, list[Change]] = {}
-    for metric in [name for name in before.metrics if name in after.metrics]:
+    for metric in metrics:
         changes[metric] = _of_metric(metric, before, after, policy)
     for metric, found in changes.items():
         if not (weighed_by := METRICS[metric].weighed_by):

@@ -104,7 +104,7 @@ class Figures:
         if self.result.costs is None or not self.tasks:
             return None
         if metric in self.result.costs.whole:
-            value = self.result.costs.whole[metric] / self.tasks
+            value = self.result.costs.whole[metric] / (1 if METRICS[metric].is_peak else self.tasks)
             return self._count(metric, value, self.result.costs.scatter.get(metric))
         parts = self.exact(metric).values()
         # Not the root of the squares: how messages were batched, and the load where the test's own

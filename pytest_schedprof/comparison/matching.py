@@ -10,7 +10,8 @@ from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
-from pytest_schedprof.model.environment import IN_PROCESS, Environment
+from pytest_schedprof.model.environment import IN_PROCESS
+from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import BackendResult, Result
 
 SAME_WORK = 0.01
@@ -65,11 +66,6 @@ class Measurement:
         """Hash seed of the scheduler's interpreter, empty in records without it."""
         return self.result.environment.hash_seed if self.result.environment else ""
 
-    @property
-    def size(self) -> str:
-        """Kind and size of the cluster, in words."""
-        return self.result.cluster.size if self.result.cluster else ""
-
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
     """Group usable results by test ID and backend, the newest first."""
@@ -81,28 +77,30 @@ def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measur
 
 
 def obstacle(before: Measurement, after: Measurement) -> str:
-    """Return why the two cannot be compared at all, empty if they can."""
+    """Return why the two cannot be compared at all, empty if they can.
+
+    A setting that differs is no obstacle, but what is compared (`differing.py`).
+    """
     return next((reason for reason in _obstacles(before, after) if reason), "")
 
 
 def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("mode", before.of.mode, after.of.mode)
     yield _other_modules(before.of, after.of)
-    yield _differing("Python", before.python, after.python)
     yield _differing("scale", _words(before.scales), _words(after.scales))
-    yield _differing("cluster", before.size, after.size)
-    yield from _configurations(before.result.environment, after.result.environment)
+    yield _differing("kind of cluster", before.kind, after.kind)
     yield doubt_of_sides(before, after)
+    yield other_work(before, after)  # perhaps of another body: nothing tells
 
 
 def doubt_of_sides(before: Measurement, after: Measurement) -> str:
-    """Return why costs of the two are not comparable, empty if they are."""
+    """Return why nothing of the two can be compared, empty if it can."""
     for name, side in (("baseline", before), ("run", after)):
         if side.of.doubt:
             return f"the {name} cannot be judged: {side.of.doubt}"
         if not side.of.window.tasks:
             return f"the {name} processed no task"
-    return _other_work(before.of, after.of)
+    return ""
 
 
 def _differing(what: str, before: str, after: str) -> str:
@@ -125,16 +123,9 @@ def _words(scales: tuple[int, ...]) -> str:
     return ",".join(map(str, scales))
 
 
-def _configurations(before: Environment | None, after: Environment | None) -> Iterator[str]:
-    """Compare the options of the scheduler that both releases know."""
-    one, other = (side.configuration if side else {} for side in (before, after))
-    for name in sorted(one.keys() & other.keys()):
-        yield _differing(f"distributed.scheduler.{name}", one[name], other[name])
-
-
-def _other_work(before: BackendResult, after: BackendResult) -> str:
-    """Compare the tasks per round."""
-    tasks = [side.window.tasks / max(1, side.window.rounds) for side in (before, after)]
+def other_work(before: Measurement, after: Measurement) -> str:
+    """Return why costs per task of the two cannot be compared, empty if they can."""
+    tasks = [side.of.window.tasks / max(1, side.of.window.rounds) for side in (before, after)]
     if abs(tasks[1] - tasks[0]) <= SAME_WORK * max(tasks):
         return ""
     return (
@@ -145,7 +136,12 @@ def _other_work(before: BackendResult, after: BackendResult) -> str:
 
 def obstacle_to_time(before: Measurement, after: Measurement) -> str:
     """Return why CPU time and shares of the two cannot be compared, empty if they can."""
-    return another_machine(before, after) or too_few_samples(before, after)
+    return another_machine(before, after) or obstacle_to_time_in_turns(before, after)
+
+
+def obstacle_to_time_in_turns(before: Measurement, after: Measurement) -> str:
+    """Return the same for two sides of one session, which have one machine."""
+    return other_work(before, after) or too_few_samples(before, after)
 
 
 def too_few_samples(before: Measurement, after: Measurement) -> str:
@@ -161,11 +157,18 @@ def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
     return doubt_of_sides(before, after) or _too_few_pairs(before, after, MIN_ROUNDS)
 
 
-def obstacle_to_counts(before: Measurement, after: Measurement) -> str:
-    """Return why exact figures of the two cannot be compared, empty if they can."""
-    if before.python == after.python:
-        return ""
-    return f"bytecodes of Python {before.python} and {after.python} are not the same"
+def obstacle_to_metric(metric: str, before: Measurement, after: Measurement) -> str:
+    """Return why an exact metric of the two cannot be compared, empty if it can.
+
+    Decisions are of the whole window, so they are comparable if one side makes more tasks of the
+    same body; and messages, transitions and decisions do not depend on the interpreter.
+    """
+    known = METRICS[metric]
+    if not known.is_decision and (reason := other_work(before, after)):
+        return reason
+    if known.of_functions and before.python != after.python:
+        return f"bytecodes of Python {before.python} and {after.python} are not the same"
+    return ""
 
 
 def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:

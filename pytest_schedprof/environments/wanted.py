@@ -15,7 +15,7 @@ from pytest_schedprof.errors import SettingsError
 
 FORMS = (
     "a Python interpreter, an environment's directory, a requirement such as "
-    "distributed==2026.7.0, or a source checkout"
+    "distributed==2026.7.0, a source checkout, or settings such as workers=200"
 )
 
 BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")

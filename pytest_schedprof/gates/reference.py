@@ -16,8 +16,9 @@ from pytest_schedprof.comparison.matching import (
     another_machine,
     measurements,
     obstacle_in_turns,
-    obstacle_to_counts,
+    obstacle_to_metric,
     obstacle_to_time,
+    other_work,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.model.calibration import Calibration
@@ -106,11 +107,12 @@ class Before:
         if self.found is None:
             return self.reason
         if METRICS[metric].is_exact:
-            return obstacle_to_counts(self.found, self.after)
+            return obstacle_to_metric(metric, self.found, self.after)
         if METRICS[metric].is_peak:
             return ""
-        is_sampled = self.after.of.shares is not None
-        return (obstacle_to_time if is_sampled else another_machine)(self.found, self.after)
+        if self.after.of.shares is not None:
+            return obstacle_to_time(self.found, self.after)
+        return another_machine(self.found, self.after) or other_work(self.found, self.after)
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the earlier estimate of a metric."""

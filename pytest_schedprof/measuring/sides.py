@@ -106,6 +106,7 @@ class Side:
             address=self.scheduler.address,
             workers=len(description["workers"]),
             threads=description["threads"],
+            options=dict(getattr(self.scheduler.cluster, "options", {})),
         )
 
     def record(self) -> Result:
@@ -166,4 +167,5 @@ def environment_of(description: dict[str, Any]) -> Environment:
         scheduler_machine=description["machine"],
         configuration=description["configuration"],
         hash_seed=description["hash_seed"],
+        event_loop=description.get("event_loop", ""),
     )

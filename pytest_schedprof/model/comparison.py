@@ -51,6 +51,16 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting that differs between the two sides, and so is what is compared."""
+
+    name: str
+    """`workers`, `threads` (of each worker), `Python`, an option of the cluster or of dask."""
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """One test measured by one backend, before and after."""
 
@@ -65,6 +75,8 @@ class Comparison:
     """Why some figures, or all, could not be compared."""
     is_binding: bool = True
     """Whether a regression fails the test; False if its limits are relative to a baseline."""
+    settings: tuple[Setting, ...] = ()
+    """Settings that differ."""
     parting: Parting | None = None
     """Where the decisions part, of a backend that records them."""
 

@@ -34,6 +34,8 @@ class Environment:
     hash_seed: str = ""
     """Hash seed of the scheduler's interpreter: a number, `random`, or empty in records without it.
     It orders sets of strings."""
+    event_loop: str = ""
+    """Package of the scheduler's event loop, as `asyncio`; empty in records without it."""
 
     @property
     def minor_python(self) -> str:
@@ -55,6 +57,14 @@ class ClusterFacts:
     address: str
     workers: int
     threads: int
+    """Threads of all workers together."""
+    options: dict[str, str] | None = None
+    """Options of the cluster, as they were given; None in records without them."""
+
+    @property
+    def threads_per_worker(self) -> str:
+        """Threads of each worker, or their mean."""
+        return f"{self.threads / max(1, self.workers):g}"
 
     @property
     def size(self) -> str:

@@ -98,6 +98,14 @@ def _identities(result: Result) -> Iterator[object]:
         return
     configuration = tuple(sorted(environment.configuration.items()))
     size = result.cluster.size if result.cluster else ""
-    where = (environment.minor_python, size, configuration, environment.scheduler_machine)
+    options = tuple(sorted(((result.cluster and result.cluster.options) or {}).items()))
+    where = (
+        environment.minor_python,
+        environment.event_loop,
+        environment.scheduler_machine,
+        size,
+        options,
+        configuration,
+    )
     for each in result.backends:
         yield (result.test_id, each.backend, each.mode, each.window.scales, *where)

@@ -1,29 +1,43 @@
-"""Sessions with --schedprof-against: the other side's interpreter and its clusters."""
+"""Sessions with --schedprof-against: the other side's interpreter or settings, and its clusters."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
+import dask.config
 import pytest
 
 from pytest_schedprof.clusters import KINDS
-from pytest_schedprof.environments.cache import default_cache
-from pytest_schedprof.environments.interpreter import (
-    Interpreter,
-    can_run_tests,
-    interpreter_for,
+from pytest_schedprof.clusters.options import (
+    check_cluster_options,
+    check_known_to_dask,
+    config_of,
 )
+from pytest_schedprof.environments.cache import default_cache
+from pytest_schedprof.environments.interpreter import can_run_tests, interpreter_for
 from pytest_schedprof.errors import IncompatibleError, SettingsError
-from pytest_schedprof.plugin.stash import INCOMPATIBLE, INTERPRETER, OTHER_SESSIONS, SETTINGS
+from pytest_schedprof.plugin.stash import (
+    INCOMPATIBLE,
+    INTERPRETER,
+    OTHER_SCHEDULERS,
+    OTHER_SESSIONS,
+    OTHER_SETTINGS,
+    SETTINGS,
+)
+from pytest_schedprof.settings.other_settings import OtherSettings, read_other_settings
 
 if TYPE_CHECKING:
+    from pytest_schedprof.clusters.contract import ClusterRequest
     from pytest_schedprof.clusters.session import ClusterSession
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+    from pytest_schedprof.measuring.sides import Side
     from pytest_schedprof.settings.session import Settings
+
+NO_OTHERS = OtherSettings()
 
 MAKING_S = 900.0
 """Time limit for installing the other side's packages."""
@@ -38,10 +52,10 @@ BASELINE = "the-other-side"
 
 
 def prepare_against(config: pytest.Config, wanted: str) -> None:
-    """Find or make the other side's interpreter before the first test, so that errors show at once.
+    """Find out what the other side is before the first test, so that errors show at once.
 
     Raises:
-        SchedprofError: if no interpreter can run a scheduler of that kind.
+        SchedprofError: if no interpreter can run a scheduler of that kind, or settings are wrong.
     """
     compare = config.stash[SETTINGS].compare
     if compare is not None:
@@ -49,21 +63,26 @@ def prepare_against(config: pytest.Config, wanted: str) -> None:
             f"schedprof: --schedprof-against={wanted} and --schedprof-compare={compare} cannot be "
             "used together; give one of them"
         )
-    there = interpreter_for(wanted, default_cache(), MAKING_S)
-    config.stash[INTERPRETER] = there
-    config.pluginmanager.register(OtherSides(there), "schedprof-against")
+    if settings := read_other_settings(wanted):
+        check_cluster_options(None, dict(settings.options))
+        check_known_to_dask(dict(settings.options))
+        config.stash[OTHER_SETTINGS] = settings
+        told = f"{wanted} and the same code"
+    else:
+        there = config.stash[INTERPRETER] = interpreter_for(wanted, default_cache(), MAKING_S)
+        versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
+        told = f"{versions} on Python {there.python}: {there.path}"
+    config.pluginmanager.register(OtherSides(told), "schedprof-against")
 
 
 class OtherSides:
     """Shows the other side in the header, and ends its clusters."""
 
-    def __init__(self, there: Interpreter) -> None:
-        self.there = there
+    def __init__(self, told: str) -> None:
+        self.told = told
 
     def pytest_report_header(self) -> str:
-        there = self.there
-        versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
-        return f"schedprof: against {versions} on Python {there.python}: {there.path}"
+        return f"schedprof: against {self.told}"
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """End the clusters of all sides."""
@@ -83,21 +102,52 @@ def other_schedulers(
     if INCOMPATIBLE in config.stash:
         raise config.stash[INCOMPATIBLE]  # another attempt takes long and ends the same way
     kind = getattr(cluster, "kind", type(cluster).__name__)
-    possible = [name for name, each in KINDS.items() if each.takes_interpreter]
+    possible = [
+        name
+        for name, each in KINDS.items()
+        if each.takes_interpreter or OTHER_SETTINGS in config.stash
+    ]
     if settings.cluster not in possible or kind != settings.cluster:
         raise SettingsError(
             f"schedprof: against {settings.against!r} needs a second cluster like the test's, "
             f"which can be {' or '.join(possible)}; this test has {kind!r}"
         )
-    request = settings.cluster_request
     try:
         return {
-            name: opened.enter_context(session.scheduler(session.cluster(request), request))
+            name: _open(session, settings.cluster_request, _settings_of(config, name), opened)
             for name, session in _sessions(config, settings).items()
         }
     except IncompatibleError as error:
         config.stash[INCOMPATIBLE] = _with_commands(config, error)
         raise config.stash[INCOMPATIBLE] from error
+
+
+def _open(
+    session: ClusterSession, request: ClusterRequest, there: OtherSettings, opened: ExitStack
+) -> SchedulerUnderTest:
+    """Open the scheduler of one side, with the settings of that side."""
+    request = there.applied_to(request)
+    with _configured(there):  # options of the client are read when it is made
+        return opened.enter_context(session.scheduler(session.cluster(request), request))
+
+
+def configured_like(item: pytest.Item, side: Side) -> AbstractContextManager[Any]:
+    """Give the test's process the options of dask of a side: some are read by its client."""
+    others = item.stash[OTHER_SCHEDULERS].items()
+    name = next((name for name, each in others if each is side.scheduler), "")
+    return _configured(_settings_of(item.config, name))
+
+
+def _configured(there: OtherSettings) -> AbstractContextManager[Any]:
+    configured: AbstractContextManager[Any] = dask.config.set(config_of(dict(there.options)))
+    return configured
+
+
+def _settings_of(config: pytest.Config, side: str) -> OtherSettings:
+    """Return the settings in which a side differs from the test's."""
+    from pytest_schedprof.measuring.sides import AGAINST
+
+    return config.stash.get(OTHER_SETTINGS, NO_OTHERS) if side == AGAINST else NO_OTHERS
 
 
 def _with_commands(config: pytest.Config, error: IncompatibleError) -> IncompatibleError:
@@ -132,7 +182,8 @@ def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSes
     from pytest_schedprof.measuring.sides import AGAINST, NULL
 
     if OTHER_SESSIONS not in config.stash:
-        interpreter = str(config.stash[INTERPRETER].path)
+        there = config.stash.get(INTERPRETER, None)
+        interpreter = str(there.path) if there else ""
         config.stash[OTHER_SESSIONS] = {AGAINST: ClusterSession(interpreter)}
     sessions = config.stash[OTHER_SESSIONS]
     if settings.null and NULL not in sessions:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.plugin import lazy
 from pytest_schedprof.plugin.stash import OTHER_SCHEDULERS
 from pytest_schedprof.settings.session import Settings
 
@@ -71,12 +72,14 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
     if body_run.scale and "schedprof_scale" in arguments:
         arguments["schedprof_scale"] = body_run.scale
     client: AbstractContextManager[Any] = nullcontext()
+    configured = client
     if OTHER_SCHEDULERS in item.stash:
         scheduler: Any = side.scheduler
         arguments["schedprof_scheduler"] = scheduler
         client = scheduler.client.as_current()
+        configured = lazy.against.configured_like(item, side)
     try:
-        with side.run(body_run), client:
+        with configured, side.run(body_run), client:
             yield
     except Exception:
         if side.name:

@@ -12,8 +12,10 @@ from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.model.comparison import Report
+from pytest_schedprof.model.environment import IN_PROCESS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.plugin.stash import COMPARED_RUN, REFERENCE, SETTINGS
+from pytest_schedprof.presentation.amounts import counted
 from pytest_schedprof.reports.comparisons import unmatched_lines
 from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.storage.baselines import kept_run, load, save_run
@@ -94,6 +96,19 @@ class TestInventory:
             for test_id in known - self.collected - self.deselected
             if test_id.partition("::")[0] in files
         }
+
+
+def uncompared_lines(config: pytest.Config, results: Sequence[Result]) -> Iterator[Line]:
+    """Yield a line about tests that cannot run on a second scheduler, if there are any."""
+    if config.stash[SETTINGS].against is None:
+        return
+    clusters = [result.cluster for result in results]
+    if count := sum(each is not None and each.kind == IN_PROCESS for each in clusters):
+        yield Line(
+            f"not compared: {counted(count, 'test')} without the fixture schedprof_scheduler, "
+            "whose scheduler is in the test's own process: compare two sessions "
+            "(--schedprof-save, --schedprof-compare)"
+        )
 
 
 def inventory_lines(config: pytest.Config, results: Sequence[Result]) -> Iterator[Line]:

@@ -16,7 +16,12 @@ from pytest_schedprof.analysis.recent import figures_of, recent_series
 from pytest_schedprof.errors import as_own, printable
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import StoredResult
-from pytest_schedprof.plugin.baselines import check_comparison, inventory_lines, save_baseline
+from pytest_schedprof.plugin.baselines import (
+    check_comparison,
+    inventory_lines,
+    save_baseline,
+    uncompared_lines,
+)
 from pytest_schedprof.plugin.stash import COMPARED_RUN, STARTED_AT, backends_of, run_of
 from pytest_schedprof.reports.lines import WIDEST, Line, bars_for
 from pytest_schedprof.reports.packing import unpack
@@ -26,6 +31,11 @@ from pytest_schedprof.storage.records import begin_run, write_run
 from pytest_schedprof.storage.run_directory import RunDirectory
 from pytest_schedprof.storage.runs import last_records, unreported
 from pytest_schedprof.storage.summary import write_summary
+
+RANDOM_SETS = (
+    "note: graphs contain sets of keys, which this process orders differently in each session; "
+    "with PYTHONHASHSEED=0 each run in virtual time is the same"
+)
 
 __all__ = ["Collector", "begin_run", "collect", "collector_of", "leave_out"]
 
@@ -80,6 +90,7 @@ class Collector:
             self._try(self._write_summary)
             is_in_vain = not all((self._try(self._save), self._try(self._check_comparison)))
             self._try(self._write_pages)
+            self._try(self._note_random_sets)
         except KeyboardInterrupt:
             self.told.append("interrupted: `schedprof report` makes the pages of the run")
             session.exitstatus = pytest.ExitCode.INTERRUPTED
@@ -121,6 +132,14 @@ class Collector:
     def _write_pages(self) -> str | None:
         return _pages(self.config, run_of(self.config)) if self.results() else None
 
+    def _note_random_sets(self) -> str | None:
+        """Return a line if runs in virtual time will differ for the order of sets."""
+        is_virtual = any(
+            each.result.cluster and each.result.cluster.kind == "virtual" for each in self.results()
+        )
+        is_random = os.environ.get("PYTHONHASHSEED", "random") in ("", "random")
+        return RANDOM_SETS if is_virtual and is_random else None
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         results = [stored.result for stored in self.results()]
         is_any = bool(results or any(self.told) or self.troubles)
@@ -160,6 +179,7 @@ def _lines(
         results, _short(run.path), verbosity=verbosity, recent=recent, bars=bars
     )
     yield from inventory_lines(config, results)
+    yield from uncompared_lines(config, results)
 
 
 def _pages(config: pytest.Config, run: RunDirectory) -> str:

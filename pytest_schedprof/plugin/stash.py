@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_schedprof.gates.reference import Reference
     from pytest_schedprof.measuring.plan import Plan
     from pytest_schedprof.measuring.profiling import ProfiledTest
+    from pytest_schedprof.settings.other_settings import OtherSettings
     from pytest_schedprof.settings.session import Settings
     from pytest_schedprof.storage.run_directory import RunDirectory
 
@@ -44,6 +45,9 @@ CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()
 
 INTERPRETER: pytest.StashKey[Interpreter] = pytest.StashKey()
 """The interpreter that runs the scheduler of `--schedprof-against`."""
+
+OTHER_SETTINGS: pytest.StashKey[OtherSettings] = pytest.StashKey()
+"""The settings of the other side of `--schedprof-against`, if it has others and the same code."""
 
 OTHER_SESSIONS: pytest.StashKey[dict[str, ClusterSession]] = pytest.StashKey()
 """The clusters of the other sides of `--schedprof-against`, by the name of the side."""

@@ -131,6 +131,19 @@ def unmatched_tests(report: Report) -> Iterator[str]:
         yield from (f"{what}: {test}" for test in tests)
 
 
+def setting_words(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    """Yield the settings that are compared; with the number of tests if not all have the same."""
+    comparisons = tuple(comparisons)
+    counts = Counter(each.settings for each in comparisons)
+    for settings, count in counts.items():
+        if settings:
+            told = ", ".join(
+                f"{each.name} ({each.before} before, {each.after} now)" for each in settings
+            )
+            some = f" in {count} of {len(comparisons)} comparisons" if len(counts) > 1 else ""
+            yield f"settings that differ{some}: {told}"
+
+
 def regressions(comparison: Comparison) -> str:
     """Return the gravest regression, and how many more there are; empty if there are none."""
     found = comparison.of(Outcome.REGRESSED)
@@ -150,7 +163,8 @@ def undecided(comparison: Comparison) -> str:
 
 def sentence(change: Change) -> str:
     """Return a change in words: `bytecodes of f: 1,052 before, 1,063 now per task (+1.05 %)`."""
-    per_task = "" if METRICS[change.metric].units is PERCENT else " per task"
+    metric = METRICS[change.metric]
+    per_task = "" if metric.units is PERCENT or metric.is_peak else " per task"
     return (
         f"{change.metric} of {change.subject or WHOLE}: {_amount(change, change.before)} before, "
         f"{_amount(change, change.after)} now{per_task} ({_difference(change)})"

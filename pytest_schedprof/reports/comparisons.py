@@ -16,6 +16,7 @@ from pytest_schedprof.presentation.changes import (
     change_row,
     comparison_count,
     is_told,
+    setting_words,
     unmatched_tests,
 )
 from pytest_schedprof.presentation.parting import details_of, headline_of
@@ -55,6 +56,7 @@ def comparison_lines(
     """Return one line for all tests, and what changed in each of them."""
     worst = Verdict.worst([each.verdict for each in comparisons])
     yield Line(f"compared with {name}: {comparison_count(comparisons)}", VERDICT_MARKUP[worst])
+    yield from (Line(f"  {text}") for text in setting_words(comparisons))
     if verbosity >= 0:
         for each in comparisons:
             yield from _lines(each, is_all=verbosity > 0)
@@ -114,8 +116,9 @@ def as_markdown(report: Report) -> str:
 
 
 def _markdown(report: Report) -> Iterator[str]:
-    (count,) = comparison_lines(code(report.before), report.comparisons, -1)
+    count, *settings = comparison_lines(code(report.before), report.comparisons, -1)
     yield f"### {SIGNS[report.verdict]} Scheduler performance: {count.text}"
+    yield from (f"- {plain(line.text.strip())}" for line in settings)
     for comparison in report.comparisons:
         yield from comparison_markdown(comparison)
     yield from (f"- {plain(text)}" for text in unmatched_tests(report))

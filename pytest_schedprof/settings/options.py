@@ -187,6 +187,15 @@ OPTIONS: tuple[Option, ...] = (
         metavar="N",
     ),
     Option(
+        "seeds",
+        "repeat each test under this many seeds of a simulated cluster or one in virtual time, as "
+        "tests of their own; default 1",
+        values.positive(int),
+        "a positive whole number",
+        1,
+        metavar="N",
+    ),
+    Option(
         "scale",
         "run the body at each of these sizes (comma separated), which the test gets from the "
         "fixture schedprof_scale; limits such as growth(bytecodes) <= 1.05 bound how costs grow",
@@ -236,9 +245,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "against",
         "also run each test on a second scheduler, in turns, and compare: the interpreter of "
-        "another environment, a requirement such as distributed==2026.7.0, or a source checkout",
+        "another environment, a requirement such as distributed==2026.7.0, a source checkout, or "
+        "settings such as workers=200 or config:distributed.scheduler.worker-saturation=inf",
         values.text,
-        "an interpreter, a requirement or a checkout",
+        "an interpreter, a requirement, a checkout or settings",
         None,
         metavar="WHAT",
         in_marker=False,

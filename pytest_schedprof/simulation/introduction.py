@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from distributed.metrics import time
 from distributed.versions import get_versions
 
+from pytest_schedprof.simulation.spilling import SpilledData
+
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.worker import HollowWorker
 
@@ -50,12 +52,13 @@ def introduction(worker: HollowWorker) -> dict[str, Any]:
 def metrics(worker: HollowWorker) -> dict[str, Any]:
     """Return the metrics of a heartbeat; figures of real work are zero or constant."""
     state = worker.state
+    on_disk = state.data.on_disk if isinstance(state.data, SpilledData) else 0
     return {
         "task_counts": state.task_counter.current_count(by_prefix=False),
         "bandwidth": {"total": worker.server.behaviour.bandwidth, "workers": {}, "types": {}},
         "digests_total_since_heartbeat": {},
         "managed_bytes": state.nbytes,
-        "spilled_bytes": {"memory": 0, "disk": 0},
+        "spilled_bytes": {"memory": on_disk, "disk": on_disk},
         "transfer": {
             "incoming_bytes": state.transfer_incoming_bytes,
             "incoming_count": state.transfer_incoming_count,
@@ -66,7 +69,7 @@ def metrics(worker: HollowWorker) -> dict[str, Any]:
         },
         "event_loop_interval": 0.02,
         "cpu": 0.0,
-        "memory": BASE_MEMORY + state.nbytes,
+        "memory": BASE_MEMORY + state.nbytes - on_disk,
         "num_fds": 10,
         "time": time(),
         "host_net_io": IO,

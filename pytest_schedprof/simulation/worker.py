@@ -22,6 +22,7 @@ from distributed.worker_state_machine import StateMachineEvent, WorkerState
 from pytest_schedprof.simulation.behaviour import DROPPED
 from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
+from pytest_schedprof.simulation.spilling import data_of
 
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.worker_server import WorkerServer
@@ -47,15 +48,16 @@ class HollowWorker:
     is_wanted_back = False
     """Whether the scheduler removed it in a restart, so that another must take its place."""
 
-    memory_limit = 4 * 2**30
-
     def __init__(self, server: WorkerServer, *, name: str, nthreads: int) -> None:
         self.server = server
         self.name = name
         self.status = Status.init
+        self.pace = server.behaviour.speed_of(name)
+        """How many times as fast as others it runs tasks."""
         self.state = WorkerState(
             nthreads=nthreads,
-            validate=False,
+            data=data_of(self.memory_limit, server.behaviour.disk),
+            validate=get_config("distributed.scheduler.validate"),
             transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
             transfer_message_bytes_limit=parse_bytes(
                 get_config("distributed.worker.transfer.message-bytes-limit")
@@ -70,6 +72,11 @@ class HollowWorker:
 
     def __await__(self) -> Generator[Any, None, HollowWorker]:
         return self._start().__await__()
+
+    @property
+    def memory_limit(self) -> int:
+        """Its memory in bytes."""
+        return int(self.server.behaviour.memory_limit)
 
     @property
     def address(self) -> str:

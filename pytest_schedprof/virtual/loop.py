@@ -10,18 +10,25 @@ import asyncio
 import heapq
 import itertools
 import selectors
+import sys
 from collections.abc import Callable, Iterator
 from select import select
 from typing import Any
 
 from tornado.ioloop import IOLoop
 
+from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import EPOCH, RESOLUTION_S, at_least_a_tick, rounded
+from pytest_schedprof.virtual.stories import Fault, names_at_work, tell_standstill
 from pytest_schedprof.virtual.turns import Turns, have_arrived
 
 MOVES = 100
 """How often the clock moves between two looks for signals."""
+
+MOST_PASSES = 20_000
+"""How often the loop goes round at one time, until something is said to run for ever. Thousands of
+requests at one time are handled side by side, in a few hundred rounds."""
 
 
 class Timer(asyncio.TimerHandle):
@@ -51,10 +58,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Whether the test's process has the turn."""
         self.deadline: float | None = None
         """When the next timer of the test's process is due."""
-        self.find_fault: Callable[[bool], str] = lambda is_patient: ""
-        """Says why nothing can happen any more, if so; told whether the test waits for ever."""
+        self.find_fault: Callable[[bool], Fault | None] = lambda is_patient: None
+        """Says why the test must not go on, if so; told whether the test waits for ever."""
         self._is_patient = False
-        self._fault = ""
+        self._fault: Fault | None = None
         self._waiting = _Selector(self)
         super().__init__(self._waiting)
         self._clock_resolution = RESOLUTION_S
@@ -118,15 +125,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not self.is_away:
             self.owes, self.is_away = False, True
             self.turns.give(now=self.now, fault=self._fault)
-            self._fault = ""
         woken, _, _ = select([self.turns.connection, self._ssock], [], [])  # type: ignore[attr-defined]
         if self.turns.connection in woken:  # else it was a signal, or the parent has ended
             self.is_away = False
             self._take(self.turns.take())
 
     def _take(self, answer: dict[str, Any] | None) -> None:
+        fault, self._fault = self._fault, None
         if answer is None:
             self.stop()
+        elif fault is not None and not answer["heard"]:
+            # The end of this process is heard by any test; its log ends with the reason.
+            sys.stderr.write(f"{fault.text}\n")
+            raise StuckError(fault.text.partition("\n")[0])
         else:
             self.deadline, self._is_patient = answer["deadline"], answer["patient"]
             # A message that is larger than the buffers arrives in parts.
@@ -138,14 +149,20 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._loop = loop
         self._moves = 0
+        self._passes = 0
+        """How often the loop went round since nothing was left to do."""
         self._is_drained = False
         """Whether everything has been read that the test's process sent in its last turn."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
         """Return what can be read or written; move the clock if nothing can."""
-        if timeout is not None and timeout <= 0:
-            return []  # callbacks are ready; messages are read when none is
         loop = self._loop
+        if timeout is not None and timeout <= 0:
+            self._passes += 1
+            if self._passes > MOST_PASSES and loop.turns is not None:
+                raise StuckError(tell_standstill(names_at_work(asyncio.all_tasks(loop))))
+            return []  # callbacks are ready; messages are read when none is
+        self._passes = 0
         if not loop.is_away and (events := self._arrived()):
             return events
         if loop.turns is None:

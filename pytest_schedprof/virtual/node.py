@@ -22,6 +22,7 @@ from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.simulation.arrival import expect
 from pytest_schedprof.simulation.behaviour import read_behaviour
 from pytest_schedprof.simulation.slots import NodeSlot
+from pytest_schedprof.simulation.traits import read_trait
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import replace_clocks
 from pytest_schedprof.virtual.faults import Faults
@@ -53,14 +54,15 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _name_addresses()
     _order_sets()
     scheduler = await Scheduler(**_scheduler_options(spec))
-    world = World(loop, scheduler)
+    world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world
     server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
     make = partial(VirtualWorker, server, nthreads=spec["threads"])
     slots = [NodeSlot(partial(make, name=f"{number}")) for number in range(spec["count"])]
     for slot in slots:
         await slot.node
-    world.workers = Faults(server, make)
+    options = spec["options"]
+    world.workers = Faults(server, make, read_trait("faults", options), read_trait("seed", options))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with answer:
             print(json.dumps([scheduler.address, *listener.getsockname()]), file=answer)

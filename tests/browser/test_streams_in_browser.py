@@ -8,6 +8,8 @@ import pytest
 from browsing import Reader, ran
 from playwright.sync_api import Locator
 
+from pytest_schedprof.pages.writing import write_pages
+
 ARGUMENTS = (
     "--schedprof=decisions",
     "--schedprof-cluster=virtual",
@@ -29,9 +31,10 @@ def page_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a test that was compared with a session of another setting of dask."""
     project = tmp_path_factory.mktemp("project")
     one = {"PYTHONHASHSEED": "0"}
-    ran(project, BODY, *ARGUMENTS, "--schedprof-save=main", **one)
+    before = ran(project, BODY, *ARGUMENTS, **one)
     other = {**one, "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "inf"}
-    run = ran(project, BODY, *ARGUMENTS, "--schedprof-compare=main", **other)
+    run = ran(project, BODY, *ARGUMENTS, **other)
+    write_pages(run, against=before)
     (page,) = run.glob("tests/*/index.html")
     return page
 

@@ -16,6 +16,7 @@ import pytest
 from support import Project, wait_for
 
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.plugin.against import without_turns
@@ -107,6 +108,27 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
     )
 
 
+def test_the_same_code_decides_the_same_on_both_sides_in_virtual_time(
+    project: Project, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of the other side's interpreter leaves no trace on the cluster."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    body = TASKS.replace(
+        "schedprof\n", 'schedprof(cluster_options={"duration": "exponential(1s)"})\n'
+    )
+    virtual = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+    result = project.run_test(body, *virtual, f"--schedprof-against={other}", timeout_s=100)
+    result.assert_outcomes(passed=1)
+    logs = [
+        [read_decisions(file.read_bytes()).hash for file in sorted(each.glob("*.decisions.json"))]
+        for each in project.run_directory.glob("tests/**/")
+        if list(each.glob("*.decisions.json"))
+    ]
+    assert len(logs) == 2
+    assert logs[0] == logs[1]
+
+
 @pytest.mark.slow
 def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
     options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
@@ -179,7 +201,7 @@ def test_a_fixture_that_knows_one_scheduler_alone_is_told(project: Project, othe
         (["--schedprof-against=/no/such/python"], "there is nothing at '/no/such/python'"),
         (["--schedprof-against=/bin/true"], "'/bin/true' is no Python"),
         (["--schedprof-against=python3", "--schedprof-compare=run"], "cannot be used together"),
-        (["--schedprof-against= "], "against must be an interpreter, a requirement or a checkout"),
+        (["--schedprof-against= "], "against must be an interpreter, a requirement, a checkout or"),
     ],
 )
 def test_what_cannot_be_the_other_side_is_one_clear_line(

@@ -97,7 +97,7 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
     assert "does not contain this test" in doubt(counts, counts, "calls", test_id="new")
     assert "nothing of counts" in doubt(times, counts, "calls")
     older = replace(ENVIRONMENT, scheduler_python="3.10.1")
-    assert "another Python" in doubt(counts, counts, "calls", environment=older)
+    assert "Python 3.11 and 3.10" in doubt(counts, counts, "calls", environment=older)
 
 
 def doubt_in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> str:

@@ -89,10 +89,12 @@ def test_each_run_is_the_same_also_on_a_busy_machine(
     seen, counts = [], []
     for neighbours in (0, 0, 4):
         busy = [subprocess.Popen(BUSY, cwd="/") for _ in range(neighbours)]
-        result = project.run_test(MIXED, *VIRTUAL, "--schedprof=counts,decisions")
-        for each in busy:
-            each.kill()
-            each.wait()
+        try:
+            result = project.run_test(MIXED, *VIRTUAL, "--schedprof=counts,decisions")
+        finally:
+            for each in busy:
+                each.kill()
+                each.wait()
         result.assert_outcomes(passed=1)
         seen.append(decided(project))
         (counted,) = (each for each in project.result().backends if each.backend == "counts")

@@ -90,7 +90,7 @@ def test_the_first_decision_that_differs_is_shown(
 ) -> None:
     monkeypatch.setenv(SATURATION, "inf")
     result = saved.run(*VIRTUAL, "--schedprof-compare=main")
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(failed=1)  # it regressed
     result.stdout.re_match_lines(
         [
             r"  parts in the first decision at 0 s: another worker for 'inc-.*-0' \(hash .*",
@@ -105,9 +105,9 @@ def test_the_first_decision_that_differs_is_shown(
     assert kept.figures["transfers"][1] == decided(after).figures["transfers"]
     (page,) = after.glob("tests/*/index.html")
     assert len(re.findall('<rect class="mark"', page.read_text())) == 2
-    assert main(["compare", str(before), str(after)]) == 0
+    assert main(["compare", str(before), str(after)]) == 1
     assert "parts in the first decision at 0 s" in capsys.readouterr().out
-    assert main(["compare", "main", str(after), "--dir", str(saved.path / ".schedprof")]) == 0
+    assert main(["compare", "main", str(after), "--dir", str(saved.path / ".schedprof")]) == 1
     assert "what followed:" in capsys.readouterr().out
     write_pages(before, against=after)
     (page,) = before.glob("tests/*/index.html")

@@ -1,0 +1,173 @@
+"""Tests of A/B sessions whose sides have the same code and other settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+
+import pytest
+from support import Project
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.comparison import Outcome, Setting
+
+VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+
+LOCAL = ("--schedprof=counts", "--schedprof-workers=2")
+
+SATURATION = "distributed.scheduler.worker-saturation"
+
+LOADED = """
+@pytest.mark.schedprof(cluster_options={"duration": "1s", "nbytes": "1MB"})
+def test_loaded(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    loaded = client.map(inc, range(40), pure=False)
+    wait(client.map(inc, loaded, pure=False))
+"""
+
+REDUCED = """
+import dask.array as da
+
+@pytest.mark.schedprof(cluster_options={"duration": "1s", "nbytes": "1MB"})
+def test_reduced(schedprof_scheduler):
+    da.ones((100, 100), chunks=10).sum(split_every=2).compute()
+"""
+
+TASKS = """
+@pytest.mark.schedprof
+def test_tasks(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(60), pure=False))
+"""
+
+
+def test_decisions_with_another_setting_are_compared_and_the_setting_told(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    options = (*VIRTUAL, "--schedprof-null", f"--schedprof-against=config:{SATURATION}=inf")
+    result = project.run_test(REDUCED, *options, timeout_s=100)
+    result.stdout.fnmatch_lines(
+        [
+            f"schedprof: against config:{SATURATION}=inf and the same code",
+            f"compared with config:{SATURATION}=inf: *in 1 test",
+            f"  settings that differ: {SATURATION} (inf before, 1.1 now)",
+            "compared with the same code (null arm): 9 the same in 1 test",
+        ]
+    )
+    record = project.result()
+    (found,) = record.comparisons
+    assert found.reasons == ()
+    assert found.settings == (Setting(SATURATION, "inf", "1.1"),)
+    changes = {each.metric: each for each in found.changes}
+    held = changes["held_by_all"]  # with inf all chunks are made before any is added up
+    assert held.outcome is Outcome.IMPROVED
+    assert held.before > 1.2 * held.after > 0
+    assert record.null[0].settings == ()
+    (here,) = (project.run_directory / "tests").iterdir()
+    assert f"settings that differ: {SATURATION}" in (here / "index.html").read_text()
+    assert main(["compare", str(here / "against"), str(here)]) == result.ret
+
+
+def test_another_number_of_workers_regresses_as_code_does(project: Project) -> None:
+    result = project.run_test(LOADED, *VIRTUAL, "--schedprof-against=workers=8,threads=2")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "schedprof: regressed against 'workers=8,threads=2': *",
+            "  settings that differ: workers (8 before, 4 now), threads (2 before, 1 now)",
+        ]
+    )
+    (found,) = project.result().comparisons
+    makespan = next(each for each in found.changes if each.metric == "makespan")
+    assert makespan.after == pytest.approx(4 * makespan.before, rel=0.2)
+
+
+def test_a_local_cluster_with_other_settings_is_compared_too(project: Project) -> None:
+    """The test's own process has the options of the side that it is asked by."""
+    body = f"""
+import dask
+{TASKS}
+    method = dask.config.get("array.rechunk.method")
+    assert method == {{3: "p2p", 2: None}}[len(schedprof_scheduler.workers)]
+"""
+    options = ("--schedprof-against=config:array.rechunk.method=p2p,workers=3",)
+    project.run_test(body, *LOCAL, *options, timeout_s=100)
+    assert not project.result().troubles
+    (found,) = project.result().comparisons
+    assert found.settings == (
+        Setting("array.rechunk.method", "p2p", "default"),
+        Setting("workers", "3", "2"),
+    )
+    assert found.same > 100
+
+
+@pytest.mark.skipif(importlib.util.find_spec("uvloop") is None, reason="needs uvloop")
+def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
+    options = ("--schedprof-against=config:distributed.admin.event-loop=uvloop",)
+    project.run_test(TASKS, *LOCAL, *options, timeout_s=100)
+    (found,) = project.result().comparisons
+    assert found.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
+
+
+def test_two_runs_with_other_settings_are_compared(project: Project) -> None:
+    project.run_test(LOADED, *VIRTUAL, "--schedprof-save=main").assert_outcomes(passed=1)
+    option = "--schedprof-cluster-option=duration=2s"
+    result = project.run_test(
+        LOADED.replace('"duration": "1s", ', ""), *VIRTUAL, option, "--schedprof-compare=main"
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["  settings that differ: duration (1s before, 2s now)"])
+
+
+def test_a_test_without_the_fixture_is_told_not_to_be_compared(project: Project) -> None:
+    body = """
+from distributed.utils_test import gen_cluster
+
+@pytest.mark.schedprof
+@gen_cluster(client=True)
+async def test_alone(c, s, a, b):
+    await c.submit(inc, 1)
+"""
+    result = project.run_test(body, "--schedprof=counts", "--schedprof-against=workers=2")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["not compared: 1 test without the fixture schedprof_scheduler,*"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("config:worker-saturation=inf", f"no configuration key .* did you mean '{SATURATION}'"),
+        ("worker=3", "did you mean 'workers'"),
+        ("duration=soon", "cluster option duration must be a time"),
+    ],
+)
+def test_a_wrong_setting_is_one_clear_line_before_the_first_test(
+    project: Project, spec: str, words: str
+) -> None:
+    result = project.run(f"--schedprof-against={spec}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert re.search(words, line)
+
+
+@pytest.mark.parametrize(
+    ("options", "spec", "words"),
+    [
+        (LOCAL, "duration=5ms", "cluster 'local' has no option 'duration'"),
+        (
+            VIRTUAL,
+            "config:distributed.admin.event-loop=uvloop",
+            "distributed.admin.event-loop has no effect on cluster 'virtual'",
+        ),
+    ],
+)
+def test_a_setting_that_the_kind_of_cluster_lacks_is_told_by_the_test(
+    project: Project,
+    options: tuple[str, ...],
+    spec: str,
+    words: str,
+) -> None:
+    result = project.run_test(TASKS, *options, f"--schedprof-against={spec}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"schedprof: {words}*"])

@@ -1,0 +1,178 @@
+"""Tests of settings that differ between two measurements: they are compared, and told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
+
+from pytest_schedprof.comparison.compare import compare, compare_in_turns, compare_one
+from pytest_schedprof.comparison.differing import differing_settings
+from pytest_schedprof.comparison.matching import Measurement
+from pytest_schedprof.comparison.policy import DEFAULT_POLICY
+from pytest_schedprof.model.comparison import Comparison, Outcome, Setting
+from pytest_schedprof.model.environment import ClusterFacts, Environment
+from pytest_schedprof.model.result import BackendResult, MeasuredCosts, Result
+from pytest_schedprof.model.run import identities
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.changes import sentence
+from pytest_schedprof.reports.comparisons import as_markdown, report_lines
+from pytest_schedprof.reports.markdown import plain
+from pytest_schedprof.reports.run_summary import run_markdown
+
+COSTS = {f"{SCHEDULER}._transition": 1052.0, f"{SCHEDULER}.check_idle_saturated": 178.0}
+
+HERE = ClusterFacts("simulated", "x", 16, 16, {})
+
+
+def environment(**facts: Any) -> Environment:
+    return replace(ENVIRONMENT, **facts)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({}, {"cluster": replace(HERE, workers=8, threads=8)}, [("workers", "16", "8")]),
+        ({}, {"cluster": replace(HERE, threads=32)}, [("threads", "1", "2")]),
+        (
+            {},
+            {"environment": environment(configuration={"validate": "True", "new": "1"})},
+            [("distributed.scheduler.validate", "False", "True")],
+        ),
+        (
+            {"cluster": HERE},
+            {"cluster": replace(HERE, options={"duration": "1s", "config.array.rechunk": "p2p"})},
+            [("array.rechunk", "default", "p2p"), ("duration", "default", "1s")],
+        ),
+        (
+            {"cluster": replace(HERE, options={"config.distributed.scheduler.validate": "false"})},
+            {"cluster": HERE},
+            [],  # what was given is the default
+        ),
+        ({}, {"cluster": replace(HERE, options={"duration": "1s"})}, []),  # an older record
+        (
+            {"environment": environment(event_loop="asyncio")},
+            {"environment": environment(event_loop="uvloop")},
+            [("distributed.admin.event-loop", "asyncio", "uvloop")],
+        ),
+        ({}, {"environment": environment(event_loop="uvloop")}, []),
+        ({}, {"environment": environment(scheduler_python="3.12.1")}, [("Python", "3.11", "3.12")]),
+        ({}, {"environment": None, "cluster": None}, []),
+    ],
+)
+def test_settings_that_differ_are_found_in_the_records(
+    before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, str, str]]
+) -> None:
+    one, other = measured(**before), measured(**after)
+    assert differing_settings(one, other) == tuple(Setting(*each) for each in told)
+    assert len(differing_settings(other, one)) == len(told)
+    assert differing_settings(one, one) == ()
+
+
+def test_two_runs_with_other_settings_are_compared_and_the_settings_told() -> None:
+    more = {name: cost * 1.1 for name, cost in COSTS.items()}
+    before = measured(counted(COSTS))
+    after = measured(counted(more), cluster=ClusterFacts("simulated", "x", 1000, 1000))
+    report = compare([before], [after])
+    (found,) = report.comparisons
+    assert found.verdict is Verdict.FAIL
+    assert found.settings == (Setting("workers", "16", "1000"),)
+    words = "settings that differ: workers (16 before, 1000 now)"
+    assert words in [line.text.strip() for line in report_lines(report)]
+    assert f"- {plain(words)}" in as_markdown(report).splitlines()
+    kept = replace(after, baseline="main", comparisons=report.comparisons)
+    assert f"- {plain(words)}" in run_markdown([kept], "x").splitlines()
+
+
+def test_settings_of_some_tests_are_told_with_their_number() -> None:
+    results = [measured(counted(COSTS), test_id=name) for name in ("a", "b", "c")]
+    wider = [
+        replace(each, cluster=ClusterFacts("simulated", "x", n, n))
+        for each, n in zip(results, (16, 20, 20), strict=True)
+    ]
+    (_, told) = report_lines(compare(results, wider))
+    assert told.text.strip() == (
+        "settings that differ in 2 of 3 comparisons: workers (16 before, 20 now)"
+    )
+
+
+def test_a_result_with_the_same_settings_comes_before_newer_ones() -> None:
+    same = measured(counted(COSTS), started_at="2026-01-01")
+    newer = measured(
+        counted(COSTS), started_at="2026-02-01", environment=environment(configuration={})
+    )
+    other = replace(newer, cluster=ClusterFacts("simulated", "x", 8, 8))
+    candidates = [_measurement(each) for each in (other, same)]
+    now = _measurement(measured(counted(COSTS)))
+    assert compare_one(candidates, now).settings == ()
+    assert compare_one(candidates[:1], now).settings != ()
+
+
+def test_a_baseline_keeps_the_results_of_each_setting() -> None:
+    wide, options = replace(HERE, workers=1000), replace(HERE, options={"duration": "1s"})
+    results = [measured(counted(COSTS), cluster=each) for each in (HERE, wide, options)]
+    results.append(measured(counted(COSTS), environment=environment(event_loop="uvloop")))
+    assert len(identities(results)) == 4
+
+
+def _measurement(result: Result) -> Measurement:
+    (backend,) = result.backends
+    return Measurement(result, backend)
+
+
+DECIDED = {"makespan": 4.0, "transferred": 8e8, "steals": 0.0}
+
+
+def decided(figures: dict[str, float], tasks: int = 1000) -> BackendResult:
+    """A result of the backend `decisions`, with a figure per task besides."""
+    made = counted(COSTS, tasks=tasks)
+    whole = {**figures, "transitions": 4.0 * 3 * tasks}
+    return replace(made, backend="decisions", costs=MeasuredCosts((), whole))
+
+
+def in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> Comparison:
+    one, other = measured(before), measured(after, **facts)
+    return compare_in_turns(_measurement(one), _measurement(other), DEFAULT_POLICY)
+
+
+def test_decisions_are_compared_as_figures_of_the_whole_window() -> None:
+    found = in_turns(decided(DECIDED), decided({**DECIDED, "makespan": 5.0, "transferred": 4e8}))
+    changes = {each.metric: each for each in found.changes}
+    assert changes["makespan"].outcome is Outcome.REGRESSED
+    assert (changes["makespan"].before, changes["makespan"].after) == (4.0, 5.0)
+    assert changes["transferred"].outcome is Outcome.IMPROVED
+    assert sentence(changes["makespan"]) == (
+        "makespan of the scheduler: 4 s before, 5 s now (+25.00%)"
+    )
+    assert found.same == 2
+
+
+def test_decisions_are_comparable_when_a_setting_changes_the_number_of_tasks() -> None:
+    """As the method of shuffling does: only what is per task is not comparable then."""
+    fewer = decided({**DECIDED, "makespan": 5.0}, tasks=500)
+    found = in_turns(decided(DECIDED), fewer)
+    assert [each.metric for each in found.changes] == ["makespan"]
+    (reason,) = found.reasons
+    assert reason.startswith("another amount of work: 1000 tasks a round")
+    assert found.verdict is Verdict.FAIL
+    # The body of another session may be another one.
+    (apart,) = compare([measured(decided(DECIDED))], [measured(fewer)]).comparisons
+    assert apart.changes == ()
+    assert apart.verdict is Verdict.INCONCLUSIVE
+
+
+def test_another_python_leaves_decisions_and_times_comparable_but_no_bytecodes() -> None:
+    newer: dict[str, Any] = {"environment": environment(scheduler_python="3.12.1")}
+    found = in_turns(decided(DECIDED), decided({**DECIDED, "makespan": 5.0}), **newer)
+    assert found.verdict is Verdict.FAIL
+    assert found.reasons == ()
+    counts = in_turns(counted(COSTS), counted({name: 1.0 for name in COSTS}), **newer)
+    assert counts.reasons == ("bytecodes of Python 3.11 and 3.12 are not the same",)
+    assert counts.changes == ()
+    assert counts.settings == (Setting("Python", "3.11", "3.12"),)
+    times = sampled({("distributed.scheduler:a",): 1.0})
+    (saved,) = compare([measured(times)], [measured(times, **newer)]).comparisons
+    assert saved.reasons == ()
+    assert saved.settings == counts.settings
