@@ -24,9 +24,13 @@ CLOCKWORK = (
     "distributed.scheduler:Scheduler.identity",
     "distributed.semaphore:SemaphoreExtension._check_lease_timeout",
     "distributed.stealing:WorkStealing.balance",
+    "pytest_schedprof.virtual.choices:Choices.complete",
+    "pytest_schedprof.virtual.choices:Choices.sent",
+    "pytest_schedprof.virtual.choices:Choices.transition",
 )
-"""Functions that are called by the clock and not by a task. Neither they nor what they call is
-counted, because the counts would depend on how long the tasks took."""
+"""Functions that are called by the clock and not by a task, or by what records decisions. Neither
+they nor what they call is counted: the counts would depend on how long the tasks took, or on what
+else is recorded."""
 
 HAS_MONITORING = hasattr(sys, "monitoring")
 

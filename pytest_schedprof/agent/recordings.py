@@ -29,7 +29,7 @@ WORKERS_CLIENT_CHECK_S = 10.0
 
 def as_json(record: dict[str, Any]) -> bytes:
     """Return a record as JSON in UTF-8, which lone surrogates in names of files cannot be in."""
-    return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 class OwnProcess:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_schedprof.errors import BaselineError
@@ -40,4 +41,16 @@ def load_both(before: str, after: str, directory: str) -> Report:
             f"schedprof: {before!r} and {after!r} have no measured test in common "
             f"({len(one.results)} and {len(other.results)} tests)"
         )
-    return report
+    return _with_partings(report, before, after, directory)
+
+
+def _with_partings(report: Report, before: str, after: str, directory: str) -> Report:
+    """Add the first decision that differs to each comparison of decisions."""
+    from pytest_schedprof.comparison.parting import with_partings
+    from pytest_schedprof.storage.baselines import kept_run
+    from pytest_schedprof.storage.decided import decided_in_run
+
+    if not any(each.parting for each in report.comparisons):
+        return report
+    readers = (partial(decided_in_run, kept_run(spec, directory)) for spec in (before, after))
+    return with_partings(report, *readers)

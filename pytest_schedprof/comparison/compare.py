@@ -16,6 +16,7 @@ from pytest_schedprof.comparison.matching import (
     obstacle_to_time_in_turns,
     renamed_tests,
 )
+from pytest_schedprof.comparison.parting import part_by_hash
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.comparison.timed import timed_changes
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report, Setting
@@ -62,7 +63,8 @@ def compare_one(
     """Compare a measurement with the newest comparable candidate, or say why there is none."""
     before, reason = choose(candidates, after)
     if before is None:
-        return _comparison(after, [], [reason], is_binding)
+        newest = candidates[0] if candidates else None
+        return _comparison(newest, after, [], [reason], is_binding)
     reason = obstacle_to_time(before, after) if after.of.shares else ""
     return _compare_pair(before, after, policy, reason, is_binding=is_binding)
 
@@ -72,7 +74,7 @@ def compare_in_turns(
 ) -> Comparison:
     """Compare two sides of one session whose rounds were measured in turns."""
     if reason := obstacle_in_turns(before, after):
-        return _comparison(after, [], [reason], is_binding)
+        return _comparison(before, after, [], [reason], is_binding)
     reason = obstacle_to_time_in_turns(before, after) if after.of.shares else ""
     return _compare_pair(before, after, policy, reason, in_turns=True, is_binding=is_binding)
 
@@ -99,10 +101,11 @@ def _compare_pair(
         changes += timed_changes(old, new, policy, in_turns=in_turns)
     reasons = list(dict.fromkeys(filter(None, [*obstacles.values(), reason])))
     settings = differing_settings(before.result, after.result)
-    return _comparison(after, changes, reasons, is_binding, settings)
+    return _comparison(before, after, changes, reasons, is_binding, settings)
 
 
 def _comparison(
+    before: Measurement | None,
     after: Measurement,
     changes: Sequence[Change],
     reasons: Sequence[str],
@@ -120,6 +123,7 @@ def _comparison(
         tuple(reasons),
         is_binding,
         settings,
+        part_by_hash(before.of.hashes, after.of.hashes) if before else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from pytest_schedprof.analysis.costs import exactly, roughly
 from pytest_schedprof.analysis.student import bound_at
@@ -34,6 +35,8 @@ class Reference:
     name: str
     results: Sequence[Result]
     policy: Policy = DEFAULT_POLICY
+    run: Path | None = None
+    """Directory of the run that they are of, if it is still there."""
 
     @cached_property
     def _measurements(self) -> Mapping[tuple[str, str], Sequence[Measurement]]:

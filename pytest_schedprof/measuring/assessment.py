@@ -260,6 +260,7 @@ class _Recorded:
             artifacts=(),
             warnings=tuple(dict.fromkeys([*_note_of_others(segments), *told])),
             doubt=_doubt_of(profiles),
+            hashes=tuple(_hashes_of(profiles)),
         )
 
 
@@ -267,6 +268,12 @@ def _doubt_of(profiles: list[list[Profile]]) -> str:
     """Return the first reason not to judge by these profiles; empty if there is none."""
     doubts = (profile.doubt for each in profiles for profile in each)
     return next(filter(None, doubts), "")
+
+
+def _hashes_of(profiles: list[list[Profile]]) -> Iterator[str]:
+    """Yield the hash of each recording that has one."""
+    for each in profiles:
+        yield from (p.hash for p in each if isinstance(p, CostProfile) and p.hash)
 
 
 def _note_of_others(segments: Sequence[Segment]) -> list[str]:

@@ -9,19 +9,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from pytest_schedprof.comparison.parting import Reader, with_first_difference
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.errors import SchedprofError, printable
 from pytest_schedprof.gates.reference import InTurns
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED, Assessment, Earlier, assess
 from pytest_schedprof.measuring.keeping import keep_record
 from pytest_schedprof.measuring.plan import Plan
-from pytest_schedprof.measuring.sides import Side, Sides
+from pytest_schedprof.measuring.sides import AGAINST, NULL, Side, Sides
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.changes import regressions, undecided
 from pytest_schedprof.presentation.limits import describe
+from pytest_schedprof.storage.decided import decided_in, decided_in_run
 from pytest_schedprof.storage.run_directory import make_directory
 
 
@@ -101,10 +104,13 @@ def judge(plan: Plan, sides: Sides, policy: Policy, directory: Path | None) -> J
     if here.assessment.errors:
         return judgement
     null = _in_turns(sides.null, policy) if sides.null else None
+    found = _compare(plan, earlier, seen)
+    as_null = _compare(plan, replace(earlier, reference=null), seen)
+    after = partial(decided_in, directory, seen.backends)
     return replace(
         judgement,
-        comparisons=_compare(plan, earlier, seen),
-        null=_compare(plan, replace(earlier, reference=null), seen),
+        comparisons=_with_partings(found, _earlier_decisions(plan, sides, directory), after),
+        null=_with_partings(as_null, _decisions_of(sides.null, NULL, directory), after),
     )
 
 
@@ -140,6 +146,24 @@ def _compare(plan: Plan, earlier: Earlier, seen: Assessment) -> tuple[Comparison
     """
     is_binding = not plan.has_own_measure
     return tuple(each for of in seen.backends for each in earlier.compare(of, is_binding))
+
+
+def _with_partings(
+    comparisons: tuple[Comparison, ...], before: Reader, after: Reader
+) -> tuple[Comparison, ...]:
+    return tuple(with_first_difference(each, before, after) for each in comparisons)
+
+
+def _earlier_decisions(plan: Plan, sides: Sides, directory: Path | None) -> Reader:
+    """Return what reads the decisions that the test is compared with."""
+    if sides.against is not None or plan.reference is None:
+        return _decisions_of(sides.against, AGAINST, directory)
+    return partial(decided_in_run, plan.reference.run, sides.here.record().test_id)
+
+
+def _decisions_of(side: Side | None, name: str, directory: Path | None) -> Reader:
+    backends = side.assessment.backends if side else ()
+    return partial(decided_in, directory and directory / name, backends)
 
 
 def _named(error: SchedprofError, side: str) -> SchedprofError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from pytest_schedprof.model.parting import Parting
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Verdict
 
@@ -76,6 +77,8 @@ class Comparison:
     """Whether a regression fails the test; False if its limits are relative to a baseline."""
     settings: tuple[Setting, ...] = ()
     """Settings that differ."""
+    parting: Parting | None = None
+    """Where the decisions part, of a backend that records them."""
 
     @property
     def verdict(self) -> Verdict:

@@ -66,6 +66,8 @@ class CostProfile:
     """Why it cannot judge any limit, for example a trace without its beginning; else empty."""
     hides: str = ""
     """Why a function that is missing in it may still have run; else empty."""
+    hash: str = ""
+    """Hash of everything that happened in the recording, if it can be told; else empty."""
 
 
 Profile: TypeAlias = SampleProfile | CostProfile

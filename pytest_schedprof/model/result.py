@@ -182,6 +182,8 @@ class BackendResult:
     """Files of processes other than the scheduler."""
     doubt: str = ""
     """Why it cannot judge any limit; else empty."""
+    hashes: tuple[str, ...] = ()
+    """Hash of what happened in each recording, of a backend that can tell; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

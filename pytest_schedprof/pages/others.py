@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pytest_schedprof.analysis.series import Choice, series_of
 from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.comparison.parting import with_partings
 from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.history import Series
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.reading import AGAINST, RunFiles, TestFiles, read_side
+from pytest_schedprof.storage.decided import decided_in_run
 from pytest_schedprof.storage.run_history import Archive
 
 MOST_RUNS = 200
@@ -69,6 +72,8 @@ def compared(run: RunFiles, before: RunFiles) -> RunFiles:
             f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "
             f"was measured in both ({len(before.results)} and {len(run.results)} tests)"
         )
+    readers = (partial(decided_in_run, side.path) for side in (before, run))
+    report = with_partings(report, *readers)
     return replace(run, tests=_with(run.tests, report.comparisons, names[0]))
 
 

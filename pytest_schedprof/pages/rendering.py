@@ -15,7 +15,7 @@ from pytest_schedprof.pages.run_page import RunPage
 from pytest_schedprof.pages.test_page import TestPage
 from pytest_schedprof.presentation.trends import Point
 
-STYLES = ("base.css", "parts.css", "owners.css")
+STYLES = ("base.css", "parts.css", "owners.css", "streams.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.pages.decisions import DecisionsPicture, picture
 from pytest_schedprof.pages.flame import Flame, flame
 from pytest_schedprof.pages.others import Other
 from pytest_schedprof.pages.reading import read_samples
@@ -39,6 +42,7 @@ from pytest_schedprof.presentation.results import (
     notes_of,
 )
 from pytest_schedprof.presentation.trends import TrendRow
+from pytest_schedprof.storage.decided import decided_in
 
 PER_TASK = " / task"
 
@@ -58,6 +62,7 @@ class BackendView:
     """Why a backend with samples has no flame graph; else empty."""
     whole: tuple[Fact, ...]
     costs: CostTable | None
+    decisions: DecisionsPicture | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,8 @@ def page_of_test(
         other: the same test on another side, to compare its samples with.
         known: facts about backends, which tell what opens their files.
     """
-    builder = _Backends(directory, other)
+    partings = {each.backend: each.parting for each in result.comparisons if each.parting}
+    builder = _Backends(directory, other, partings)
     return TestPage(
         test_id=result.test_id,
         outcome=result.outcome,
@@ -149,6 +155,8 @@ def page_of_test(
 class _Backends:
     directory: Path
     other: Other | None
+    partings: Mapping[str, Parting]
+    """Where the decisions part, by backend."""
 
     def view(self, number: int, backend: BackendResult) -> BackendView:
         flames, reason = self._flames(f"flame-{number}", backend)
@@ -164,7 +172,23 @@ class _Backends:
             no_flame=reason,
             whole=tuple(_whole_facts(backend)),
             costs=cost_table(costs, tasks, LISTED, own_seconds=True) if costs else None,
+            decisions=self._decisions(backend),
         )
+
+    def _decisions(self, backend: BackendResult) -> DecisionsPicture | None:
+        """Return the round in which both sides part, or else the first one."""
+        mine = decided_in(self.directory, (backend,))
+        if not (backend.hashes and mine):
+            return None
+        parting = self.partings.get(backend.backend)
+        number = parting.round - 1 if parting else 0
+        before = self.other.backend(backend) if self.other else None
+        theirs = decided_in(self.other.directory, (before,)) if self.other and before else []
+        if len(mine) <= number or not _are_of(parting, theirs[number : number + 1]):
+            return picture([("", mine[0])], None)
+        assert self.other is not None
+        earlier = (f"before: {self.other.name}", theirs[number])
+        return picture([earlier, ("now", mine[number])], parting)
 
     def _flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
         if backend.shares is None:
@@ -178,6 +202,13 @@ class _Backends:
             tree = call_tree(mine.stacks, theirs.stacks)
             return (flame(id, tree, backend, before, self.other.name),), ""
         return (flame(id, call_tree(mine.stacks), backend),), ""
+
+
+def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:
+    """Whether these are the decisions that the comparison was about, and others than now."""
+    if parting is None or parting.what is Difference.NOTHING:
+        return False
+    return bool(rounds) and rounds[0].hash == parting.hashes[0]
 
 
 def _headline(backend: BackendResult) -> str:

@@ -32,7 +32,8 @@ def load_reference(config: pytest.Config, source: str) -> None:
     directory = str(config.stash[SETTINGS].dir)
     policy = Policy(calibrations=load_calibrations(directory))
     config.stash[COMPARED_RUN] = kept_run(source, directory)
-    config.stash[REFERENCE] = Reference(*load(source, directory), policy)
+    run = config.stash[COMPARED_RUN]
+    config.stash[REFERENCE] = Reference(*load(source, directory), policy, run)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(TestInventory(), "schedprof-inventory")
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
 from pytest_schedprof.presentation.amounts import WHOLE, Name, counted, name_of, with_mode
+from pytest_schedprof.presentation.parting import details_of, headline_of
 
 NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED)
 """Outcomes of figures that changed."""
@@ -46,6 +47,8 @@ class ComparisonTable:
     count: str
     reasons: tuple[str, ...]
     rows: tuple[ChangeRow, ...]
+    parting: tuple[str, ...] = ()
+    """Whether the same was decided, and where it parts; empty if no decisions were compared."""
 
 
 def change_row(change: Change) -> ChangeRow:
@@ -84,6 +87,7 @@ def _table(found: Comparison) -> ComparisonTable:
         ", ".join([*outcome_words([found]), f"{found.same} the same"]),
         found.reasons,
         tuple(map(change_row, shown)),
+        (headline_of(found.parting), *details_of(found.parting)) if found.parting else (),
     )
 
 

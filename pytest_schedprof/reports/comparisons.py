@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.amounts import with_mode
 from pytest_schedprof.presentation.changes import (
@@ -18,6 +19,7 @@ from pytest_schedprof.presentation.changes import (
     setting_words,
     unmatched_tests,
 )
+from pytest_schedprof.presentation.parting import details_of, headline_of
 from pytest_schedprof.reports.lines import VERDICT_MARKUP, Line
 from pytest_schedprof.reports.markdown import SIGNS, Escaped, code, plain, row
 
@@ -61,16 +63,24 @@ def comparison_lines(
 
 
 def _lines(comparison: Comparison, *, is_all: bool) -> Iterator[Line]:
-    if not comparison.changes and not comparison.reasons:
+    parting = comparison.parting
+    if not (comparison.changes or comparison.reasons or parting):
         return
     backend = with_mode(comparison.backend, comparison.mode)
     yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
+    yield from _parting_lines(parting) if parting else ()
     yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
     shown = [each for each in comparison.changes if is_all or is_told(each)]
     yield from _table(shown)
     hidden = Counter(each.note for each in comparison.changes if not (is_all or is_told(each)))
     for note, count in hidden.items():
         yield Line(f"  {count} undecided: {note}", {"yellow": True})
+
+
+def _parting_lines(parting: Parting) -> Iterator[Line]:
+    is_same = parting.what is Difference.NOTHING
+    yield Line(f"  {headline_of(parting)}", {"green" if is_same else "cyan": True})
+    yield from (Line(f"    {text}") for text in details_of(parting))
 
 
 def _table(changes: Sequence[Change]) -> Iterator[Line]:
@@ -118,11 +128,16 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     """Return a table of what changed in one test; nothing if nothing changed."""
     changes = [each for each in comparison.changes if each.outcome in NEWS]
     undecided = len(comparison.of(Outcome.UNDECIDED))
-    if not (changes or undecided or comparison.reasons):
+    parting = comparison.parting
+    has_parted = parting is not None and parting.what is not Difference.NOTHING
+    if not (changes or undecided or comparison.reasons or has_parted):
         return
     backend = plain(comparison.backend)
     yield f"\n**{SIGNS[comparison.verdict]} {code(comparison.test_id)}** ({backend})\n"
     yield from (f"- undecided: {plain(reason)}" for reason in comparison.reasons)
+    if parting is not None:
+        yield f"- {plain(headline_of(parting))}"
+        yield from (f"- {plain(text)}" for text in details_of(parting))
     if changes:
         yield ""  # else the table would be a part of the list
         yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"

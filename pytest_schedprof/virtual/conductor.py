@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.governed import GovernedLoop
+from pytest_schedprof.virtual.names import RandomNames
 from pytest_schedprof.virtual.stories import Fault
 from pytest_schedprof.virtual.turns import Turns, have_arrived
 
@@ -88,14 +88,14 @@ class Conductor:
 
     def renew_names(self, number: int) -> None:
         """Make the names of a round, whatever was named before it."""
-        self._names = random.Random(f"{self._seed}:names of round {number}")
+        self._names = RandomNames(f"{self._seed}:names of round {number}")
 
-    def make_name(self) -> uuid.UUID:
-        """Return a name that is unique in this cluster, and the same in each run.
+    def make_name(self, function: str, line: int) -> uuid.UUID:
+        """Return a name for a place in the code: unique in this cluster, the same in each run.
 
         The names of tasks order the scheduler's sets of them.
         """
-        return uuid.UUID(int=self._names.getrandbits(128), version=4)
+        return self._names.draw(function, line)
 
     def governs(self, thread: int) -> bool:
         """Whether a thread is the test's, or runs one of the loops."""

@@ -6,6 +6,10 @@ import hashlib
 from collections import Counter
 from typing import Any
 
+from pytest_schedprof.virtual.holding import Holding
+from pytest_schedprof.virtual.stream import Stream
+from pytest_schedprof.virtual.tables import Names
+
 SUBJECTS = ("key", "keys", "status")
 """What a message is about, apart from its kind. Names of stimuli and times are left out."""
 
@@ -32,8 +36,9 @@ class Window:
 
     def __init__(self, workers: Workforce, now: float) -> None:
         self.begun = now
-        self.decisions: list[str] = []
-        """Each task that was sent to a worker, and each that was to be stolen from one."""
+        self.keys, self.names = Names(), Names()
+        """Tasks and workers that the tables of the window name by number."""
+        self.stream = Stream(self.keys, self.names, now)
         self.figures: Counter[str] = Counter()
         self._first: float | None = None
         self._last = now
@@ -44,11 +49,9 @@ class Window:
 
     def sent(self, now: float, worker: str, message: dict[str, Any]) -> None:
         """Note a message to a worker; tasks and thefts are decisions."""
-        line = self._write(now, f"to {worker}", message)
-        op = message["op"]
-        if op in ("compute-task", "steal-request"):
-            self.decisions.append(line)
-            self._first = now if self._first is None else self._first
+        self._write(now, f"to {worker}", message)
+        if self._first is None and message["op"] in ("compute-task", "steal-request"):
+            self._first = now
 
     def told(self, now: float, worker: str, message: dict[str, Any]) -> None:
         """Note a message to the scheduler."""
@@ -57,16 +60,16 @@ class Window:
         if op == "task-finished":
             self.figures["recomputed"] += message["key"] in self._finished
             self._finished.add(message["key"])
+            self.stream.finished(worker, message)
         if op in ("task-finished", "task-erred"):
             self._last = now
         elif op == "steal-response":
             self.figures["steals"] += message["state"] in ("ready", "constrained", "waiting")
 
-    def _write(self, now: float, whom: str, message: dict[str, Any]) -> str:
+    def _write(self, now: float, whom: str, message: dict[str, Any]) -> None:
         about = " ".join(str(message[name]) for name in SUBJECTS if name in message)
         line = f"{now - self.begun:.6f} {whom} {message['op']} {about}"
         self._hash.update(line.encode() + b"\n")
-        return line
 
     def note_transfer(self, count: int, nbytes: int) -> None:
         """Note that a worker fetches results from another one."""
@@ -99,6 +102,8 @@ class Workforce:
         """The most that one worker held, and all together, since the window began."""
         self.idle_s = 0.0
         """Seconds of free threads while tasks were ready elsewhere."""
+        self.holding: Holding | None = None
+        """What they held over time, since the window began."""
         self._since = 0.0
         self._known: dict[str, tuple[int, int, int]] = {}
 
@@ -106,6 +111,7 @@ class Workforce:
         """Begin a window."""
         self.worst = max((held for held, _, _ in self._known.values()), default=0)
         self.most, self.idle_s, self._since = self.held, 0.0, now
+        self.holding = Holding({name: held for name, (held, _, _) in self._known.items()}, now)
 
     def look(self, now: float) -> None:
         """Count the time since something last changed."""
@@ -120,6 +126,8 @@ class Workforce:
             return
         self.look(now)
         self._known[name] = held, free, ready
+        if self.holding is not None and held != before[0]:
+            self.holding.note(now, name, held)
         self.held += held - before[0]
         self.free += free - before[1]
         self.ready += ready - before[2]

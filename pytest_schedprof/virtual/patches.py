@@ -210,7 +210,11 @@ def _named_by(before: Callable[..., uuid.UUID]) -> Callable[..., uuid.UUID]:
 
     def make_name(*args: Any, **keywords: Any) -> uuid.UUID:
         conductor = _governor()
-        return before(*args, **keywords) if conductor is None else conductor.make_name()
+        if conductor is None:
+            return before(*args, **keywords)
+        caller = sys._getframe(1)
+        function = f"{caller.f_globals.get('__name__')}:{caller.f_code.co_name}"
+        return conductor.make_name(function, caller.f_lineno)
 
     return make_name
 

@@ -18,6 +18,7 @@ from tornado.ioloop import IOLoop
 from pytest_schedprof.simulation.behaviour import Behaviour
 from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.simulation.worker_server import WorkerServer
+from pytest_schedprof.virtual.choices import ChoosingLine
 from pytest_schedprof.virtual.lines import TO_WORKER_S, Line
 from pytest_schedprof.virtual.world import World
 
@@ -90,7 +91,11 @@ class VirtualServer(WorkerServer):
         """Return the line from the scheduler to a worker."""
         worker: Any = self.hollow[address]
         loop, latency = asyncio.get_running_loop(), self.behaviour.latency
-        return Line(loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency)
+        line = ChoosingLine(
+            loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency
+        )
+        line.choices, line.address = self.world.choices, address
+        return line
 
     def keep(self, coroutine: Any) -> None:
         """Run a coroutine; a task that nobody holds may be collected before its end."""
@@ -112,12 +117,16 @@ class VirtualServer(WorkerServer):
 
 
 class _Lines(SchedulerPlugin):
-    """Puts a line in the place of each worker's `BatchedSend`."""
+    """Puts a line in the place of each worker's `BatchedSend`, and sees what is decided.
+
+    It is one plugin for both: the scheduler's loops over its plugins are counted.
+    """
 
     name = "schedprof-lines"
 
     def __init__(self, server: VirtualServer) -> None:
         self._server = server
+        self.transition = server.world.choices.transition  # type: ignore[method-assign]
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         line: Any = self._server.line_to(worker)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from pytest_schedprof.virtual.choices import Choices
 from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.journal import Journal, Window, Workforce
 from pytest_schedprof.virtual.loop import VirtualLoop
@@ -63,6 +64,7 @@ class World:
         self.loop = loop
         self.journal = Journal()
         self.workforce = Workforce()
+        self.choices = Choices(scheduler, loop)
         self.quiet_since = loop.now
         """When something that was under way last came to its end."""
         self.workers: Workers | None = None
@@ -117,16 +119,25 @@ class World:
 
     def begin(self) -> None:
         """Begin a window of the journal."""
-        self.journal.window = Window(self.workforce, self.loop.now)
+        self.journal.window = window = Window(self.workforce, self.loop.now)
+        self.choices.begin(window.keys, window.names, window.begun)
 
     def end(self) -> dict[str, Any]:
-        """End the window; return the log's hash, the figures and the decisions."""
+        """End the window; return the log's hash, the figures, and what happened by column."""
         window, self.journal.window = self.journal.window, None
         assert window is not None
+        choices = self.choices.end()
+        holding, self.workforce.holding = self.workforce.holding, None
+        assert holding is not None
         figures = window.report(self.loop.now)
         return {
             "begun": window.begun - EPOCH,
             "hash": figures.pop("hash"),
             "figures": figures,
-            "decided": window.decisions,
+            "keys": window.keys.told(),
+            "workers": [name.removeprefix("inproc://") for name in window.names.told()],
+            "choices": choices,
+            "tasks": window.stream.tasks.columns(),
+            "transfers": window.stream.transfers.columns(),
+            "held": holding.told(),
         }

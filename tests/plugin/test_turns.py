@@ -15,8 +15,8 @@ import injection
 import pytest
 from support import Project, wait_for
 
-from pytest_schedprof.backends.builtin.decisions import read_decisions
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.plugin.against import without_turns

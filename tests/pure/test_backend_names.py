@@ -24,7 +24,7 @@ ALLOWED = {
 }
 """Names in text that is no list of backends, by file, with the reason."""
 
-ENGLISH = {"counts"}
+ENGLISH = {"counts", "decisions"}
 """Names that are words of English too: meant where they stand alone or are part of syntax."""
 
 TEXTS_OF_HELP = ("EXAMPLE", "MARKER_HELP")

@@ -13,8 +13,8 @@ from distributed.comm.core import CommClosedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.backends.builtin.decisions import read_decisions
 from pytest_schedprof.errors import FormatError
+from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.virtual.clocks import (
     EPOCH,
     RESOLUTION_S,
@@ -22,9 +22,11 @@ from pytest_schedprof.virtual.clocks import (
     replace_clocks,
     rounded,
 )
+from pytest_schedprof.virtual.holding import POINTS, Holding
 from pytest_schedprof.virtual.journal import Window, Workforce
 from pytest_schedprof.virtual.lines import Line
 from pytest_schedprof.virtual.loop import VirtualLoop
+from pytest_schedprof.virtual.names import RandomNames
 
 seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 
@@ -161,7 +163,55 @@ def test_the_hash_is_that_of_what_happened() -> None:
     assert window_of(*later)["hash"] != window_of(*RUN)["hash"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"hash": 1, "figures": {}, "decided": []}'])
+def test_what_finished_is_in_the_task_stream() -> None:
+    window = Window(Workforce(), 100.0)
+    times = [
+        {"action": "transfer", "start": 100.5, "stop": 101.0, "source": "worker-2"},
+        {"action": "compute", "start": 101.0, "stop": 103.0},
+    ]
+    message = {"op": "task-finished", "key": "x", "nbytes": 7, "startstops": times}
+    window.told(103.1, "worker-1", message)
+    tasks, transfers = (table.columns() for table in (window.stream.tasks, window.stream.transfers))
+    assert [column[0] for column in tasks.values()] == [0, 0, 1_000_000, 2_000_000, 7]
+    assert [column[0] for column in transfers.values()] == [0, 500_000, 500_000]
+    assert (window.keys.told(), window.names.told()) == (["x"], ["worker-1"])
+
+
+HOLDS = st.lists(
+    st.tuples(st.floats(0, 1e5), st.sampled_from("abc"), st.integers(0, 100)), max_size=300
+)
+
+
+@given(HOLDS)
+def test_peaks_survive_however_long_the_time(holds: list[tuple[float, str, int]]) -> None:
+    holding = Holding({"a": 5}, 0.0)
+    held, most, worst = {"a": 5}, 5, 5
+    for now, name, nbytes in sorted(holds):
+        holding.note(now, name, nbytes)
+        held[name] = nbytes
+        most, worst = max(most, sum(held.values())), max(worst, *held.values())
+    told = holding.told()
+    assert len(told["at"]) <= POINTS
+    assert told["at"] == sorted(set(told["at"]))
+    assert (max(told["all"]), max(told["worst"])) == (most, worst)
+    assert told["all"][-1] >= sum(held.values())
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"hash": 1, "figures": {}}'])
 def test_other_files_are_refused(content: bytes) -> None:
     with pytest.raises(FormatError, match="not a file of decisions"):
         read_decisions(content)
+
+
+def test_names_of_one_place_do_not_depend_on_those_of_others() -> None:
+    one, other = RandomNames("1"), RandomNames("1")
+    names = [one.draw("submit", 12), one.draw("submit", 12)]
+    assert other.draw("submit", 40) == names[0]  # the same place, on another line
+    other.draw("submit", 45)
+    other.draw("map", 40)
+    assert other.draw("_submit", 40) == names[1]  # private in that release
+    drawn = [each.draw(*place) for each in (one, RandomNames("2")) for place in PLACES]
+    assert len({*names, *drawn}) == len(names) + len(drawn)
+
+
+PLACES = (("submit", 12), ("submit", 13), ("map", 12), ("map", 13))

@@ -17,10 +17,11 @@ import pytest
 from distributed import CancelledError, Client, Event, Future, as_completed, metrics, utils, wait
 from support import Project
 
-from pytest_schedprof.backends.builtin.decisions import DecisionsFile, read_decisions
 from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import RecordingError, StuckError
+from pytest_schedprof.formats.decisions import read_decisions
+from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.virtual.clocks import EPOCH
 
@@ -72,7 +73,7 @@ def now() -> float:
     return metrics.time() - EPOCH
 
 
-def decided(project: Project) -> DecisionsFile:
+def decided(project: Project) -> Decided:
     """Return what the only test of the project's only run recorded."""
     (file,) = project.run_directory.glob("tests/*/scheduler.decisions.json")
     return read_decisions(file.read_bytes())

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from pytest_schedprof.agent import decisions as agent
 from pytest_schedprof.backends.contract import Backend, Setting
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.errors import BackendUnavailableError, FormatError
+from pytest_schedprof.errors import BackendUnavailableError
+from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.metric import DECISIONS
 from pytest_schedprof.model.profile import CostProfile, Namer
@@ -21,16 +20,6 @@ from pytest_schedprof.remote.contract import Target
 @dataclass(frozen=True, slots=True)
 class DecisionsOptions:
     """The backend has no options."""
-
-
-class DecisionsFile(msgspec.Struct):
-    """What the agent recorded."""
-
-    hash: str
-    """Hash of the log of all messages; equal if everything happened in the same way."""
-    figures: dict[str, float]
-    decided: list[str]
-    """Each with its virtual time since the window began."""
 
 
 class DecisionsBackend(Backend):
@@ -72,19 +61,8 @@ class DecisionsBackend(Backend):
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""
-        return CostProfile(self.name, self.mode, {}, read_decisions(content).figures)
-
-
-def read_decisions(content: bytes) -> DecisionsFile:
-    """Parse the file that the agent wrote.
-
-    Raises:
-        FormatError: if it is none.
-    """
-    try:
-        return msgspec.json.decode(content, type=DecisionsFile)
-    except msgspec.DecodeError as error:
-        raise FormatError(f"schedprof: not a file of decisions: {error}") from error
+        found = read_decisions(content)
+        return CostProfile(self.name, self.mode, {}, found.figures, hash=found.hash)
 
 
 BACKEND: type[Backend] = DecisionsBackend

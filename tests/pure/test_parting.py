@@ -1,0 +1,243 @@
+"""Tests of the comparison of decisions: where two runs of a test part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_schedprof.comparison.parting import (
+    choice_at,
+    part,
+    part_by_hash,
+    with_first_difference,
+    with_partings,
+)
+from pytest_schedprof.errors import FormatError
+from pytest_schedprof.formats.decisions import read_decisions
+from pytest_schedprof.model.comparison import Comparison, Report
+from pytest_schedprof.model.decisions import (
+    KINDS,
+    NOBODY,
+    RULES,
+    Decided,
+    DecisionColumns,
+    TaskColumns,
+)
+from pytest_schedprof.model.parting import Difference
+from pytest_schedprof.presentation.parting import details_of, headline_of
+
+KEYS, WORKERS = ["a", "b", "c", "d"], ["worker-0", "worker-1", "worker-2"]
+
+Row = tuple[int, int, int, int]
+"""Time, number of the kind, of the key, and of the worker."""
+
+
+def decided(rows: Sequence[Row], keys: Sequence[str] = KEYS, **more: object) -> Decided:
+    """Return what a run recorded; each task finishes where it was last sent to."""
+    at, kind, key, worker = ([row[i] for row in rows] for i in range(4))
+    zeros = [0] * len(rows)
+    decisions = DecisionColumns(
+        at, kind, key, worker, [1_500] * len(rows), [2] * len(rows), [10**6] * len(rows),
+        zeros, [2] * len(rows), [2] * len(rows), zeros, zeros, zeros,
+    )  # fmt: skip
+    tasks = TaskColumns(key, worker, at, zeros, zeros)
+    fields = {"hash": str(hash(tuple(rows))), "figures": {}, **more}
+    return msgspec.convert(
+        {"keys": [*keys], "workers": WORKERS, **fields}
+        | {"choices": msgspec.to_builtins(decisions), "tasks": msgspec.to_builtins(tasks)},
+        Decided,
+    )
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 9), st.integers(0, 2), st.integers(0, 3), st.integers(0, 2)
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(ROWS, ROWS, ROWS)
+def test_the_first_difference_is_right_after_what_is_the_same(
+    common: list[Row], ours: list[Row], theirs: list[Row]
+) -> None:
+    before, after = decided([*common, *ours], hash="1"), decided([*common, *theirs], hash="2")
+    found = part(before, after)
+    assert found.alike >= len(common)
+    one, other = (side.steps()[: found.alike] for side in (before, after))
+    assert one == other
+    if found.what is not Difference.GRAPH:
+        assert found.before == choice_at(before, found.alike)
+        assert found.after == choice_at(after, found.alike)
+    if found.what is Difference.MESSAGES:
+        assert before.steps() == after.steps()
+    else:
+        assert before.steps()[found.alike :][:1] != after.steps()[found.alike :][:1]
+    assert 0 <= found.moved <= found.tasks <= len(KEYS)
+
+
+@given(ROWS, ROWS)
+def test_the_difference_is_the_same_from_both_sides(ours: list[Row], theirs: list[Row]) -> None:
+    before, after = decided(ours, hash="1"), decided(theirs, hash="2")
+    there, back = part(before, after), part(after, before)
+    assert (there.what, there.alike, there.moved) == (back.what, back.alike, back.moved)
+    assert (there.before, there.after) == (back.after, back.before)
+    assert (there.only_before, there.only_after) == (back.only_after, back.only_before)
+
+
+@given(ROWS, ROWS)
+def test_every_difference_can_be_told(ours: list[Row], theirs: list[Row]) -> None:
+    found = part(decided(ours, hash="1"), decided(theirs, hash="2"))
+    assert "\n" not in headline_of(found)
+    assert list(details_of(found))
+
+
+FIRST = (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "what"),
+    [
+        ((5, 0, 1, 0), (5, 0, 1, 2), Difference.WORKER),
+        ((5, 0, 1, 0), (6, 0, 1, 0), Difference.TIME),
+        ((5, 0, 1, 0), (5, 0, 0, 0), Difference.TASK),
+        ((5, 1, 1, 0), (5, 2, 1, 0), Difference.TASK),
+    ],
+)
+def test_what_differs(ours: Row, theirs: Row, what: Difference) -> None:
+    rest = [(9, 0, 0, 0), (9, 0, 1, 0)]  # so that both sides decide about the same tasks
+    found = part(decided([FIRST, ours, *rest]), decided([FIRST, theirs, *rest]))
+    assert (found.what, found.alike) == (what, 1)
+
+
+def test_a_theft_for_another_worker_differs() -> None:
+    row = (3, 1, 0, 0)
+    before, after = decided([FIRST, row]), decided([FIRST, row], hash="2")
+    after.choices.other[1] = NOBODY
+    found = part(before, after)
+    assert (found.what, found.alike) == (Difference.WORKER, 1)
+    told = next(iter(details_of(found)))
+    assert told.endswith("for worker-2 (0 tasks, 0 s of work, 0 B to fetch)")
+
+
+def test_the_later_decision_about_the_same_task_is_found() -> None:
+    found = part(
+        decided([FIRST, (5, 0, 1, 0)]), decided([FIRST, (5, 0, 2, 1), (8, 0, 1, 2)])
+    )  # fmt: skip
+    assert found.what is Difference.TASK
+    assert found.later is not None
+    assert (found.later.at_s, found.later.key, found.later.worker.name) == (8e-6, "b", "worker-2")
+    assert found.only_after == 1
+    assert list(details_of(found))[2].startswith("now, later: at 8e-06 s 'b' to worker-2")
+
+
+def test_other_graphs_are_told_as_such() -> None:
+    found = part(decided([FIRST]), decided([FIRST], keys=["x", "b", "c", "d"], hash="other"))
+    assert found.what is Difference.GRAPH
+    assert "another graph" in headline_of(found)
+    assert list(details_of(found))[:2] == ["before: 'a'", "now: 'x'"]
+
+
+def test_another_graph_is_told_by_the_first_tasks_of_one_side_alone() -> None:
+    rows = [FIRST, (1, 0, 1, 0), (2, 0, 2, 0)]
+    found = part(decided(rows), decided([(0, 0, 0, 2), *rows[1:]], keys=["a", "b", "x", "d"]))
+    assert found.what is Difference.GRAPH
+    assert (found.before and found.before.key, found.after and found.after.key) == ("c", "x")
+
+
+def test_one_side_may_decide_nothing_more() -> None:
+    found = part(decided([FIRST]), decided([FIRST, (7, 0, 0, 1)]))
+    assert found.what is Difference.END
+    assert (found.before, found.tasks, found.moved) == (None, 1, 1)
+
+
+def test_what_the_scheduler_compared_is_told() -> None:
+    figures = [{"makespan": 1.0, "transfers": 4}, {"makespan": 1.5, "transfers": 4}]
+    found = part(
+        decided([FIRST], figures=figures[0]), decided([(0, 0, 0, 1)], figures=figures[1])
+    )  # fmt: skip
+    assert headline_of(found).startswith("parts in the first decision at 0 s: another worker for")
+    seen = "(2 tasks, 1.5 ms of work, 1 MB to fetch), root-ish: the idle worker with the fewest"
+    other = "the best of 2 others: worker-2 (0 tasks, 0 s of work, 0 B to fetch)"
+    assert list(details_of(found)) == [
+        f"before: at 0 s to worker-0 {seen} tasks per thread; {other}",
+        f"now: at 0 s to worker-1 {seen} tasks per thread; {other}",
+        "what followed: 1 of 1 task ran on another worker, makespan 1 s -> 1.5 s",
+    ]
+
+
+def test_hashes_tell_which_round_differs_first() -> None:
+    assert part_by_hash([], ["a"]) is None
+    same = part_by_hash(["a", "b"], ["a", "b", "c"])
+    assert same is not None
+    assert (same.what, same.hashes, same.rounds) == (Difference.NOTHING, ("a", "a"), 2)
+    assert not list(details_of(same))
+    assert headline_of(same) == "decides the same in each of 2 rounds (hash a)"
+    other = part_by_hash(["a", "b", "c"], ["a", "x", "y"])
+    assert other is not None
+    assert (other.what, other.hashes, other.round) == (Difference.UNKNOWN, ("b", "x"), 2)
+
+
+def compared(before: Sequence[Decided], after: Sequence[Decided]) -> Comparison:
+    hashes = ([each.hash for each in side] for side in (before, after))
+    return Comparison("test", "decisions", "", (), 0, parting=part_by_hash(*hashes))
+
+
+def test_files_tell_what_differs_in_the_first_round_that_does() -> None:
+    same, ours, theirs = decided([FIRST]), decided([FIRST] * 2), decided([FIRST] * 3)
+    before, after = [same, ours], [same, theirs]
+    comparison = compared(before, after)
+    found = with_first_difference(comparison, lambda: before, lambda: after).parting
+    assert found is not None
+    assert (found.what, found.round, found.alike) == (Difference.END, 2, 2)
+
+
+def test_files_that_are_gone_or_of_other_runs_tell_nothing() -> None:
+    before, after = [decided([FIRST])], [decided([])]
+    comparison = compared(before, after)
+    for files in ([], after):
+        assert with_first_difference(comparison, lambda: files, lambda: after) == comparison  # noqa: B023
+    assert comparison.parting is not None
+    assert "compare two runs that are here" in headline_of(comparison.parting)
+
+
+def test_a_renamed_test_is_found_by_its_earlier_name() -> None:
+    before, after = [decided([FIRST])], [decided([])]
+    comparison = replace(compared(before, after), test_id="new")
+    report = Report("a", "b", (comparison,), renamed=(("old", "new"),))
+    found = with_partings(report, {"old": before}.__getitem__, {"new": after}.__getitem__)
+    assert found.comparisons[0].parting is not None
+    assert found.comparisons[0].parting.what is Difference.END
+
+
+GOOD = msgspec.json.encode(decided([FIRST]))
+
+
+def test_what_was_written_can_be_read() -> None:
+    assert read_decisions(GOOD) == decided([FIRST])
+    assert read_decisions(b'{"hash": "", "figures": {}}').steps() == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"at":[0]', '"at":[]'),
+        ('"at":[0]', '"at":[1e300]'),
+        ('"at":[0]', '"at":[9999999999999999]'),
+        ('"kind":[0]', f'"kind":[{len(KINDS)}]'),
+        ('"rule":[0]', f'"rule":[{len(RULES)}]'),
+        ('"key":[0]', '"key":[-1]'),
+        ('"worker":[0]', '"worker":[3]'),
+        ('"other":[2]', '"other":[3]'),
+        ('"hash":', '"cash":'),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(old: str, new: str) -> None:
+    assert old in GOOD.decode()
+    with pytest.raises(FormatError, match="not a file of decisions"):
+        read_decisions(GOOD.decode().replace(old, new).encode())

@@ -1,0 +1,200 @@
+"""Tests of comparisons of decisions: equal ones, and where two settings of dask part."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support import Project
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.formats.decisions import read_decisions
+from pytest_schedprof.model.decisions import KINDS, NOBODY, RULES, Decided
+from pytest_schedprof.model.parting import Difference, Parting
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.pages.writing import write_pages
+from pytest_schedprof.storage.records import read_record
+
+VIRTUAL = (
+    "--schedprof=decisions",
+    "--schedprof-cluster=virtual",
+    "--schedprof-workers=4",
+    "--schedprof-rounds=1",
+)
+
+TREE = """
+@pytest.mark.schedprof(cluster_options={"duration": "exponential(50ms)", "nbytes": "2MB"})
+def test_tree(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    layer = client.map(inc, range(48), pure=False)
+    while len(layer) > 1:
+        pieces = range(0, len(layer), 4)
+        layer = [client.submit(max, *layer[i : i + 4], pure=False) for i in pieces]
+    wait(layer)
+"""
+
+SATURATION = "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION"
+
+
+@pytest.fixture(autouse=True)
+def in_one_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the processes of all sessions order their sets in the same way."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+
+
+@pytest.fixture
+def saved(project: Project) -> Project:
+    """A project with a baseline."""
+    project.run_test(TREE, *VIRTUAL, "--schedprof-save=main").assert_outcomes(passed=1)
+    return project
+
+
+def runs_of(project: Project) -> list[Path]:
+    return sorted((project.path / ".schedprof").glob("2*"))
+
+
+def result_of(run: Path) -> Result:
+    (file,) = run.glob("tests/*/result.json")
+    return read_record(file, Result)
+
+
+def decided(run: Path) -> Decided:
+    (file,) = run.glob("tests/*/scheduler.decisions.json")
+    return read_decisions(file.read_bytes())
+
+
+def parting_of(run: Path) -> Parting:
+    (comparison,) = result_of(run).comparisons
+    assert comparison.parting is not None
+    return comparison.parting
+
+
+def test_the_same_code_decides_the_same(saved: Project) -> None:
+    result = saved.run(*VIRTUAL, "--schedprof-compare=main")
+    result.assert_outcomes(passed=1)
+    result.stdout.re_match_lines([r"  decides the same \(hash [0-9a-f]{8}\)"])
+    before, after = runs_of(saved)
+    assert decided(before) == decided(after)
+    assert parting_of(after).what is Difference.NOTHING
+    (page,) = after.glob("tests/*/index.html")
+    assert (
+        page.read_text().count('<figure class="stream">') == 3  # a stream, and two curves
+    )
+
+
+def test_the_first_decision_that_differs_is_shown(
+    saved: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(SATURATION, "inf")
+    result = saved.run(*VIRTUAL, "--schedprof-compare=main")
+    result.assert_outcomes(failed=1)  # it regressed
+    result.stdout.re_match_lines(
+        [
+            r"  parts in the first decision at 0 s: another worker for 'inc-.*-0' \(hash .*",
+            r"    before: at 0 s to worker-\d \(0 tasks, 0 s of work, .*root-ish: the idle .*",
+            r"    now: at 0 s to worker-\d \(0 tasks, .*not queued: with its siblings; the best .*",
+            r"    what followed: \d+ of 64 tasks ran on another worker, .*transfers \d+ -> \d+.*",
+        ]
+    )
+    before, after = runs_of(saved)
+    kept = parting_of(after)
+    assert kept.what is Difference.WORKER
+    assert kept.figures["transfers"][1] == decided(after).figures["transfers"]
+    (page,) = after.glob("tests/*/index.html")
+    assert len(re.findall('<rect class="mark"', page.read_text())) == 2
+    assert main(["compare", str(before), str(after)]) == 1
+    assert "parts in the first decision at 0 s" in capsys.readouterr().out
+    assert main(["compare", "main", str(after), "--dir", str(saved.path / ".schedprof")]) == 1
+    assert "what followed:" in capsys.readouterr().out
+    write_pages(before, against=after)
+    (page,) = before.glob("tests/*/index.html")
+    assert len(re.findall('<rect class="mark"', page.read_text())) == 2
+
+
+def test_a_baseline_whose_run_is_gone_still_tells_that_something_differs(
+    saved: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = runs_of(saved)
+    run.rename(saved.path / "elsewhere")
+    monkeypatch.setenv(SATURATION, "inf")
+    result = saved.run(*VIRTUAL, "--schedprof-compare=main")
+    result.stdout.re_match_lines([r"  decides in another way \(hash .* compare two runs .*"])
+    assert parting_of(runs_of(saved)[0]).what is Difference.UNKNOWN
+
+
+STEALING = """
+@pytest.mark.schedprof(cluster_options={"duration": "1s"})
+def test_thefts(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    wait(client.map(inc, range(4), pure=False))
+    root = client.submit(inc, 1, workers="inproc://worker-0", pure=False)
+    wait(root)
+    wait([client.submit(max, root, i, pure=False) for i in range(30)])
+"""
+
+
+def test_decisions_have_what_the_scheduler_compared(project: Project) -> None:
+    project.run_test(STEALING, *VIRTUAL).assert_outcomes(passed=1)
+    found = decided(project.run_directory)
+    of = found.choices
+    kinds = [KINDS[kind] for kind in of.kind]
+    stolen = [i for i, kind in enumerate(kinds) if kind == "stolen"]
+    assert len(stolen) == found.figures["steals"] > 0
+    for row in (i for i, kind in enumerate(kinds) if kind == "steal"):
+        assert RULES[of.rule[row]] == "theft"
+        assert found.workers[of.worker[row]] == "worker-0"
+        assert of.other[row] not in (NOBODY, of.worker[row])
+        assert of.occupancy[row] > of.other_occupancy[row]
+    assert [of.processing[i] for i in range(4)] == [0] * 4
+    places = found.places()
+    assert all(places[found.keys[of.key[i]]] == found.workers[of.worker[i]] for i in stolen)
+
+
+def test_bytes_to_fetch_are_those_of_results_elsewhere(project: Project) -> None:
+    body = """
+@pytest.mark.schedprof(cluster_options={"duration": "100ms", "nbytes": "3MB"})
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    a, b = (client.submit(inc, i, workers=f"inproc://worker-{i}", pure=False) for i in (1, 2))
+    wait([a, b])
+    wait(client.submit(max, a, b, pure=False))
+"""
+    project.run_test(body, *VIRTUAL).assert_outcomes(passed=1)
+    found = decided(project.run_directory)
+    of = found.choices
+    assert RULES[of.rule[-1]] == "data"
+    assert (of.fetch[-1], of.others[-1], of.other_fetch[-1]) == (3_000_000, 1, 3_000_000)
+    assert {of.worker[-1], of.other[-1]} == {of.worker[0], of.worker[1]}
+    assert found.held.all[0] == 0
+    assert max(found.held.all) == 12_000_000
+    assert found.transfers.took[0] > 0
+
+
+WITHOUT = """
+from pytest_schedprof.virtual import choices
+
+def dask_setup(scheduler):
+    if {is_without}:
+        choices._Decided.chosen = choices._Decided.sent = lambda *arguments: None
+"""
+
+
+def test_looking_at_what_the_scheduler_compares_is_not_counted(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preload = project.path / "preload.py"
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
+    counted = []
+    for is_without in (False, True):
+        preload.write_text(WITHOUT.format(is_without=is_without))
+        result = project.run_test(TREE, *VIRTUAL, "--schedprof=counts,decisions")
+        result.assert_outcomes(passed=1)
+        assert bool(decided(project.run_directory).choices.at) is not is_without
+        (of,) = (each for each in project.result().backends if each.backend == "counts")
+        assert of.costs is not None
+        counted.append({each.function: each.total for each in of.costs.functions})
+        project.run_directory.rename(project.path / f"earlier-{is_without}")
+    assert counted[0] == counted[1]
