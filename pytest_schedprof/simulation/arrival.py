@@ -2,11 +2,14 @@
 
 When a worker joins, a scheduler compares the versions of two dozen packages on all workers. With
 4000 workers that takes seven tenths of its time, and it grows with their square. Hollow workers of
-one cluster have the same packages, so the comparison is disabled until all have joined.
+one cluster have the same packages, so the comparison is disabled until all have joined. So is the
+listing of all workers for it, which is quadratic, too: it took seven tenths of the time in which
+10,000 virtual workers join.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from distributed import Scheduler, SchedulerPlugin, versions
@@ -21,13 +24,28 @@ class Arrival(SchedulerPlugin):
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.compare = versions.error_message
-        versions.error_message = lambda *args, **keywords: dict(SAME)
+        self._scheduler: Scheduler | None = None
+        self._compare, self._own = versions.error_message, versions.get_versions
+        versions.error_message = self._same
+        versions.get_versions = self._hide_others
+
+    def _hide_others(self, *args: Any, **keywords: Any) -> Any:
+        """Return the versions here; if a worker joins, hide the others from what follows."""
+        if self._scheduler is None or sys._getframe(1).f_code.co_name != "add_worker":
+            return self._own(*args, **keywords)
+        vars(self._scheduler.workers)["items"] = tuple
+        return {}
+
+    def _same(self, *args: Any, **keywords: Any) -> dict[str, str]:
+        if self._scheduler is not None:
+            vars(self._scheduler.workers).pop("items", None)
+        return dict(SAME)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """Restore the check and remove this plugin once the last expected worker joins."""
+        self._scheduler = scheduler
         if len(scheduler.workers) >= self.count:
-            versions.error_message = self.compare
+            versions.error_message, versions.get_versions = self._compare, self._own
             scheduler.remove_plugin(name=self.name)
 
 

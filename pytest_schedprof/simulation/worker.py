@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import deque
 from collections.abc import Generator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dask.config import get as get_config
@@ -52,18 +54,11 @@ class HollowWorker:
     def __init__(self, server: WorkerServer, *, name: str, nthreads: int) -> None:
         self.server = server
         self.name = name
+        self.nthreads = nthreads
         self.status = Status.init
-        self.state = WorkerState(
-            nthreads=nthreads,
-            validate=False,
-            transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
-            transfer_message_bytes_limit=parse_bytes(
-                get_config("distributed.worker.transfer.message-bytes-limit")
-            ),
-        )
-        self.executor = Executor(self)
+        self.address = ""
+        """Where others ask for the worker's data."""
         self.interval_s = 1.0
-        self._ended = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
         self._comm: Comm | None = None
         self._outbox: list[dict[str, Any]] = []
@@ -71,10 +66,38 @@ class HollowWorker:
     def __await__(self) -> Generator[Any, None, HollowWorker]:
         return self._start().__await__()
 
+    @cached_property
+    def state(self) -> WorkerState:
+        """The state machine.
+
+        Made when it is first needed: it has 11 kB, and of thousands of workers many may never get a
+        task. It keeps no logs, which took a fifth of the memory: hollow workers tell no story.
+        """
+        state = WorkerState(
+            address=self.address,
+            nthreads=self.nthreads,
+            validate=False,
+            transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
+            transfer_message_bytes_limit=parse_bytes(
+                get_config("distributed.worker.transfer.message-bytes-limit")
+            ),
+        )
+        state.log, state.stimulus_log = deque(maxlen=0), deque(maxlen=0)
+        return state
+
     @property
-    def address(self) -> str:
-        """The worker's own address, where others ask for its data."""
-        return str(self.state.address)
+    def has_state(self) -> bool:
+        """Whether the state machine has been needed."""
+        return "state" in vars(self)
+
+    @cached_property
+    def executor(self) -> Executor:
+        """What simulates the state machine's instructions."""
+        return Executor(self)
+
+    @cached_property
+    def _ended(self) -> asyncio.Event:
+        return asyncio.Event()
 
     @property
     def active_threads(self) -> dict[int, Any]:
@@ -97,7 +120,7 @@ class HollowWorker:
 
     async def _start(self) -> HollowWorker:
         async with self.server.connection_slots:
-            self.state.address = await self.server.open_address(self)
+            self.address = await self.server.open_address(self)
             comm = await self._register()
         self._comm = comm
         self.status = Status.running
@@ -175,7 +198,10 @@ class HollowWorker:
         """Pass an event to the state machine and simulate its instructions."""
         if self.status is Status.closed:
             return  # the event of a transfer that was under way
-        for instruction in self.state.handle_stimulus(event):
+        instructions = self.state.handle_stimulus(event)
+        if self.state.missing_dep_flight:
+            self.server.lacking[self.address] = self
+        for instruction in instructions:
             if isinstance(instruction, machine.SendMessageToScheduler):
                 self.send(instruction.to_dict())
             elif isinstance(instruction, machine.Execute):
@@ -234,6 +260,6 @@ class HollowWorker:
         comm, self._comm = self._comm, None
         if comm is not None:
             comm.abort()
-        if hasattr(self.state, "address"):
+        if self.address:
             self.server.close_address(self.address)
         self._ended.set()

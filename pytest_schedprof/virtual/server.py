@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
@@ -40,21 +41,24 @@ class VirtualServer(WorkerServer):
             for op, handler in scheduler.stream_handlers.items()
         }
         scheduler.add_plugin(_Lines(self), name=_Lines.name)
+        manager: Any = global_manager
+        manager.listeners = _Doors(self, manager.listeners)
 
-    async def open_address(self, worker: HollowWorker) -> str:
+    def give_address(self, worker: HollowWorker) -> str:
         """Give the worker an address of this process."""
-        name = f"worker-{worker.name}"
-        address = f"inproc://{name}"
+        address = f"inproc://worker-{worker.name}"
         self.hollow[address] = worker
         self._left.discard(address)
-        global_manager.listeners[name] = _Listener(name, self)
         return address
 
     def close_address(self, address: str) -> None:
         """Answer no requests there any more."""
         if self.hollow.pop(address, None) is not None:
-            del global_manager.listeners[address.removeprefix("inproc://")]
             self._left.add(address)
+
+    async def replace(self, worker: HollowWorker) -> None:
+        """Start another worker in the place of one that the scheduler restarts."""
+        await type(worker)(self, name=worker.name, nthreads=worker.nthreads)
 
     def phase(self, worker: HollowWorker) -> float:
         """Return when a worker sends its first heartbeat, as a part of the interval."""
@@ -97,6 +101,20 @@ class _Lines(SchedulerPlugin):
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         line: Any = self._server.line_to(worker)
         scheduler.stream_comms[worker] = line
+
+
+class _Doors(dict[str, Any]):
+    """The listeners of this process; that of a worker is made when somebody connects to it."""
+
+    def __init__(self, server: VirtualServer, others: Mapping[str, Any]) -> None:
+        super().__init__(others)
+        self._server = server
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the listener of a name."""
+        if f"inproc://{name}" in self._server.hollow:
+            return _Listener(name, self._server)
+        return super().get(name, default)
 
 
 class _Listener(InProcListener):
