@@ -9,12 +9,12 @@ listing of all workers for it, which is quadratic, too: it took seven tenths of 
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from distributed import Scheduler, SchedulerPlugin, versions
 
 SAME = {"warning": "", "error": ""}
+NOTHING: dict[str, Any] = {}
 
 
 class Arrival(SchedulerPlugin):
@@ -24,27 +24,33 @@ class Arrival(SchedulerPlugin):
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._scheduler: Scheduler | None = None
+        self._joining: Scheduler | None = None
+        """The scheduler while a worker joins, until it asks for its own versions."""
+        self._hiding: Scheduler | None = None
+        """The scheduler from then on, until it compares."""
         self._compare, self._own = versions.error_message, versions.get_versions
         versions.error_message = self._same
         versions.get_versions = self._hide_others
 
     def _hide_others(self, *args: Any, **keywords: Any) -> Any:
         """Return the versions here; if a worker joins, hide the others from what follows."""
-        if self._scheduler is None or sys._getframe(1).f_code.co_name != "add_worker":
+        if self._joining is None:
             return self._own(*args, **keywords)
-        vars(self._scheduler.workers)["items"] = tuple
-        return {}
+        self._hiding, self._joining = self._joining, None
+        vars(self._hiding.workers)["items"] = tuple
+        return NOTHING
 
     def _same(self, *args: Any, **keywords: Any) -> dict[str, str]:
-        if self._scheduler is not None:
-            vars(self._scheduler.workers).pop("items", None)
-        return dict(SAME)
+        if self._hiding is not None:
+            del vars(self._hiding.workers)["items"]
+            self._hiding = None
+        return SAME
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """Restore the check and remove this plugin once the last expected worker joins."""
-        self._scheduler = scheduler
+        self._joining = scheduler
         if len(scheduler.workers) >= self.count:
+            self._joining = None
             versions.error_message, versions.get_versions = self._compare, self._own
             scheduler.remove_plugin(name=self.name)
 

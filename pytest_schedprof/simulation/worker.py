@@ -8,13 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
 from collections.abc import Generator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dask.config import get as get_config
-from dask.utils import parse_bytes
 from distributed import worker_state_machine as machine
 from distributed.comm.core import Comm, connect
 from distributed.core import Status
@@ -24,6 +20,7 @@ from distributed.worker_state_machine import StateMachineEvent, WorkerState
 from pytest_schedprof.simulation.behaviour import DROPPED
 from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
+from pytest_schedprof.simulation.machine import make_state
 
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.worker_server import WorkerServer
@@ -50,6 +47,7 @@ class HollowWorker:
     """Whether the scheduler removed it in a restart, so that another must take its place."""
 
     memory_limit = 4 * 2**30
+    make_executor: type[Executor] = Executor
 
     def __init__(self, server: WorkerServer, *, name: str, nthreads: int) -> None:
         self.server = server
@@ -59,6 +57,9 @@ class HollowWorker:
         self.address = ""
         """Where others ask for the worker's data."""
         self.interval_s = 1.0
+        self._state: WorkerState | None = None
+        self._executor: Executor | None = None
+        self._ended: asyncio.Event | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._comm: Comm | None = None
         self._outbox: list[dict[str, Any]] = []
@@ -66,38 +67,24 @@ class HollowWorker:
     def __await__(self) -> Generator[Any, None, HollowWorker]:
         return self._start().__await__()
 
-    @cached_property
+    @property
     def state(self) -> WorkerState:
-        """The state machine.
-
-        Made when it is first needed: it has 11 kB, and of thousands of workers many may never get a
-        task. It keeps no logs, which took a fifth of the memory: hollow workers tell no story.
-        """
-        state = WorkerState(
-            address=self.address,
-            nthreads=self.nthreads,
-            validate=False,
-            transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
-            transfer_message_bytes_limit=parse_bytes(
-                get_config("distributed.worker.transfer.message-bytes-limit")
-            ),
-        )
-        state.log, state.stimulus_log = deque(maxlen=0), deque(maxlen=0)
-        return state
+        """The state machine, made when it is first needed: of thousands many never get a task."""
+        if self._state is None:
+            self._state = make_state(self.address, self.nthreads)
+        return self._state
 
     @property
     def has_state(self) -> bool:
         """Whether the state machine has been needed."""
-        return "state" in vars(self)
+        return self._state is not None
 
-    @cached_property
+    @property
     def executor(self) -> Executor:
         """What simulates the state machine's instructions."""
-        return Executor(self)
-
-    @cached_property
-    def _ended(self) -> asyncio.Event:
-        return asyncio.Event()
+        if self._executor is None:
+            self._executor = self.make_executor(self)
+        return self._executor
 
     @property
     def active_threads(self) -> dict[int, Any]:
@@ -116,7 +103,9 @@ class HollowWorker:
 
     async def finished(self) -> None:
         """Wait until the worker has left."""
-        await self._ended.wait()
+        self._ended = self._ended or asyncio.Event()
+        if self.status is not Status.closed:
+            await self._ended.wait()
 
     async def _start(self) -> HollowWorker:
         async with self.server.connection_slots:
@@ -253,7 +242,8 @@ class HollowWorker:
         was_running = self.status in (Status.running, Status.paused)
         self.is_wanted_back = was_running and reason in DROPPED
         self.status = Status.closed
-        self.executor.end()
+        if self._executor is not None:
+            self._executor.end()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
@@ -262,4 +252,5 @@ class HollowWorker:
             comm.abort()
         if self.address:
             self.server.close_address(self.address)
-        self._ended.set()
+        if self._ended is not None:
+            self._ended.set()

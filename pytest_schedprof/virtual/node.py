@@ -24,6 +24,7 @@ from pytest_schedprof.virtual.arrivals import in_order_of_sets, join_all
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import replace_clocks
 from pytest_schedprof.virtual.faults import Faults
+from pytest_schedprof.virtual.lean import leave_out_debugging
 from pytest_schedprof.virtual.loop import VirtualLoop
 from pytest_schedprof.virtual.server import VirtualServer
 from pytest_schedprof.virtual.turns import Turns
@@ -51,6 +52,7 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _fix_chance(int(spec["options"].get("seed", 0)))
     _name_addresses()
     _order_sets()
+    leave_out_debugging()
     scheduler = await Scheduler(**_scheduler_options(spec))
     world = World(loop, scheduler)
     scheduler.extensions[WORLD] = world

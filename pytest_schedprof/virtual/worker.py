@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from distributed.core import Status
@@ -44,17 +43,13 @@ class VirtualWorker(HollowWorker):
     """Talks to the scheduler over lines, which need no sockets."""
 
     server: Any
+    make_executor = ExactExecutor
 
     def __init__(self, server: Any, *, name: str, nthreads: int) -> None:
         super().__init__(server, name=name, nthreads=nthreads)
         self._adding: asyncio.Task[None] | None = None
         self._line: Line | None = None
         self._beat: asyncio.TimerHandle | None = None
-
-    @cached_property
-    def executor(self) -> Executor:
-        """What simulates the state machine's instructions."""
-        return ExactExecutor(self)
 
     @property
     def server_id(self) -> str:
