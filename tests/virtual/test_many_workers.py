@@ -60,11 +60,11 @@ def machines(dask_scheduler: Any) -> tuple[int, int]:
 
 
 def test_a_worker_without_work_has_no_state_machine() -> None:
-    cluster = VirtualCluster(200, timeout_s=60, options={"duration": "1h"})
+    cluster = VirtualCluster(200, timeout_s=60, options={"duration": "60s"})
     try:
         with Client(cluster.address) as client:
             assert client.run_on_scheduler(machines) == (200, 0)
-            client.submit(str, 1).result()  # an hour, with many heartbeats of each worker
+            client.submit(str, 1).result()  # a minute, with many heartbeats of each worker
             assert client.run_on_scheduler(machines) == (200, 1)
     finally:
         cluster.close()
