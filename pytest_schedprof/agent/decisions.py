@@ -27,12 +27,14 @@ class DecisionsRecording(Recording):
         return {}
 
 
-def plan(seconds: float, what: str, worker: str, dask_scheduler: Any = None) -> str:
-    """Plan what happens to a worker; return why that is not possible, if so."""
+def plan(
+    seconds: float, what: str, workers: list[str], lasting: float | None, dask_scheduler: Any = None
+) -> str:
+    """Plan what happens to workers; return why that is not possible, if so."""
     world = dask_scheduler.extensions.get(WORLD)
     if world is None:
         return "only workers of a cluster in virtual time can be told: --schedprof-cluster=virtual"
-    fault: str = world.plan(seconds, what, worker)
+    fault: str = world.plan(seconds, what, workers, lasting)
     return fault
 
 

@@ -56,9 +56,12 @@ LOG_BYTES = 1_000_000
 class Child:
     """One process of `clusters.process`, with its log."""
 
-    def __init__(self, name: str, log: Path, interpreter: str = "") -> None:
+    def __init__(
+        self, name: str, log: Path, interpreter: str = "", hash_seed: int | None = None
+    ) -> None:
         self.name = name
         self.log = log
+        self._hash_seed = hash_seed
         self._is_here = not interpreter
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
@@ -84,6 +87,8 @@ class Child:
         environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(config)
         # Sets of strings then have the same order in every run.
         environment.setdefault("PYTHONHASHSEED", "0")
+        if self._hash_seed is not None:
+            environment["PYTHONHASHSEED"] = str(self._hash_seed % 2**32)
         return environment
 
     def tell(self, spec: dict[str, Any]) -> None:

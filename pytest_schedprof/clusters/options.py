@@ -12,7 +12,7 @@ import dask.config
 from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.model.words import read_boolean
-from pytest_schedprof.simulation.behaviour import read_behaviour
+from pytest_schedprof.simulation.traits import VIRTUAL_TRAITS, read_trait
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -44,7 +44,8 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
                 + f"known: {', '.join(_known(kind)) or 'none'}"
             )
     is_encrypted(options)
-    read_behaviour(options)
+    for name in VIRTUAL_TRAITS:
+        read_trait(name, options)
 
 
 def is_encrypted(options: Mapping[str, str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -88,17 +88,27 @@ class SchedulerUnderTest:
         """
         return Measure(self.window)
 
-    def plan(self, seconds: float, what: str, worker: int | str) -> None:
-        """Let something happen to a worker of a virtual cluster, so many virtual seconds from now.
+    def plan(
+        self,
+        seconds: float,
+        what: str,
+        worker: int | str | Iterable[int | str],
+        *,
+        lasting: float | None = None,
+    ) -> None:
+        """Let something happen to workers of a virtual cluster, so many virtual seconds from now.
 
         Args:
-            what: `kill`, `pause`, `resume` or `arrive`.
-            worker: its name: 0, 1, 2, ...
+            what: `kill`, `pause`, `resume`, `slow`, `partition`, `silence` or `arrive`.
+            worker: its name: 0, 1, 2, ...; or the names of several.
+            lasting: seconds after which a worker is paused, slow, cut off or silent no longer.
 
         Raises:
             ClusterError: if that is not possible.
         """
-        if fault := self.control.call(decisions.plan, seconds, what, str(worker)):
+        several = [worker] if isinstance(worker, int | str) else worker
+        names = [str(each) for each in several]
+        if fault := self.control.call(decisions.plan, seconds, what, names, lasting):
             raise ClusterError(f"schedprof: {fault}")
 
     @asynccontextmanager

@@ -36,14 +36,14 @@ class VirtualCluster(OwnCluster):
 
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         (order,) = orders
-        child = Child("scheduler", self._directory / "scheduler.log", self.interpreter)
+        seed = int(order["options"].get("seed", 0))
+        child = Child("scheduler", self._directory / "scheduler.log", self.interpreter, seed)
         self._children = [child]
         child.tell(order)
         address, host, port = child.answer(deadline)
         self.address, self.pid = address, child.process.pid
         connection = socket.create_connection((host, port), max(1.0, deadline - time.monotonic()))
         connection.settimeout(None)
-        seed = int(order["options"].get("seed", 0))
         conduct(self.address, Conductor(Turns(connection), seed))
         self._rounds = 0
 

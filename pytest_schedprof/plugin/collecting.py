@@ -27,6 +27,11 @@ from pytest_schedprof.storage.run_directory import RunDirectory
 from pytest_schedprof.storage.runs import last_records, unreported
 from pytest_schedprof.storage.summary import write_summary
 
+RANDOM_SETS = (
+    "note: graphs contain sets of keys, which this process orders differently in each session; "
+    "with PYTHONHASHSEED=0 each run in virtual time is the same"
+)
+
 __all__ = ["Collector", "begin_run", "collect", "collector_of", "leave_out"]
 
 
@@ -80,6 +85,7 @@ class Collector:
             self._try(self._write_summary)
             is_in_vain = not all((self._try(self._save), self._try(self._check_comparison)))
             self._try(self._write_pages)
+            self._try(self._note_random_sets)
         except KeyboardInterrupt:
             self.told.append("interrupted: `schedprof report` makes the pages of the run")
             session.exitstatus = pytest.ExitCode.INTERRUPTED
@@ -120,6 +126,14 @@ class Collector:
 
     def _write_pages(self) -> str | None:
         return _pages(self.config, run_of(self.config)) if self.results() else None
+
+    def _note_random_sets(self) -> str | None:
+        """Return a line if runs in virtual time will differ for the order of sets."""
+        is_virtual = any(
+            each.result.cluster and each.result.cluster.kind == "virtual" for each in self.results()
+        )
+        is_random = os.environ.get("PYTHONHASHSEED", "random") in ("", "random")
+        return RANDOM_SETS if is_virtual and is_random else None
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         results = [stored.result for stored in self.results()]

@@ -41,6 +41,12 @@ def schedprof_scale(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
+def schedprof_seed(request: pytest.FixtureRequest) -> int:
+    """The seed of the cluster: each of those that `seeds` asks for in turn, or else 0."""
+    return int(lazy.seeds.seed_of(request.node.stash[SETTINGS]))
+
+
+@pytest.fixture
 def schedprof_scheduler(
     request: pytest.FixtureRequest, schedprof_cluster: Any
 ) -> Iterator[SchedulerUnderTest]:

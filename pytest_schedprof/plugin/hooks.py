@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.plugin import hookspecs, lazy
-from pytest_schedprof.plugin.fixtures import schedprof_cluster, schedprof_scale, schedprof_scheduler
+from pytest_schedprof.plugin.fixtures import (
+    schedprof_cluster,
+    schedprof_scale,
+    schedprof_scheduler,
+    schedprof_seed,
+)
 from pytest_schedprof.plugin.stash import (
     CLUSTERS,
     HAS_BEGUN,
@@ -33,7 +39,10 @@ from pytest_schedprof.settings.session import Settings, read_session
 if TYPE_CHECKING:
     from pytest_schedprof.measuring.plan import Plan
 
-__all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler"]
+__all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler", "schedprof_seed"]
+
+
+MARKER = "schedprof"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -91,6 +100,17 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["schedprof_started_at"] = node.config.stash[STARTED_AT]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat tests that take the fixture under as many seeds as they are to have."""
+    if "schedprof_scheduler" not in metafunc.fixturenames:
+        return
+    session, markers = metafunc.config.stash[SETTINGS], metafunc.definition.iter_markers(MARKER)
+    if session.seeds == 1 and not any("seeds" in each.kwargs for each in markers):
+        return  # as in most sessions: then nothing more is imported
+    with suppress(SchedprofError):  # the test's setup raises it again
+        lazy.seeds.parametrize(metafunc, _settings_of(metafunc.definition))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Choose the run before the first test, because pytest-forked runs each in a process."""
     if session.items and not session.config.stash[SETTINGS].is_off:
@@ -123,6 +143,8 @@ def _plan(item: pytest.Item) -> None:
         settings = settings._replace(against=None)
     if settings.scale or settings.against:
         settings = lazy.arguments.with_scale(item, settings)
+    if settings.seeds > 1:
+        settings = lazy.seeds.with_seed(item, settings)
     item.stash[SETTINGS] = settings
     if is_profiled:
         item.stash[PLAN] = _plan_of(item.config, settings)
@@ -131,7 +153,7 @@ def _plan(item: pytest.Item) -> None:
 def _settings_of(item: pytest.Item) -> Settings:
     """Return the session's settings with those of the test's markers merged in."""
     settings = item.config.stash[SETTINGS]
-    markers = list(item.iter_markers("schedprof"))
+    markers = list(item.iter_markers(MARKER))
     # The closest marker wins.
     return lazy.markers.overlay(settings, markers[::-1]) if markers else settings
 
@@ -151,7 +173,7 @@ def _is_profiled(item: pytest.Item, settings: Settings) -> bool:
     """Whether to profile a test: a marked one, or with --schedprof one that takes the fixture."""
     if settings.is_off:
         return False
-    is_marked = item.get_closest_marker("schedprof") is not None
+    is_marked = item.get_closest_marker(MARKER) is not None
     return is_marked or (settings.is_forced and _has_fixture(item))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_schedprof.clusters import options as cluster_options
     from pytest_schedprof.measuring import plan as planning
-    from pytest_schedprof.plugin import against, arguments, baselines, collecting, running
+    from pytest_schedprof.plugin import against, arguments, baselines, collecting, running, seeds
     from pytest_schedprof.settings import markers
 
     __all__ = [
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "markers",
         "planning",
         "running",
+        "seeds",
     ]
 
 MODULES = {
@@ -36,6 +37,7 @@ MODULES = {
     "markers": "settings.markers",
     "planning": "measuring.plan",
     "running": "plugin.running",
+    "seeds": "plugin.seeds",
 }
 """The modules above, for the interpreter."""
 

@@ -34,6 +34,7 @@ from pytest_schedprof.presentation.results import (
     validating_tests,
     version_differences,
 )
+from pytest_schedprof.presentation.seeds import SeededTest, by_seed, outcomes_of, ranges_of
 from pytest_schedprof.reports.comparisons import comparison_lines
 from pytest_schedprof.reports.lines import BARS, VERDICT_MARKUP, Line, sparkline
 
@@ -70,8 +71,11 @@ def summary_lines(
         bars: characters for series, the lowest first.
     """
     if verbosity >= 0:
-        most = _functions_shown(verbosity, len(results))
-        for result in results:
+        seeded, others = by_seed(results)
+        most = _functions_shown(verbosity, len(others))
+        for test in seeded:
+            yield from _seed_lines(test)
+        for result in others:
             yield from _profile_lines(result, most, recent, bars)
         if not most:
             yield Line(f"-vv shows the functions of more than {MANY_TESTS} tests")
@@ -160,6 +164,13 @@ def _profile_lines(
             yield Line(f"    {_series(*series, bars)}")
         yield from _backend_lines(backend, most)
     yield from _evidence_lines(result.evidence)
+
+
+def _seed_lines(test: SeededTest) -> Iterator[Line]:
+    """Return how a test ended under its seeds, and which values its figures had."""
+    yield Line(f"{test.name}  {outcomes_of(test)}", {"bold": True})
+    for label, ranges in ranges_of(test).items():
+        yield Line(f"  {label}: {', '.join(ranges)}")
 
 
 def _backend_lines(backend: BackendResult, most: int) -> Iterator[Line]:

@@ -187,6 +187,15 @@ OPTIONS: tuple[Option, ...] = (
         metavar="N",
     ),
     Option(
+        "seeds",
+        "repeat each test under this many seeds of a simulated cluster or one in virtual time, as "
+        "tests of their own; default 1",
+        values.positive(int),
+        "a positive whole number",
+        1,
+        metavar="N",
+    ),
+    Option(
         "scale",
         "run the body at each of these sizes (comma separated), which the test gets from the "
         "fixture schedprof_scale; limits such as growth(bytecodes) <= 1.05 bound how costs grow",

@@ -37,6 +37,7 @@ class Settings(NamedTuple):
     threads: int
     cluster: str
     rounds: int
+    seeds: int
     scale: tuple[int, ...]
     targets: tuple[str, ...]
     evidence: tuple[str, ...]

@@ -14,6 +14,9 @@ Draw: TypeAlias = Callable[[random.Random], float]
 Unit: TypeAlias = Callable[[str], float]
 """Reads a value that has a unit."""
 
+DrawFor: TypeAlias = Callable[[str], Draw]
+"""Returns the distribution for a prefix of tasks."""
+
 
 def _fixed(value: float) -> Draw:
     return lambda rng: value
@@ -59,3 +62,22 @@ def read_distribution(text: str, unit: Unit) -> Draw:
     if any(not 0 <= value < math.inf for value in values):
         raise ValueError(text)
     return make(*values)
+
+
+def read_by_prefix(text: str, unit: Unit) -> DrawFor:
+    """Return the distributions that a text describes: `10ms; load: 1s; inc: uniform(1s, 2s)`.
+
+    The first is for all prefixes that are not named.
+
+    Raises:
+        ValueError: if it describes none.
+    """
+    general, *named = text.split(";")
+    default = read_distribution(general, unit)
+    by_prefix: dict[str, Draw] = {}
+    for each in named:
+        prefix, colon, value = each.rpartition(":")
+        if not colon or not prefix.strip():
+            raise ValueError(text)
+        by_prefix[prefix.strip()] = read_distribution(value, unit)
+    return lambda prefix: by_prefix.get(prefix, default)

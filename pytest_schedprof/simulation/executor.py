@@ -17,6 +17,7 @@ from distributed.metrics import time
 from distributed.worker_state_machine import StateMachineEvent
 
 from pytest_schedprof.simulation.shuffles import ElsewhereError, Shuffles, is_part
+from pytest_schedprof.simulation.spilling import seconds_to_read
 
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.worker import HollowWorker
@@ -79,13 +80,22 @@ class Executor:
 
     def _compute(self, key: Any, run_id: int) -> None:
         behaviour, prefix = self._worker.server.behaviour, key_split(key)
-        seconds = behaviour.seconds(prefix)
+        seconds = behaviour.seconds(prefix) / self._worker.pace + self._seconds_to_read(key)
+        self._begin(seconds)
         ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
         self.timers[key] = ending, time()
         if behaviour.secedes(prefix):
             self._worker.handle(
                 machine.SecedeEvent(key=key, compute_duration=0.0, stimulus_id=f"secede-{time()}")
             )
+
+    def _begin(self, seconds: float) -> None:
+        """Do what is to be done as a task of so many seconds begins."""
+
+    def _seconds_to_read(self, key: Any) -> float:
+        """Return how long the task's dependencies take to be in memory."""
+        state = self._worker.state
+        return seconds_to_read(state.data, [each.key for each in state.tasks[key].dependencies])
 
     def _finish(self, key: Any, run_id: int, seconds: float) -> None:
         del self.timers[key]
@@ -131,10 +141,13 @@ class Executor:
     def gather(self, instruction: machine.GatherDep) -> None:
         """Simulate a transfer: the bytes count as incoming for as long as it would take."""
         data = {key: self._received(instruction.worker, key) for key in instruction.to_gather}
-        behaviour = self._worker.server.behaviour
-        seconds = behaviour.latency + instruction.total_nbytes / behaviour.bandwidth
+        seconds = self._transfer_seconds(instruction)
         self._note_transfer(instruction, seconds)
         self._after(seconds, partial(self._receive, instruction, data))
+
+    def _transfer_seconds(self, instruction: machine.GatherDep) -> float:
+        """Return how long a transfer takes."""
+        return self._worker.server.behaviour.transfer_seconds(instruction.total_nbytes)
 
     def _receive(self, instruction: machine.GatherDep, data: dict[Any, object]) -> None:
         """Report that all results arrived, or a network failure if the sender has left."""
@@ -143,10 +156,14 @@ class Executor:
             "total_nbytes": instruction.total_nbytes,
             "stimulus_id": f"gather-dep-{time()}",
         }
-        if self._worker.server.has_left(instruction.worker):
+        if self._is_lost(instruction.worker):
             self._worker.handle(machine.GatherDepNetworkFailureEvent(**about))
         else:
             self._worker.handle(machine.GatherDepSuccessEvent(data=data, **about))
+
+    def _is_lost(self, address: str) -> bool:
+        """Return whether nothing can come from a worker."""
+        return self._worker.server.has_left(address)
 
     def _received(self, sender: str, key: Any) -> Any:
         """Return scattered data as it is, a placeholder for anything else."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from distributed.metrics import time
 from distributed.versions import get_versions
 
+from pytest_schedprof.simulation.spilling import SpilledData
+
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.worker import HollowWorker
 
@@ -60,21 +62,27 @@ def metrics(worker: HollowWorker) -> dict[str, Any]:
     What is the same for all workers is shared: the scheduler keeps the last metrics of each.
     """
     nbytes = worker.state.nbytes if worker.has_state else 0
+    on_disk = _on_disk(worker)
     return {
         "task_counts": _task_counts(worker),
         "bandwidth": _bandwidth(worker.server.behaviour.bandwidth),
         "digests_total_since_heartbeat": NOTHING,
         "managed_bytes": nbytes,
-        "spilled_bytes": SPILLED,
+        "spilled_bytes": {"memory": on_disk, "disk": on_disk} if on_disk else SPILLED,
         "transfer": _transfer(worker),
         "event_loop_interval": 0.02,
         "cpu": 0.0,
-        "memory": BASE_MEMORY + nbytes,
+        "memory": BASE_MEMORY + nbytes - on_disk,
         "num_fds": 10,
         "time": time(),
         "host_net_io": IO,
         "host_disk_io": IO,
     }
+
+
+def _on_disk(worker: HollowWorker) -> int:
+    data = worker.state.data if worker.has_state else None
+    return data.on_disk if isinstance(data, SpilledData) else 0
 
 
 def _task_counts(worker: HollowWorker) -> Any:

@@ -28,7 +28,7 @@ class LateRandom:
         return getattr(self._made, name)
 
 
-def make_state(address: str, nthreads: int) -> WorkerState:
+def make_state(address: str, nthreads: int, data: Any = None) -> WorkerState:
     """Return the state machine of a worker.
 
     It keeps no logs, which took a fifth of the memory: hollow workers tell no story.
@@ -36,7 +36,8 @@ def make_state(address: str, nthreads: int) -> WorkerState:
     state = WorkerState(
         address=address,
         nthreads=nthreads,
-        validate=False,
+        data=data,
+        validate=get_config("distributed.scheduler.validate"),
         transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
         transfer_message_bytes_limit=parse_bytes(
             get_config("distributed.worker.transfer.message-bytes-limit")

@@ -21,6 +21,7 @@ from pytest_schedprof.simulation.behaviour import DROPPED
 from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
 from pytest_schedprof.simulation.machine import make_state
+from pytest_schedprof.simulation.spilling import data_of
 
 if TYPE_CHECKING:
     from pytest_schedprof.simulation.worker_server import WorkerServer
@@ -46,7 +47,6 @@ class HollowWorker:
     is_wanted_back = False
     """Whether the scheduler removed it in a restart, so that another must take its place."""
 
-    memory_limit = 4 * 2**30
     make_executor: type[Executor] = Executor
 
     def __init__(self, server: WorkerServer, *, name: str, nthreads: int) -> None:
@@ -56,6 +56,8 @@ class HollowWorker:
         self.status = Status.init
         self.address = ""
         """Where others ask for the worker's data."""
+        self.pace = server.behaviour.speed_of(name)
+        """How many times as fast as others it runs tasks."""
         self.interval_s = 1.0
         self._state: WorkerState | None = None
         self._executor: Executor | None = None
@@ -71,7 +73,8 @@ class HollowWorker:
     def state(self) -> WorkerState:
         """The state machine, made when it is first needed: of thousands many never get a task."""
         if self._state is None:
-            self._state = make_state(self.address, self.nthreads)
+            data = data_of(self.memory_limit, self.server.behaviour.disk)
+            self._state = make_state(self.address, self.nthreads, data)
         return self._state
 
     @property
@@ -85,6 +88,11 @@ class HollowWorker:
         if self._executor is None:
             self._executor = self.make_executor(self)
         return self._executor
+
+    @property
+    def memory_limit(self) -> int:
+        """Its memory in bytes."""
+        return int(self.server.behaviour.memory_limit)
 
     @property
     def active_threads(self) -> dict[int, Any]:

@@ -18,10 +18,14 @@ from typing import Any
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.governed import GovernedLoop
+from pytest_schedprof.virtual.stories import Fault
 from pytest_schedprof.virtual.turns import Turns, have_arrived
 
 CHECK_S = 0.05
 """Interval in which loops that have ended are noticed."""
+
+RECONNECTING_S = 1.0
+"""How long clients look for a cluster that has ended: nobody starts another one there."""
 
 REAL_WAIT = threading.Condition.wait
 
@@ -60,8 +64,8 @@ class Conductor:
         """Number of threads that work for one of the loops."""
         self._is_expecting = False
         """Whether the test waits for a client that is about to connect, on a loop of its own."""
-        self._fault = ""
-        """Why nothing can happen any more in the cluster, if so."""
+        self._fault: Fault | None = None
+        """Why the test must not go on, if so."""
         threading.Thread(target=self._receive, name="schedprof-turns", daemon=True).start()
 
     def _receive(self) -> None:
@@ -69,13 +73,15 @@ class Conductor:
         while (turn := self._turns.take()) is not None:
             with self.changed:
                 self.now, self._is_here = turn["now"], True
-                self._fault = turn["fault"]
+                self._fault = Fault(*turn["fault"]) if turn["fault"] else None
                 for each in self._loops:
                     each.is_woken = True
                 self.changed.notify_all()
         with self.changed:
             self.is_gone = True
             self._turns.connection.close()
+            for client in [client for loop in self._loops for client in loop.clients]:
+                client._timeout = RECONNECTING_S
             self.changed.notify_all()
             if self._wake_test is not None and self._waits():
                 self._wake_test()
@@ -196,11 +202,13 @@ class Conductor:
         if self._wake_test is not None and (is_late or self._fault):
             return self._wake_test()
         self._is_here = False
+        is_told, self._fault = self._fault is not None, None  # told to nobody
         dues = [*(each.deadline for each in loops), self._expiry]
         self._turns.give(
             deadline=min((each for each in dues if each is not None), default=None),
             unsent=not all(have_arrived(each.sockets) for each in loops),
             patient=self._wake_test is not None and self._expiry is None,
+            heard=not is_told,
         )
 
     # What the test's thread says.
@@ -249,9 +257,9 @@ class Conductor:
                 is_released = bool(waiter.acquire(True, timeout))  # its clients will notice
         finally:
             self._end_waiting()
-        fault, self._fault = self._fault, ""
-        if fault and not is_released:
-            raise StuckError(fault)
+        fault, self._fault = self._fault, None
+        if fault is not None and (fault.is_final or not is_released):
+            raise StuckError(fault.text)
         return is_released
 
     def _end_waiting(self) -> None:

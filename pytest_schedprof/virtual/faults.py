@@ -1,60 +1,108 @@
-"""What a test plans for the workers of a virtual cluster."""
+"""What happens to workers of a virtual cluster: planned by a test, or drawn from its seed."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pytest_schedprof.virtual.server import VirtualServer
 
+DRAWN = ("kill", "pause", "slow", "partition", "silence")
+"""What a seed may let happen to a worker."""
+
+LASTING_S = (0.01, 0.1, 1.0, 10.0)
+"""For how long: from less than a task to more than any."""
+
+SILENCE = 40
+"""How many times as long a worker is silent: a scheduler waits for a heartbeat for minutes."""
+
+FACTOR = 10.0
+"""How many times as slow a slow worker is."""
+
 
 class Faults:
-    """Kills, pauses and resumes workers, and lets new ones arrive."""
+    """Lets workers be lost, be paused, be slow or be cut off, and lets new ones arrive."""
 
-    def __init__(self, server: VirtualServer, make: Callable[..., Any]) -> None:
+    def __init__(
+        self, server: VirtualServer, make: Callable[..., Any], rate: float, seed: int
+    ) -> None:
+        """Draw faults for this part of all tasks."""
         self._server = server
         self._make = make
+        self._rate = rate
+        self._random = random.Random(f"{seed}:faults")
         self._arriving: set[asyncio.Future[Any]] = set()
-        self._acts: dict[str, Callable[[str], None]] = {
-            "kill": self._kill,
+        self._acts: dict[str, Callable[[Any, float], None]] = {
+            "kill": lambda worker, _: worker._leave("killed by the test"),
             "pause": self._pause,
-            "resume": self._resume,
-            "arrive": self._arrive,
+            "resume": lambda worker, _: worker.resume(),
+            "slow": self._slow,
+            "partition": lambda worker, seconds: worker.cut_off(seconds),
+            "silence": lambda worker, seconds: worker.be_silent(seconds),
         }
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Everything that can happen."""
+        return (*self._acts, "arrive")
 
     def check(self, what: str, worker: str) -> str:
         """Return why this cannot be done, if so."""
-        if what not in self._acts:
-            return f"a worker cannot {what!r}; known: {', '.join(self._acts)}"
-        is_there = self._find(worker) is not None
-        if what == "arrive" and is_there:
-            return f"there is a worker {worker!r} already"
-        if what != "arrive" and not is_there:
+        if what not in self.known:
+            return f"a worker cannot {what!r}; known: {', '.join(self.known)}"
+        # Who arrives may have the name of a worker that is killed before.
+        if what != "arrive" and self._named(worker) is None:
             return f"there is no worker {worker!r}; they are named 0, 1, 2, ..."
         return ""
 
-    def act(self, what: str, worker: str) -> None:
-        """Do it; nothing if the worker has left meanwhile."""
-        self._acts[what](worker)
+    def act(self, what: str, worker: str, seconds: float) -> None:
+        """Do it, for so many seconds; nothing if the worker has left meanwhile."""
+        found = self._named(worker)
+        if what == "arrive":
+            self._arrive(worker)
+        elif found is not None:
+            self._acts[what](found, seconds)
 
-    def _find(self, name: str) -> Any:
-        return self._server.hollow.get(f"inproc://worker-{name}")
+    def tempt(self, worker: Any, seconds: float) -> None:
+        """Draw whether something happens to a worker during a task of so many seconds."""
+        if self._rate and self._random.random() < self._rate:
+            what, lasting = self._random.choice(DRAWN), self._random.choice(LASTING_S)
+            lasting *= SILENCE if what == "silence" else 1
+            act = partial(self.act, what, worker.name, lasting)
+            self._later(self._random.random() * seconds, act)
+            if what == "kill":  # as a nanny does, or somebody who adds workers
+                self._later(seconds + lasting, partial(self._arrive, worker.name))
 
-    def _kill(self, name: str) -> None:
-        if (worker := self._find(name)) is not None:
-            worker._leave("killed by the test")
+    def find(self, address: str) -> Any:
+        """Return the worker at an address, None if it has left."""
+        return self._server.hollow.get(address)
 
-    def _pause(self, name: str) -> None:
-        if (worker := self._find(name)) is not None:
-            worker.pause()
+    def _named(self, name: str) -> Any:
+        return self.find(f"inproc://worker-{name}")
 
-    def _resume(self, name: str) -> None:
-        if (worker := self._find(name)) is not None:
-            worker.resume()
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        world = self._server.world
+        world.loop.call_later(seconds, world.expect(call))
+
+    def _pause(self, worker: Any, seconds: float) -> None:
+        worker.pause()
+        if seconds < float("inf"):
+            self._later(seconds, partial(self.act, "resume", worker.name, 0.0))
+
+    def _slow(self, worker: Any, seconds: float) -> None:
+        worker.pace /= FACTOR
+        if seconds < float("inf"):
+            self._later(seconds, partial(_hurry, worker))
 
     def _arrive(self, name: str) -> None:
-        if self._find(name) is None:
+        if self._named(name) is None:
             arriving = asyncio.ensure_future(self._make(name=name))
             self._arriving.add(arriving)
             arriving.add_done_callback(self._arriving.discard)
+
+
+def _hurry(worker: Any) -> None:
+    worker.pace *= FACTOR

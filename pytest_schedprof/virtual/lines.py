@@ -31,6 +31,8 @@ class Line:
         "_batch",
         "_deliver",
         "_expect",
+        "_free_at",
+        "_held",
         "_interval",
         "_is_closed",
         "_latency",
@@ -56,6 +58,9 @@ class Line:
         """When the batch leaves that messages are added to."""
         self._batch: list[dict[str, Any]] = []
         self._is_closed = False
+        self._free_at = float("-inf")
+        self._held: list[list[dict[str, Any]]] | None = None
+        """Batches that a partition keeps from arriving."""
 
     def start(self, comm: Comm) -> None:
         """Do nothing: a line needs no connection."""
@@ -75,8 +80,24 @@ class Line:
     def _arrive(self, batch: list[dict[str, Any]]) -> None:
         if self._batch is batch:
             self._batch = []
-        if not self._is_closed:
+        if self._held is not None:
+            self._held.append(batch)
+        elif not self._is_closed:
             self._deliver(batch)
+
+    def hold_until(self, when: float) -> None:
+        """Let nothing arrive before that time; then everything does, in its order."""
+        self._held = [] if self._held is None else self._held
+        self._free_at = when
+        if when < float("inf"):
+            self._loop.call_at(when, self._expect(partial(self._release, when)))
+
+    def _release(self, when: float) -> None:
+        if self._held is None or when < self._free_at:
+            return  # a longer partition has begun meanwhile
+        held, self._held = self._held, None
+        for batch in held:
+            self._arrive(batch)
 
     def closed(self) -> bool:
         """Whether the worker has left."""

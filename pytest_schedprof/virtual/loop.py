@@ -10,14 +10,17 @@ import asyncio
 import heapq
 import itertools
 import selectors
+import sys
 from collections.abc import Callable, Iterator
 from select import select
 from typing import Any
 
 from tornado.ioloop import IOLoop
 
+from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import EPOCH, RESOLUTION_S, at_least_a_tick, rounded
+from pytest_schedprof.virtual.stories import Fault
 from pytest_schedprof.virtual.turns import Turns, have_arrived
 
 MOVES = 100
@@ -42,12 +45,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Whether the test's process has the turn."""
         self.deadline: float | None = None
         """When the next timer of the test's process is due."""
-        self.find_fault: Callable[[bool], str] = lambda is_patient: ""
-        """Says why nothing can happen any more, if so; told whether the test waits for ever."""
+        self.find_fault: Callable[[bool], Fault | None] = lambda is_patient: None
+        """Says why the test must not go on, if so; told whether the test waits for ever."""
         self._is_patient = False
         self._is_sending = False
         """Whether something was under way to the test's process when it was given the turn."""
-        self._fault = ""
+        self._fault: Fault | None = None
         self._waiting = _Selector(self)
         super().__init__(self._waiting)
         self._clock_resolution = RESOLUTION_S
@@ -135,15 +138,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self.owes, self.is_away = False, True
             self._is_sending = not have_arrived(self._waiting.get_map())
             self.turns.give(now=self.now, fault=self._fault)
-            self._fault = ""
         woken, _, _ = select([self.turns.connection, self._ssock], [], [])  # type: ignore[attr-defined]
         if self.turns.connection in woken:  # else it was a signal, or the parent has ended
             self.is_away = False
             self._take(self.turns.take())
 
     def _take(self, answer: dict[str, Any] | None) -> None:
+        fault, self._fault = self._fault, None
         if answer is None:
             self.stop()
+        elif fault is not None and not answer["heard"]:
+            # The end of this process is heard by any test; its log ends with the reason.
+            sys.stderr.write(f"{fault.text}\n")
+            raise StuckError(fault.text.partition("\n")[0])
         else:
             self.deadline, self._is_patient = answer["deadline"], answer["patient"]
             # A message that is larger than the buffers arrives in parts; and on a busy machine one

@@ -20,6 +20,7 @@ from tornado.iostream import IOStream
 from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.simulation.arrival import expect
 from pytest_schedprof.simulation.behaviour import read_behaviour
+from pytest_schedprof.simulation.traits import read_trait
 from pytest_schedprof.virtual.arrivals import in_order_of_sets, join_all
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import replace_clocks
@@ -54,12 +55,13 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _order_sets()
     leave_out_debugging()
     scheduler = await Scheduler(**_scheduler_options(spec))
-    world = World(loop, scheduler)
+    world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world
     server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
     make = partial(VirtualWorker, server, nthreads=spec["threads"])
     await join_all([make(name=name) for name in in_order_of_sets(spec["count"])])
-    world.workers = Faults(server, make)
+    options = spec["options"]
+    world.workers = Faults(server, make, read_trait("faults", options), read_trait("seed", options))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with answer:
             print(json.dumps([scheduler.address, *listener.getsockname()]), file=answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from distributed.core import Status
@@ -12,8 +13,13 @@ from distributed.worker_state_machine import GatherDep, StateMachineEvent
 
 from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
+from pytest_schedprof.simulation.spilling import seconds_to_read
 from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Presence
+from pytest_schedprof.virtual.links import Link, send
+
+PATIENCE_S = 30.0
+"""How long a worker waits for another one that is cut off, as connections do by default."""
 
 
 def name_for_scheduler(name: str) -> str:
@@ -33,6 +39,42 @@ class ExactExecutor(Executor):
             window.note_transfer(len(instruction.to_gather), instruction.total_nbytes)
         super().gather(instruction)
 
+    def _begin(self, seconds: float) -> None:
+        workers = self._worker.server.world.workers
+        if workers is not None:
+            workers.tempt(self._worker, seconds)
+
+    def _receive(self, instruction: GatherDep, data: dict[Any, object]) -> None:
+        """Receive what was sent; if a partition keeps it, wait as long as a connection would."""
+        world, left_s = self._worker.server.world, self._cut_for(instruction.worker)
+        if left_s > 0:
+            received = world.expect(partial(super()._receive, instruction, data))
+            world.loop.call_later(min(left_s, PATIENCE_S), received)
+        else:
+            super()._receive(instruction, data)
+
+    def _is_lost(self, address: str) -> bool:
+        return super()._is_lost(address) or self._cut_for(address) > 0
+
+    def _cut_for(self, address: str) -> float:
+        """Return for how long nothing arrives from a worker."""
+        server = self._worker.server
+        sender = getattr(server.hollow.get(address), "cut_until", 0.0)
+        return float(max(self._worker.cut_until, sender) - server.world.loop.now)
+
+    def _transfer_seconds(self, instruction: GatherDep) -> float:
+        """Return how long a transfer takes on the links of both workers, which others use too."""
+        server = self._worker.server
+        alone = server.behaviour.transfer_seconds(instruction.total_nbytes)
+        sender = server.hollow.get(instruction.worker)
+        if sender is None:
+            return float(alone)
+        data, now = sender.state.data, server.world.loop.now
+        wire = instruction.total_nbytes / server.behaviour.bandwidth / server.behaviour.time_scale
+        arrival = send(sender.link, self._worker.link, now, wire)
+        waited = (arrival - now - wire) * server.behaviour.time_scale
+        return float(alone + waited + seconds_to_read(data, list(instruction.to_gather)))
+
     def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
         delay = seconds / self._worker.server.behaviour.time_scale
         world = self._worker.server.world
@@ -48,6 +90,9 @@ class VirtualWorker(HollowWorker):
     def __init__(self, server: Any, *, name: str, nthreads: int) -> None:
         super().__init__(server, name=name, nthreads=nthreads)
         self._adding: asyncio.Task[None] | None = None
+        self.link = Link()
+        self.cut_until = self.silent_until = 0.0
+        """When messages, or heartbeats only, reach the scheduler again."""
         self._line: Line | None = None
         self._beat: asyncio.TimerHandle | None = None
 
@@ -96,7 +141,22 @@ class VirtualWorker(HollowWorker):
         phase = self.server.phase(self)
         self._beat = loop.call_later(self.interval_s * phase, self._send_heartbeat)
 
+    def cut_off(self, seconds: float) -> None:
+        """Let no message arrive on either side for so long; those that are under way are late."""
+        self.cut_until = max(self.cut_until, self.server.world.loop.now + seconds)
+        for line in (self._line, self.server.real_scheduler.stream_comms.get(self.address)):
+            if line is not None:
+                line.hold_until(self.cut_until)
+
+    def be_silent(self, seconds: float) -> None:
+        """Send no heartbeats for so long."""
+        self.silent_until = max(self.silent_until, self.server.world.loop.now + seconds)
+
     def _send_heartbeat(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < max(self.cut_until, self.silent_until):
+            self._beat = loop.call_later(self.interval_s, self._send_heartbeat)
+            return
         answer = self.server.real_scheduler.heartbeat_worker(
             address=self.address,
             now=time(),
@@ -107,7 +167,7 @@ class VirtualWorker(HollowWorker):
         if answer["status"] == "missing":
             return self._leave("worker-heartbeat-missing")
         self.interval_s = answer["heartbeat-interval"]
-        self._beat = asyncio.get_running_loop().call_later(self.interval_s, self._send_heartbeat)
+        self._beat = loop.call_later(self.interval_s, self._send_heartbeat)
 
     def receive(self, messages: list[dict[str, Any]]) -> None:
         """Handle messages of the scheduler."""

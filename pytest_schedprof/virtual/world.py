@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
 from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.journal import Journal, Window, Workforce
 from pytest_schedprof.virtual.loop import VirtualLoop
+from pytest_schedprof.virtual.stories import (
+    Fault,
+    tell_error,
+    tell_horizon,
+    tell_story,
+    tell_stuck,
+    unfinished_tasks,
+)
+from pytest_schedprof.virtual.witness import Witness
 
 QUIET_S = 120.0
 """Virtual time after which a cluster in which nothing is under way is stuck. Whatever the scheduler
 does from time to time (stealing, looking for lost workers) had its chance then."""
-
-UNFINISHED = frozenset({"waiting", "processing", "queued", "no-worker"})
-
-MOST = 10
-"""Number of tasks that are told."""
-
-
-def tell_stuck(seconds: float, unfinished: Sequence[Any]) -> str:
-    """Tell the story of the tasks that will never finish."""
-    if not unfinished:
-        return (
-            "schedprof: the test waits for something that cannot happen any more: after "
-            f"{seconds:g} s of virtual time no task is left to run"
-        )
-    told = "; ".join(_state_of(each) for each in unfinished[:MOST])
-    more = f"; and {len(unfinished) - MOST} more" if len(unfinished) > MOST else ""
-    return (
-        f"schedprof: a deadlock: after {seconds:g} s of virtual time nothing can happen any more, "
-        f"and {len(unfinished)} tasks are not finished: {told}{more}"
-    )
-
-
-def _state_of(task: Any) -> str:
-    words = [f"{task.key!r} is {task.state}"]
-    if task.processing_on is not None:
-        words.append(f"on {task.processing_on.address}")
-    if task.waiting_on:
-        words.append(f"and waits for {sorted(str(each.key) for each in task.waiting_on)[:3]}")
-    return " ".join(words)
 
 
 class Workers(Protocol):
@@ -50,8 +31,14 @@ class Workers(Protocol):
     def check(self, what: str, worker: str) -> str:
         """Return why this cannot be done, if so."""
 
-    def act(self, what: str, worker: str) -> None:
-        """Do it."""
+    def act(self, what: str, worker: str, seconds: float) -> None:
+        """Do it, for so many seconds."""
+
+    def tempt(self, worker: Any, seconds: float) -> None:
+        """Draw whether something happens to a worker during a task of so many seconds."""
+
+    def find(self, address: str) -> Any:
+        """Return the worker at an address, None if it has left."""
 
 
 class Expected:
@@ -71,44 +58,62 @@ class Expected:
 class World:
     """The cluster's clock, journal and workers."""
 
-    def __init__(self, loop: VirtualLoop, scheduler: Any) -> None:
+    def __init__(self, loop: VirtualLoop, scheduler: Any, horizon_s: float = math.inf) -> None:
+        """Tell a test to end after so many virtual seconds."""
         self.loop = loop
         self.journal = Journal()
         self.workforce = Workforce()
         self.quiet_since = loop.now
         """When something that was under way last came to its end."""
         self.workers: Workers | None = None
+        self._horizon_s = horizon_s
+        self._ends_at = loop.now + horizon_s
         self._scheduler = scheduler
+        self._witness = Witness()
         loop.find_fault = self._find_fault
 
     def expect(self, call: Callable[[], None]) -> Expected:
         """Return the function as one that is under way while a timer holds it."""
         return Expected(self, call)
 
-    def plan(self, seconds: float, what: str, worker: str) -> str:
-        """Let something happen to a worker in so many seconds; return why it cannot, if so."""
+    def plan(self, seconds: float, what: str, workers: list[str], lasting: float | None) -> str:
+        """Let something happen to workers in so many seconds; return why it cannot, if so."""
         assert self.workers is not None
-        if fault := self.workers.check(what, worker):
-            return fault
-        act = partial(self.workers.act, what, worker)
-        self.loop.call_later(max(0.0, seconds), self.expect(act))
+        for each in workers:
+            if fault := self.workers.check(what, each):
+                return fault
+        for each in workers:
+            act = partial(self.workers.act, what, each, math.inf if lasting is None else lasting)
+            self.loop.call_later(max(0.0, seconds), self.expect(act))
         return ""
 
-    def _find_fault(self, is_patient: bool) -> str:
+    def _find_fault(self, is_patient: bool) -> Fault | None:
+        """Say why the test must not go on, if so."""
+        now = self.loop.now
+        if (error := self._witness.take()) is not None:
+            return Fault(tell_error(now - EPOCH, error))
+        if now > self._ends_at:
+            self._ends_at = now + self._horizon_s  # to take leave takes time, too
+            return Fault(tell_horizon(self._horizon_s))
+        return self._find_stuck(is_patient) if now - self.quiet_since >= QUIET_S else None
+
+    def _find_stuck(self, is_patient: bool) -> Fault | None:
         """Say why nothing can happen any more, if so.
 
         Only periodic callbacks are left then, and have changed nothing for a while.
         """
-        now = self.loop.now
-        if now - self.quiet_since < QUIET_S:
-            return ""
-        self.quiet_since = now
+        now = self.quiet_since = self.loop.now
         if any(isinstance(each, Expected) for each in self.loop.awaited()):
-            return ""
-        unfinished = [each for each in self._scheduler.tasks.values() if each.state in UNFINISHED]
+            return None
+        unfinished = unfinished_tasks(self._scheduler)
         if not unfinished and not is_patient:
-            return ""
-        return tell_stuck(now - EPOCH, unfinished)
+            return None
+        return Fault(tell_stuck(now - EPOCH, unfinished, self._story_of), is_final=False)
+
+    def _story_of(self, task: Any) -> str:
+        on = getattr(task.processing_on, "address", "")
+        worker = self.workers.find(on) if self.workers is not None else None
+        return tell_story(task, self._scheduler, worker, EPOCH)
 
     def begin(self) -> None:
         """Begin a window of the journal."""

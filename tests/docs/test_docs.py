@@ -23,7 +23,7 @@ from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.plugin import fixtures, hookspecs
 from pytest_schedprof.settings.options import MARKER_KEYWORDS, OPTIONS, Option
-from pytest_schedprof.simulation.behaviour import TRAITS
+from pytest_schedprof.simulation.traits import TRAITS
 from pytest_schedprof.storage.records import json_schema
 from pytest_schedprof.workloads import WORKLOADS
 

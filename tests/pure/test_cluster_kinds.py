@@ -13,7 +13,7 @@ from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.pool import start
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.settings.options import option_named
-from pytest_schedprof.simulation.behaviour import TRAITS
+from pytest_schedprof.simulation.traits import TRAITS
 
 
 def wrong_rows(rows: Mapping[str, ClusterKind], monkeypatch: pytest.MonkeyPatch) -> list[str]:

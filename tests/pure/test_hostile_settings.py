@@ -16,7 +16,7 @@ from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.gates.limits import MOST, parse_limit
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.settings.options import OPTIONS, option_named
-from pytest_schedprof.simulation.behaviour import TRAITS
+from pytest_schedprof.simulation.traits import TRAITS
 
 PROPERTY = settings(max_examples=150)
 DIGITS = "9" * 400

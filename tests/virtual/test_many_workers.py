@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def test_workers_join_in_the_order_of_the_schedulers_sets(count: int) -> None:
     assert sorted(map(int, names)) == list(range(count))
     ids = [name_for_scheduler(name) for name in names]
     places = {each: place for place, each in enumerate(set(ids))}
-    steps = [abs(places[one] - places[next_]) for one, next_ in zip(ids, ids[1:], strict=False)]
+    steps = [abs(places[one] - places[next_]) for one, next_ in pairwise(ids)]
     assert sum(steps) <= 3 * count  # one after another, apart from collisions
 
 

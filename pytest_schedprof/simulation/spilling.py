@@ -1,0 +1,92 @@
+"""Results of a hollow worker that do not fit into its memory, and what that costs.
+
+As in a real worker, the results used least recently go to disk once all of them take more than a
+part of the memory limit. They come back when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import dask.config
+from dask.sizeof import sizeof
+
+
+class SpilledData(dict[Any, Any]):
+    """The results of a worker by key; keeps account of the seconds that reads and writes take."""
+
+    def __init__(self, room: float, rate: float) -> None:
+        """Take so many bytes of results into memory, and as many a second to or from disk."""
+        super().__init__()
+        self._room = room
+        self._rate = rate
+        self._fast: dict[Any, int] = {}
+        """Sizes of results in memory, those used least recently first."""
+        self._slow: dict[Any, int] = {}
+        """Sizes of results on disk."""
+        self._in_memory = 0
+        self._owed_s = 0.0
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._forget(key)
+        super().__setitem__(key, value)
+        self._keep(key, sizeof(value))
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        self._forget(key)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Remove a result."""
+        self._forget(key)
+        return super().pop(key, *default)
+
+    def read(self, key: Any) -> None:
+        """Use a result, which is in memory then."""
+        if key in self._slow:
+            nbytes = self._slow.pop(key)
+            self._owed_s += nbytes / self._rate
+            self._keep(key, nbytes)
+        elif key in self._fast:
+            self._fast[key] = self._fast.pop(key)
+
+    def seconds_owed(self) -> float:
+        """Return how long reads and writes took since this was last asked."""
+        owed, self._owed_s = self._owed_s, 0.0
+        return owed
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes of results on disk."""
+        return sum(self._slow.values())
+
+    def _keep(self, key: Any, nbytes: int) -> None:
+        self._fast[key] = nbytes
+        self._in_memory += nbytes
+        while self._in_memory > self._room and len(self._fast) > 1:
+            oldest = next(iter(self._fast))
+            self._slow[oldest] = self._fast.pop(oldest)
+            self._in_memory -= self._slow[oldest]
+            self._owed_s += self._slow[oldest] / self._rate
+
+    def _forget(self, key: Any) -> None:
+        self._in_memory -= self._fast.pop(key, 0)
+        self._slow.pop(key, None)
+
+
+def data_of(memory_limit: float, disk: float) -> dict[Any, Any]:
+    """Return where a worker keeps results; without a disk that takes time nothing is spilled."""
+    target = dask.config.get("distributed.worker.memory.target")
+    if disk == float("inf") or not target:
+        return {}
+    return SpilledData(memory_limit * target, disk)
+
+
+def seconds_to_read(data: MutableMapping[Any, Any], keys: list[Any]) -> float:
+    """Return how long it takes to have these results in memory, with writes put off until now."""
+    if not isinstance(data, SpilledData):
+        return 0.0
+    for key in keys:
+        data.read(key)
+    return data.seconds_owed()

@@ -1,0 +1,101 @@
+"""Tells what went wrong in a virtual cluster, with the story of the tasks that it concerns."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+UNFINISHED = frozenset({"waiting", "processing", "queued", "no-worker"})
+
+MOST = 10
+"""Number of tasks that are named."""
+
+WITH_STORY = 2
+"""Number of tasks whose story is told."""
+
+LINES = 8
+"""Number of transitions of a story, the last ones."""
+
+
+class Fault(NamedTuple):
+    """Why a test must not go on."""
+
+    text: str
+    is_final: bool = True
+    """Whether it holds even if what the test waits for has come."""
+
+
+def unfinished_tasks(scheduler: Any) -> list[Any]:
+    """Return the tasks that should still run, or that somebody wants and nobody will make."""
+    return [
+        each
+        for each in scheduler.tasks.values()
+        if each.state in UNFINISHED or (each.state == "released" and each.who_wants)
+    ]
+
+
+def tell_stuck(
+    seconds: float, unfinished: Sequence[Any], story_of: Callable[[Any], str] = lambda task: ""
+) -> str:
+    """Tell the tasks that will never finish, and the story of the first of them."""
+    if not unfinished:
+        return (
+            "schedprof: the test waits for something that cannot happen any more: after "
+            f"{seconds:g} s of virtual time no task is left to run"
+        )
+    # Those that wait for others are only consequences.
+    roots = sorted(unfinished, key=lambda each: bool(each.waiting_on))
+    told = "; ".join(_state_of(each) for each in roots[:MOST])
+    more = f"; and {len(unfinished) - MOST} more" if len(unfinished) > MOST else ""
+    return (
+        f"schedprof: a deadlock: after {seconds:g} s of virtual time nothing can happen any more, "
+        f"and {len(unfinished)} tasks are not finished: {told}{more}"
+        + "".join(story_of(each) for each in roots[:WITH_STORY])
+    )
+
+
+def _state_of(task: Any) -> str:
+    words = [f"{task.key!r} is {task.state}"]
+    if task.processing_on is not None:
+        words.append(f"on {task.processing_on.address}")
+    if task.waiting_on:
+        words.append(f"and waits for {sorted(str(each.key) for each in task.waiting_on)[:3]}")
+    if task.state == "released":
+        words.append("and wanted, but nobody can make it")
+    return " ".join(words)
+
+
+def tell_story(task: Any, scheduler: Any, worker: Any, begun: float) -> str:
+    """Tell a task's last transitions, and what the worker knows of it that should run it."""
+    lines = [f"story of {task.key!r}, in virtual seconds:"]
+    for each in list(scheduler.story(task.key))[-LINES:]:
+        lines.append(f"  {each[5] - begun:.6f} {each[0]!r} {each[1]} -> {each[2]} ({each[4]})")
+    if task.processing_on is not None:
+        lines.append(f"  {task.processing_on.address} {_known_to(worker, task.key)}")
+    return "".join(f"\n{each}" for each in lines)
+
+
+def _known_to(worker: Any, key: Any) -> str:
+    if worker is None:
+        return "has left"
+    task = worker.state.tasks.get(key)
+    return "knows nothing of it" if task is None else f"knows it as {task.state}"
+
+
+def tell_error(seconds: float, error: BaseException) -> str:
+    """Tell the error of a state machine and where it was raised, innermost last."""
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    places = "".join(f"\n  in {each.name}, line {each.lineno}: {each.line}" for each in frames)
+    return (
+        f"schedprof: the cluster's own state is broken, after {seconds:g} s of virtual time: "
+        f"{type(error).__name__}: {str(error)[:500]}{places}"
+    )
+
+
+def tell_horizon(seconds: float) -> str:
+    """Tell that a cluster's time is over."""
+    return (
+        f"schedprof: the test has not ended after {seconds:g} s of virtual time, its horizon; "
+        "raise the cluster option horizon if it needs more"
+    )

@@ -1,0 +1,70 @@
+"""Tests of tests that are repeated under several seeds."""
+
+from __future__ import annotations
+
+import pytest
+from support import Project
+
+from pytest_schedprof.backends.builtin.decisions import read_decisions
+
+VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+
+BODY = """
+@pytest.mark.parametrize("tasks", [40])
+@pytest.mark.schedprof("makespan <= 60s", cluster_options={"duration": "exponential(1s)"}, seeds=3)
+def test_it(schedprof_scheduler, schedprof_seed, tasks):
+    assert schedprof_seed in (0, 1, 2)
+    futures = schedprof_scheduler.client.map(inc, range(tasks), pure=False)
+    wait(schedprof_scheduler.client.submit(sum, futures))
+
+@pytest.mark.schedprof(cluster="local", workers=1)
+def test_without_seeds(schedprof_scheduler):
+    pass
+"""
+
+
+def hashes(project: Project) -> dict[str, str]:
+    """Return the hash of the log of each test of the only run, by the name of its directory."""
+    files = project.run_directory.glob("tests/*/scheduler.decisions.json")
+    return {each.parent.name: read_decisions(each.read_bytes()).hash for each in files}
+
+
+def test_each_seed_is_a_test_that_can_be_run_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    result = project.run_test(BODY, *VIRTUAL, "-k", "40")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        ["*test_it?seed[*]-40?  3 seeds: 3 passed", "  decisions: makespan*to*"]
+    )
+    result.stdout.no_fnmatch_line("*PYTHONHASHSEED*")
+    first = hashes(project)
+    assert len(set(first.values())) == 3
+    project.run_directory.rename(project.path / "earlier")
+    again = project.run(*VIRTUAL, "-k", "seed2")
+    again.assert_outcomes(passed=1, deselected=3)
+    assert hashes(project).items() <= first.items()
+
+
+def test_seeds_of_the_session_are_for_tests_that_have_some(project: Project) -> None:
+    body = BODY.replace(", seeds=3", "")
+    result = project.run_test(
+        body, "--schedprof-cluster=virtual", "--schedprof-seeds=2", "--co", "-q"
+    )
+    result.stdout.fnmatch_lines(["*seed0-40?", "*seed1-40?", "*::test_without_seeds"])
+
+
+def test_seeds_of_a_cluster_without_any_are_refused(project: Project) -> None:
+    body = BODY.replace('cluster="local"', 'cluster="local", seeds=2')
+    result = project.run_test(body, "-k", "without")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*has seeds=2, but nothing is drawn from a seed in*'local'*"])
+
+
+def test_a_random_order_of_sets_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    result = project.run_test(BODY, *VIRTUAL, "-k", "seed1")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*with PYTHONHASHSEED=0 each run in virtual time is the same*"])
