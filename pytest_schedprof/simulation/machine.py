@@ -31,7 +31,7 @@ class LateRandom:
 def make_state(address: str, nthreads: int, data: Any = None) -> WorkerState:
     """Return the state machine of a worker.
 
-    It keeps no logs, which took a fifth of the memory: hollow workers tell no story.
+    It keeps no logs: hollow workers tell no story, and a log holds up to 1000 entries.
     """
     state = WorkerState(
         address=address,

@@ -13,7 +13,8 @@ def in_order_of_sets(count: int) -> list[str]:
     """Return the names of workers in the order in which the scheduler's sets of them will be.
 
     With queuing, the scheduler looks for each root task at all idle workers, which are a set. If
-    they lie in memory in the order of that set, a look at 10,000 takes a third of the time.
+    they lie in memory in the order of that set, a look at 10,000 took 92 to 106 ns a worker instead
+    of 195 to 310, in a loop over nothing but workers; in a cluster it has not been measured.
     """
     mask = (1 << (2 * count).bit_length()) - 1  # a set of so many has a table of that size
     names = (f"{number}" for number in range(count))

@@ -34,7 +34,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.now = EPOCH
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         """What is to be called later, by time and number. The heap of asyncio compares handles in
-        Python, which took 6 % of the time of 10,000 workers; tuples are compared in C."""
+        Python, 60 times a task with 10,000 workers; tuples are compared in C."""
         self._numbers = itertools.count()
         self._cancelled = 0
         self.turns: Turns | None = None
