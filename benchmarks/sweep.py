@@ -69,8 +69,8 @@ class Requests:
                     raise
             if self.random.random() < 0.7:
                 time.sleep(self.random.expovariate(10))
-        for _, future in self.held:
-            with suppress(CancelledError):
+        for client, future in self.held:
+            with suppress(CancelledError), client.as_current():
                 wait([future])
 
     def hold(self, client: Client, *futures: Future[Any]) -> None:
@@ -168,7 +168,8 @@ class Requests:
             client.restart(wait_for_workers=False)
 
     def do_wait(self, client: Client) -> None:
-        wait(self.some(client), timeout=self.random.choice([0.1, 1, 10]))
+        with client.as_current():
+            wait(self.some(client), timeout=self.random.choice([0.1, 1, 10]))
 
 
 @pytest.mark.schedprof(

@@ -2,10 +2,17 @@
 
     python benchmarks/virtual.py [--workers 1000] [--tasks N]      # beside a simulated cluster
     python benchmarks/virtual.py --many 10000 [--tasks 67100]      # one large cluster
+    python benchmarks/virtual.py --growth 100,1000,10000 --tasks 30000 --work tree
 
-The first form runs the same work (independent tasks of a millisecond, then a reduction) in turns on
-a virtual and on a simulated cluster of so many workers. It also says whether all virtual runs were
-the same. The second form prints the CPU time and the memory of the cluster's process.
+The first form runs the same work in turns on a virtual and on a simulated cluster of so many
+workers. It also says whether all virtual runs were the same. The second form prints the CPU time
+and the memory of the cluster's process. The third form prints the CPU time of a task for each
+number of workers, and the functions whose CPU time per task grows most with it (by cProfile).
+
+The work is `tree`, independent tasks and sums of ten of them, or `array`, the graph of
+`(x + x.T).sum(axis=0) - x.mean(axis=1)`. Of more than two independent tasks a thread, the scheduler
+compares all idle workers for each of them. So time is CPU time of the cluster's process, except in
+the first form.
 """
 
 from __future__ import annotations
@@ -14,9 +21,11 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+import dask.array
 import psutil
 from distributed import Client, wait
 from figures import closing_line
@@ -25,7 +34,12 @@ from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 
-RATIO, MANY_CPU_S, MANY_GB = 2.0, 20.0, 0.6
+RATIO = 2.0
+MANY = {10_000: (20.0, 0.6), 100_000: (180.0, 6.0)}
+"""Seconds of CPU and gigabytes that are asked for."""
+READY_S = 0.5
+"""Seconds that are asked for until a cluster of a thousand workers is ready."""
+MOST_FUNCTIONS = 12
 OPTIONS = {"duration": "exponential(10ms)", "seed": "1"}
 
 
@@ -33,14 +47,27 @@ def inc(x: int) -> int:
     return x + 1
 
 
-def work(client: Client, tasks: int) -> None:
-    """Run independent tasks, and one that needs them all in groups of ten."""
+def tree(client: Client, tasks: int) -> None:
+    """Run independent tasks, and one for each ten of them that needs these."""
+    tasks = tasks * 10 // 11
     futures = client.map(inc, range(tasks), pure=False)
     groups = [client.submit(sum, futures[at : at + 10], pure=False) for at in range(0, tasks, 10)]
     wait(groups)
 
 
-def timed(kind: type[OwnCluster], workers: int, tasks: int) -> tuple[float, float, Any]:
+def array(client: Client, tasks: int) -> None:
+    """Run the graph of an array: 6.71 tasks for each of its chunks."""
+    side = 10 * round((tasks / 6.71) ** 0.5)
+    x: Any = dask.array.ones((side, side), chunks=(10, 10)).map_blocks(abs, dtype=float)
+    y = (x + x.T).sum(axis=0) - x.mean(axis=1)
+    wait(client.persist(y, optimize_graph=False))
+
+
+Work = Callable[[Client, int], None]
+WORKS: dict[str, Work] = {"tree": tree, "array": array}
+
+
+def timed(kind: type[OwnCluster], workers: int, tasks: int, work: Work) -> tuple[float, float, Any]:
     """Return the seconds of the start and of the work, and how many transitions it took."""
     begun = time.perf_counter()
     cluster = kind(workers, timeout_s=120, options=OPTIONS)
@@ -57,13 +84,11 @@ def timed(kind: type[OwnCluster], workers: int, tasks: int) -> tuple[float, floa
     return ready - begun, done - ready, transitions
 
 
-def side_by_side(workers: int, tasks: int, repeats: int) -> bool:
+def side_by_side(workers: int, tasks: int, repeats: int, work: Work) -> bool:
     """Compare both kinds of clusters in turns."""
     kinds: list[type[OwnCluster]] = [VirtualCluster, SimulatedCluster]
-    runs = {kind: [timed(kind, workers, tasks) for _ in range(repeats)] for kind in kinds}
-    rates = {
-        kind: [1.1 * tasks / seconds for _, seconds, _ in found] for kind, found in runs.items()
-    }
+    runs = {kind: [timed(kind, workers, tasks, work) for _ in range(repeats)] for kind in kinds}
+    rates = {kind: [tasks / seconds for _, seconds, _ in found] for kind, found in runs.items()}
     for kind, found in runs.items():
         ready = median(each[0] for each in found)
         print(f"{kind.kind}: ready in {ready:.2f} s, {median(rates[kind]):.0f} tasks/s")
@@ -71,26 +96,93 @@ def side_by_side(workers: int, tasks: int, repeats: int) -> bool:
     seen = {transitions for _, _, transitions in runs[VirtualCluster]}
     print(f"virtual runs: transitions {sorted(seen)}: {'the same' if len(seen) == 1 else 'differ'}")
     print(closing_line("simulated cluster's rate against virtual", 1 / ratio, 1 / RATIO))
-    return ratio >= RATIO
+    ready_s = median(each[0] for each in runs[VirtualCluster])
+    print(closing_line("seconds until a virtual cluster is ready", ready_s, READY_S))
+    return ratio >= RATIO and ready_s <= READY_S
 
 
-def many(workers: int, tasks: int) -> bool:
+def cpu_s(process: psutil.Process) -> float:
+    """Return the CPU time of a process."""
+    return float(sum(process.cpu_times()[:2]))
+
+
+def many(workers: int, tasks: int, work: Work) -> bool:
     """Measure one large cluster."""
     begun = time.perf_counter()
     cluster = VirtualCluster(workers, timeout_s=600, options=OPTIONS)
     try:
         ready = time.perf_counter() - begun
         process = psutil.Process(cluster.pid)
+        started, empty = cpu_s(process), process.memory_info().rss / 1e9
         with Client(cluster.address) as client:
-            before = sum(process.cpu_times()[:2])
-            work(client, tasks * 10 // 11)
-            spent = sum(process.cpu_times()[:2]) - before
+            before = cpu_s(process)
+            work(client, tasks)
+            spent = cpu_s(process) - before
             gigabytes = process.memory_info().rss / 1e9
     finally:
         cluster.close()
-    print(f"{workers} workers ready in {ready:.1f} s; {tasks} tasks: {spent:.1f} s of CPU,")
-    print(f"{1e6 * spent / tasks:.0f} us a task, {gigabytes:.2f} GB")
-    return spent <= MANY_CPU_S and gigabytes <= MANY_GB
+    print(f"{workers} workers ready in {ready:.2f} s ({started:.2f} s of CPU) with {empty:.2f} GB")
+    print(f"{tasks} tasks: {spent:.1f} s of CPU, {1e6 * spent / tasks:.0f} us a task", end=", ")
+    print(f"{gigabytes:.2f} GB")
+    most_s, most_gb = MANY.get(workers, (float("inf"), float("inf")))
+    print(f"required: {most_s:g} s and {most_gb:g} GB")
+    return spent <= most_s and gigabytes <= most_gb
+
+
+def begin_profile(dask_scheduler: Any) -> None:
+    """Profile the cluster's process from now on."""
+    import cProfile
+
+    dask_scheduler.schedprof_profile = cProfile.Profile()
+    dask_scheduler.schedprof_profile.enable()
+
+
+def end_profile(dask_scheduler: Any) -> dict[str, tuple[int, float]]:
+    """Return the calls and the seconds of each function itself."""
+    profile = vars(dask_scheduler).pop("schedprof_profile")
+    profile.disable()
+    profile.create_stats()
+    found: dict[str, tuple[int, float]] = {}
+    for (path, line, name), (_, calls, own_s, *_) in profile.stats.items():
+        place = "/".join(path.split("/")[-2:])
+        found[f"{place}:{line} {name}"] = calls, own_s
+    return found
+
+
+def profiled(workers: int, tasks: int, work: Work) -> tuple[float, dict[str, tuple[int, float]]]:
+    """Return the CPU time of a task without a profiler, and the functions with one."""
+    spent, functions = 0.0, {}
+    for is_profiled in (False, True):
+        cluster = VirtualCluster(workers, timeout_s=600, options=OPTIONS)
+        try:
+            process = psutil.Process(cluster.pid)
+            with Client(cluster.address) as client:
+                if is_profiled:
+                    client.run_on_scheduler(begin_profile)
+                before = cpu_s(process)
+                work(client, tasks)
+                if is_profiled:
+                    functions = client.run_on_scheduler(end_profile)
+                else:
+                    spent = cpu_s(process) - before
+        finally:
+            cluster.close()
+    return spent, functions
+
+
+def growth(sizes: list[int], tasks: int, work: Work) -> None:
+    """Tell what a task costs with each number of workers, and what makes it grow."""
+    runs = {workers: profiled(workers, tasks, work) for workers in sizes}
+    for workers, (spent, _) in runs.items():
+        print(f"{workers} workers: {1e6 * spent / tasks:.0f} us of CPU a task")
+    (_, few), (_, most) = runs[sizes[0]], runs[sizes[-1]]
+    grown = sorted(most, key=lambda name: few.get(name, (0, 0.0))[1] - most[name][1])
+    print(f"functions that grow most from {sizes[0]} to {sizes[-1]} workers, by the profiler:")
+    print("   us a task itself       calls a task   function")
+    for name in grown[:MOST_FUNCTIONS]:
+        (calls, own_s), (more_calls, more_s) = few.get(name, (0, 0.0)), most[name]
+        print(f"{1e6 * own_s / tasks:9.2f} {1e6 * more_s / tasks:9.2f}", end=" ")
+        print(f"{calls / tasks:9.2f} {more_calls / tasks:9.2f}   {name}")
 
 
 def main() -> None:
@@ -99,13 +191,19 @@ def main() -> None:
     parser.add_argument("--tasks", type=int)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--many", type=int)
+    parser.add_argument("--growth", help="numbers of workers, such as 100,1000,10000")
+    parser.add_argument("--work", choices=WORKS)
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED", "random") == "random":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, *sys.argv])
     if given.many:
-        sys.exit(not many(given.many, given.tasks or 67_100))
-    sys.exit(not side_by_side(given.workers, given.tasks or 10_000, given.repeats))
+        sys.exit(not many(given.many, given.tasks or 67_100, WORKS[given.work or "array"]))
+    if given.growth:
+        sizes = [int(each) for each in given.growth.split(",")]
+        return growth(sizes, given.tasks or 30_000, WORKS[given.work or "tree"])
+    work = WORKS[given.work or "tree"]
+    sys.exit(not side_by_side(given.workers, given.tasks or 11_000, given.repeats, work))
 
 
 if __name__ == "__main__":

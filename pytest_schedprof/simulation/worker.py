@@ -11,8 +11,6 @@ import os
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dask.config import get as get_config
-from dask.utils import parse_bytes
 from distributed import worker_state_machine as machine
 from distributed.comm.core import Comm, connect
 from distributed.core import Status
@@ -22,6 +20,7 @@ from distributed.worker_state_machine import StateMachineEvent, WorkerState
 from pytest_schedprof.simulation.behaviour import DROPPED
 from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
+from pytest_schedprof.simulation.machine import make_state
 from pytest_schedprof.simulation.spilling import data_of
 
 if TYPE_CHECKING:
@@ -48,24 +47,21 @@ class HollowWorker:
     is_wanted_back = False
     """Whether the scheduler removed it in a restart, so that another must take its place."""
 
+    make_executor: type[Executor] = Executor
+
     def __init__(self, server: WorkerServer, *, name: str, nthreads: int) -> None:
         self.server = server
         self.name = name
+        self.nthreads = nthreads
         self.status = Status.init
+        self.address = ""
+        """Where others ask for the worker's data."""
         self.pace = server.behaviour.speed_of(name)
         """How many times as fast as others it runs tasks."""
-        self.state = WorkerState(
-            nthreads=nthreads,
-            data=data_of(self.memory_limit, server.behaviour.disk),
-            validate=get_config("distributed.scheduler.validate"),
-            transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
-            transfer_message_bytes_limit=parse_bytes(
-                get_config("distributed.worker.transfer.message-bytes-limit")
-            ),
-        )
-        self.executor = Executor(self)
         self.interval_s = 1.0
-        self._ended = asyncio.Event()
+        self._state: WorkerState | None = None
+        self._executor: Executor | None = None
+        self._ended: asyncio.Event | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._comm: Comm | None = None
         self._outbox: list[dict[str, Any]] = []
@@ -74,14 +70,29 @@ class HollowWorker:
         return self._start().__await__()
 
     @property
+    def state(self) -> WorkerState:
+        """The state machine, made when it is first needed: of thousands many never get a task."""
+        if self._state is None:
+            data = data_of(self.memory_limit, self.server.behaviour.disk)
+            self._state = make_state(self.address, self.nthreads, data)
+        return self._state
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the state machine has been needed."""
+        return self._state is not None
+
+    @property
+    def executor(self) -> Executor:
+        """What simulates the state machine's instructions."""
+        if self._executor is None:
+            self._executor = self.make_executor(self)
+        return self._executor
+
+    @property
     def memory_limit(self) -> int:
         """Its memory in bytes."""
         return int(self.server.behaviour.memory_limit)
-
-    @property
-    def address(self) -> str:
-        """The worker's own address, where others ask for its data."""
-        return str(self.state.address)
 
     @property
     def active_threads(self) -> dict[int, Any]:
@@ -100,11 +111,13 @@ class HollowWorker:
 
     async def finished(self) -> None:
         """Wait until the worker has left."""
-        await self._ended.wait()
+        self._ended = self._ended or asyncio.Event()
+        if self.status is not Status.closed:
+            await self._ended.wait()
 
     async def _start(self) -> HollowWorker:
         async with self.server.connection_slots:
-            self.state.address = await self.server.open_address(self)
+            self.address = await self.server.open_address(self)
             comm = await self._register()
         self._comm = comm
         self.status = Status.running
@@ -182,7 +195,10 @@ class HollowWorker:
         """Pass an event to the state machine and simulate its instructions."""
         if self.status is Status.closed:
             return  # the event of a transfer that was under way
-        for instruction in self.state.handle_stimulus(event):
+        instructions = self.state.handle_stimulus(event)
+        if self.state.missing_dep_flight:
+            self.server.lacking[self.address] = self
+        for instruction in instructions:
             if isinstance(instruction, machine.SendMessageToScheduler):
                 self.send(instruction.to_dict())
             elif isinstance(instruction, machine.Execute):
@@ -234,13 +250,15 @@ class HollowWorker:
         was_running = self.status in (Status.running, Status.paused)
         self.is_wanted_back = was_running and reason in DROPPED
         self.status = Status.closed
-        self.executor.end()
+        if self._executor is not None:
+            self._executor.end()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
         comm, self._comm = self._comm, None
         if comm is not None:
             comm.abort()
-        if hasattr(self.state, "address"):
+        if self.address:
             self.server.close_address(self.address)
-        self._ended.set()
+        if self._ended is not None:
+            self._ended.set()

@@ -45,6 +45,9 @@ class WorkerServer(Server):
         self.behaviour = behaviour
         self.connection_slots = asyncio.Semaphore(CONNECTIONS_AT_ONCE)
         self.hollow: dict[str, HollowWorker] = {}
+        self.lacking: dict[str, HollowWorker] = {}
+        """Workers that miss dependencies: looking at all of them each second would take longer, the
+        more there are."""
         self._block = block
         self._listeners: dict[str, tuple[int, Listener]] = {}
         self._free: list[int] = []
@@ -119,7 +122,8 @@ class WorkerServer(Server):
         """Ask again every second who holds missing dependencies, as each real worker does."""
         while True:
             await asyncio.sleep(FIND_MISSING_S)
-            for worker in list(self.hollow.values()):
+            lacking, self.lacking = self.lacking, {}
+            for worker in lacking.values():
                 if worker.state.missing_dep_flight:
                     worker.handle(machine.FindMissingEvent(stimulus_id=f"find-missing-{time()}"))
 

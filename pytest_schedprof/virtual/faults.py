@@ -81,7 +81,7 @@ class Faults:
         return self._server.hollow.get(address)
 
     def _named(self, name: str) -> Any:
-        return self.find(f"inproc://worker-{name}")
+        return self._server.named(name)
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         world = self._server.world

@@ -6,13 +6,12 @@ at once, those that follow within an interval leave together at its end.
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from distributed.comm.core import Comm, CommClosedError
-from distributed.core import Server
 
 from pytest_schedprof.virtual.clocks import rounded
 
@@ -28,9 +27,22 @@ Expecting = Callable[[Callable[[], None]], Callable[[], None]]
 class Line:
     """Messages that go one way."""
 
+    __slots__ = (
+        "_batch",
+        "_deliver",
+        "_expect",
+        "_free_at",
+        "_held",
+        "_interval",
+        "_is_closed",
+        "_latency",
+        "_leaves_at",
+        "_loop",
+    )
+
     def __init__(
         self,
-        loop: AbstractEventLoop,
+        loop: asyncio.AbstractEventLoop,
         deliver: Callable[[list[dict[str, Any]]], None],
         expect: Expecting,
         *,
@@ -102,13 +114,11 @@ class Presence(Comm):
     The scheduler reads from it for as long as the worker stays. The messages go over lines.
     """
 
-    def __init__(self, address: str, server: Server) -> None:
+    def __init__(self, address: str, welcome: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()
-        self.answer: dict[str, Any] = {}
-        """What the scheduler said to the worker's registration."""
         self._address = address
-        self._server = server
-        self._left = self._server.loop.asyncio_loop.create_future()  # type: ignore[attr-defined]
+        self._welcome = welcome
+        self._left = asyncio.get_running_loop().create_future()
 
     @property
     def local_address(self) -> str:
@@ -127,7 +137,7 @@ class Presence(Comm):
 
     async def write(self, msg: Any, serializers: Any = None, on_error: Any = None) -> int:
         """Take the scheduler's answer to the registration."""
-        self.answer = msg
+        self._welcome(msg)
         return 1
 
     async def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import json
 import random
@@ -21,11 +20,12 @@ from tornado.iostream import IOStream
 from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.simulation.arrival import expect
 from pytest_schedprof.simulation.behaviour import read_behaviour
-from pytest_schedprof.simulation.slots import NodeSlot
 from pytest_schedprof.simulation.traits import read_trait
+from pytest_schedprof.virtual.arrivals import in_order_of_sets, join_all
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import replace_clocks
 from pytest_schedprof.virtual.faults import Faults
+from pytest_schedprof.virtual.lean import leave_out_debugging
 from pytest_schedprof.virtual.loop import VirtualLoop
 from pytest_schedprof.virtual.server import VirtualServer
 from pytest_schedprof.virtual.turns import Turns
@@ -53,14 +53,13 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _fix_chance(int(spec["options"].get("seed", 0)))
     _name_addresses()
     _order_sets()
+    leave_out_debugging()
     scheduler = await Scheduler(**_scheduler_options(spec))
     world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world
     server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
     make = partial(VirtualWorker, server, nthreads=spec["threads"])
-    slots = [NodeSlot(partial(make, name=f"{number}")) for number in range(spec["count"])]
-    for slot in slots:
-        await slot.node
+    await join_all([make(name=name) for name in in_order_of_sets(spec["count"])])
     options = spec["options"]
     world.workers = Faults(server, make, read_trait("faults", options), read_trait("seed", options))
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -68,12 +67,8 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
             print(json.dumps([scheduler.address, *listener.getsockname()]), file=answer)
         loop.turns = Turns(listener.accept()[0])
     _watch_writes(loop)
-    _collect_rarely()
     loop.is_away = True  # the first turn is the test's
-    leaving = [asyncio.ensure_future(slot.until_left()) for slot in slots]
     await asyncio.wait([parent_gone])
-    for each in leaving:
-        each.cancel()
     await scheduler.close()
 
 
@@ -90,15 +85,6 @@ def _fix_chance(seed: int) -> None:
     random.seed(seed)
     source = random.Random(f"{seed}:names")
     uuid.uuid4 = lambda: uuid.UUID(int=source.getrandbits(128), version=4)
-
-
-def _collect_rarely() -> None:
-    """Collect garbage a hundred times less often.
-
-    Each collection would visit thousands of workers, which no scheduler has in its process.
-    """
-    gc.freeze()
-    gc.set_threshold(70_000, 10, 10)
 
 
 def _order_sets() -> None:

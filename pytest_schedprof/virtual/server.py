@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 from zlib import crc32
@@ -41,12 +42,15 @@ class VirtualServer(WorkerServer):
         self.real_scheduler = scheduler
         self.world = world
         self._count = count
+        self._incarnations: Counter[str] = Counter()
         self._running: set[asyncio.Task[Any]] = set()
         self._is_async = {
             op: inspect.iscoroutinefunction(handler)
             for op, handler in scheduler.stream_handlers.items()
         }
         scheduler.add_plugin(_Lines(self), name=_Lines.name)
+        manager: Any = global_manager
+        manager.listeners = _Doors(self, manager.listeners)
         for op, handler in list(self.handlers.items()):
             if "comm" in inspect.signature(handler).parameters:
                 self.handlers[op] = self._after_its_way(handler)
@@ -67,20 +71,29 @@ class VirtualServer(WorkerServer):
 
         return handle
 
-    async def open_address(self, worker: HollowWorker) -> str:
-        """Give the worker an address of this process."""
-        name = f"worker-{worker.name}"
-        address = f"inproc://{name}"
+    def give_address(self, worker: HollowWorker) -> str:
+        """Give the worker an address of this process, which none before it had.
+
+        Else others would ask it for what its predecessor held.
+        """
+        self._incarnations[worker.name] += 1
+        again = self._incarnations[worker.name] - 1
+        address = f"inproc://worker-{worker.name}{f'-{again}' if again else ''}"
         self.hollow[address] = worker
-        self._left.discard(address)
-        global_manager.listeners[name] = _Listener(name, self)
         return address
+
+    def named(self, name: str) -> Any:
+        """Return the worker of a name, None if there is none."""
+        return next((each for each in self.hollow.values() if each.name == name), None)
 
     def close_address(self, address: str) -> None:
         """Answer no requests there any more."""
         if self.hollow.pop(address, None) is not None:
-            del global_manager.listeners[address.removeprefix("inproc://")]
             self._left.add(address)
+
+    async def replace(self, worker: HollowWorker) -> None:
+        """Start another worker in the place of one that the scheduler restarts."""
+        await type(worker)(self, name=worker.name, nthreads=worker.nthreads)
 
     def phase(self, worker: HollowWorker) -> float:
         """Return when a worker sends its first heartbeat, as a part of the interval."""
@@ -131,6 +144,20 @@ class _Lines(SchedulerPlugin):
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         line: Any = self._server.line_to(worker)
         scheduler.stream_comms[worker] = line
+
+
+class _Doors(dict[str, Any]):
+    """The listeners of this process; that of a worker is made when somebody connects to it."""
+
+    def __init__(self, server: VirtualServer, others: Mapping[str, Any]) -> None:
+        super().__init__(others)
+        self._server = server
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the listener of a name."""
+        if f"inproc://{name}" in self._server.hollow:
+            return _Listener(name, self._server)
+        return super().get(name, default)
 
 
 class _Listener(InProcListener):

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.metrics import time
 from distributed.worker_state_machine import GatherDep, StateMachineEvent
@@ -19,6 +18,11 @@ from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Presence
 from pytest_schedprof.virtual.links import Link, send
 from pytest_schedprof.virtual.server import PATIENCE_S
+
+
+def name_for_scheduler(name: str) -> str:
+    """Return the ID under which the scheduler knows the worker of a name."""
+    return f"virtual-{name}"
 
 
 class ExactExecutor(Executor):
@@ -79,10 +83,11 @@ class VirtualWorker(HollowWorker):
     """Talks to the scheduler over lines, which need no sockets."""
 
     server: Any
+    make_executor = ExactExecutor
 
     def __init__(self, server: Any, *, name: str, nthreads: int) -> None:
         super().__init__(server, name=name, nthreads=nthreads)
-        self.executor = ExactExecutor(self)
+        self._adding: asyncio.Task[None] | None = None
         self.link = Link()
         self.cut_until = self.silent_until = 0.0
         """When messages, or heartbeats only, reach the scheduler again."""
@@ -92,36 +97,47 @@ class VirtualWorker(HollowWorker):
     @property
     def server_id(self) -> str:
         """The same in each run: its hash orders the scheduler's sets of workers."""
-        return f"virtual-{self.name}"
+        return name_for_scheduler(self.name)
 
     async def _start(self) -> VirtualWorker:
-        self.state.address = await self.server.open_address(self)
-        self._comm = await self._register()
-        self.status = Status.running
+        self.join()
+        while not self.has_joined():
+            await asyncio.sleep(0)
+        return self
+
+    def join(self) -> None:
+        """Join as any worker does; the scheduler's coroutine runs for as long as this stays."""
+        self.address = self.server.give_address(self)
+        presence = self._comm = Presence(self.address, self._welcome)
+        message = introduction(self)
+        for name in ("op", "reply"):
+            del message[name]
+        self._adding = asyncio.ensure_future(
+            self.server.real_scheduler.add_worker(presence, **message)
+        )
+
+    def has_joined(self) -> bool:
+        """Whether the scheduler has let it in.
+
+        Raises:
+            Exception: what the scheduler raised instead.
+        """
+        if self._adding is not None and self._adding.done():
+            self._adding.result()
+        return self.status is not Status.init
+
+    def _welcome(self, answer: dict[str, Any]) -> None:
+        """Take the scheduler's answer."""
+        if answer["status"] != "OK":
+            raise RuntimeError(f"the scheduler refuses {self.name}: {answer}")
+        self.status, self._adding = Status.running, None
         loop = asyncio.get_running_loop()
         world, latency = self.server.world, self.server.behaviour.latency
         self._line = Line(loop, self._tell, world.expect, interval=TO_SCHEDULER_S, latency=latency)
         # Real workers do not start at the same instant, so their heartbeats are spread too.
-        self._beat = loop.call_later(
-            self.interval_s * self.server.phase(self), self._send_heartbeat
-        )
-        return self
-
-    async def _register(self) -> Comm:
-        """Join as any worker does; the scheduler's coroutine runs for as long as this stays."""
-        presence = Presence(self.address, self.server)
-        message = introduction(self)
-        for name in ("op", "reply"):
-            del message[name]
-        adding = asyncio.ensure_future(self.server.real_scheduler.add_worker(presence, **message))
-        while not presence.answer:
-            if adding.done():
-                adding.result()
-            await asyncio.sleep(0)
-        if presence.answer["status"] != "OK":
-            raise RuntimeError(f"the scheduler refuses {self.name}: {presence.answer}")
-        self.interval_s = presence.answer["heartbeat-interval"]
-        return presence
+        self.interval_s = answer["heartbeat-interval"]
+        phase = self.server.phase(self)
+        self._beat = loop.call_later(self.interval_s * phase, self._send_heartbeat)
 
     def cut_off(self, seconds: float) -> None:
         """Let no message arrive on either side for so long; those that are under way are late."""
@@ -143,7 +159,7 @@ class VirtualWorker(HollowWorker):
             address=self.address,
             now=time(),
             metrics=metrics(self),
-            executing=self.executor.executing(),
+            executing=self.executor.executing() if self.has_state else {},
             extensions={},
         )
         if answer["status"] == "missing":
@@ -184,3 +200,6 @@ class VirtualWorker(HollowWorker):
             self._line.abort()
             self._line = None
         super()._leave(reason)
+        if self.is_wanted_back:
+            self.is_wanted_back = False
+            self.server.keep(self.server.replace(self))
