@@ -1,8 +1,8 @@
 """Leave out what distributed's workers do for their debuggers, in the process of a virtual cluster.
 
 None of it changes what a state machine decides. By cProfile, copies and wrappers were some 8 % of
-the process's time (20,000 tasks on 10,000 workers); the list has 185 bytes for each known task. What
-leaving them out gains has not been measured on its own.
+the process's time (20,000 tasks on 10,000 workers); the list has 185 bytes for each known task.
+What leaving them out gains was not measured on its own.
 """
 
 from __future__ import annotations
