@@ -112,6 +112,12 @@ def names_at_work(tasks: Iterable[asyncio.Task[Any]]) -> list[str]:
     return sorted(names - STAYING)
 
 
+def tell_work(tasks: Iterable[asyncio.Task[Any]]) -> str:
+    """Tell which requests the scheduler has not answered, if any."""
+    names = names_at_work(tasks)
+    return f"\nrequests under way: {', '.join(names)}" if names else ""
+
+
 def _awaited(coroutine: Any) -> Iterator[str]:
     """Yield the name of a coroutine, and of those that it waits for."""
     while (name := getattr(coroutine, "__qualname__", None)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +18,7 @@ from pytest_schedprof.virtual.stories import (
     tell_horizon,
     tell_story,
     tell_stuck,
+    tell_work,
     unfinished_tasks,
 )
 from pytest_schedprof.virtual.witness import Witness
@@ -110,7 +112,8 @@ class World:
         unfinished = unfinished_tasks(self._scheduler)
         if not unfinished and not is_patient:
             return None
-        return Fault(tell_stuck(now - EPOCH, unfinished, self._story_of), is_final=False)
+        text = tell_stuck(now - EPOCH, unfinished, self._story_of)
+        return Fault(text + tell_work(asyncio.all_tasks(self.loop)), is_final=False)
 
     def _story_of(self, task: Any) -> str:
         on = getattr(task.processing_on, "address", "")
