@@ -4,8 +4,8 @@
 
 For each patch of the corpus that mended a bug, the same seeds of `sweep.py` run with the release
 that has the patch, and with a copy of it in which the patch is reversed. A bug is found if a seed
-fails in the copy that passes in the release. With `--here` only this environment's distributed is
-searched. The time is that of one process; seeds can be shared out with pytest-xdist (`-n auto`).
+fails in the copy that passes in the release; other bugs of the release fail in both. With `--here`
+only this environment's distributed is searched.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from backtest import PYTEST, SHARED, NotRunError, environments
-from corpus import read_bugs
+from corpus import Patch, read_bugs
 
 from pytest_schedprof.environments.programs import run
 
@@ -38,29 +38,36 @@ SETTINGS = (
     "--schedprof-cluster-option=config.distributed.scheduler.validate=true",
 )
 
+NUMBERS = re.compile(r"\d+")
 SEED = re.compile(r"^FAILED .*\[seed(\d+)\]", re.MULTILINE)
-STORY = re.compile(r"(?:StuckError|log ends): (schedprof: .*|.*StuckError: .*)")
+STORY = re.compile(
+    r"^E .*StuckError: schedprof: (?P<first>.*)(?:
+(?=E +in )(?:E +in .*
+)*E +(?P<last>in .*))?",
+    re.MULTILINE,
+)
+"""What a test says when it cannot go on: its first line and, of an error, its last place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
     """What a search came to."""
 
-    failed: tuple[int, ...]
-    story: str
+    failed: frozenset[int]
+    stories: tuple[str, ...]
     seconds: float
 
     def __str__(self) -> str:
-        seeds = ", ".join(f"seed{each}" for each in self.failed[:5]) or "none"
-        return f"{len(self.failed)} seeds failed ({seeds}) in {self.seconds:.0f} s  {self.story}"
+        told = "".join(f"\n    {each}" for each in self.stories)
+        return f"{len(self.failed)} seeds failed in {self.seconds:.0f} s{told}"
 
 
-def search(interpreter: Path, place: Path, seeds: int, most_s: float, stop: bool) -> Searched:
-    """Run the seeds with an interpreter; perhaps stop at the first that fails."""
+def search(interpreter: Path, place: Path, seeds: int, most_s: float) -> Searched:
+    """Run the seeds with an interpreter."""
     place.mkdir(exist_ok=True, parents=True)
     shutil.copy(HERE / "sweep.py", place)
     command = [str(interpreter), *PYTEST, "sweep.py", *SETTINGS, f"--schedprof-seeds={seeds}"]
-    command += ["-p", "no:randomly", "-rf", *(["-x"] if stop else [])]
+    command += ["-p", "no:randomly", "-rf"]
     begun = time.monotonic()
     os.environ.setdefault("PYTHONHASHSEED", "0")
     try:
@@ -70,34 +77,30 @@ def search(interpreter: Path, place: Path, seeds: int, most_s: float, stop: bool
     (place / "said.txt").write_text(said)
     if " passed" not in said and " failed" not in said:
         raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
-    failed = tuple(sorted(int(each) for each in SEED.findall(said)))
-    story = STORY.search(said)
-    return Searched(failed, story[1][:200] if story else "", time.monotonic() - begun)
+    failed = frozenset(int(each) for each in SEED.findall(said))
+    return Searched(failed, tuple(stories(said)), time.monotonic() - begun)
 
 
-def try_bugs(given: argparse.Namespace, place: Path) -> bool:
-    """Search for each bug of a corpus; return whether all were found."""
-    found = []
-    for patch in read_bugs(given.corpus.absolute()):
-        if given.only and patch.path.stem not in given.only:
-            continue
-        try:
-            good, bad = environments(patch, place / patch.path.stem)
-            for name, interpreter in (("with the fix", good), ("without it", bad)):
-                searched = search(
-                    interpreter,
-                    place / patch.path.stem / name,
-                    given.seeds,
-                    given.most,
-                    bad is interpreter,
-                )
-                print(f"{patch.path.stem} {patch.number} {name}: {searched}", flush=True)
-            found.append(bool(searched.failed))
-        except NotRunError as error:
-            print(f"{patch.path.stem} {patch.number}: not run: {error}", flush=True)
-            found.append(False)
-    print(f"{sum(found)} of {len(found)} bugs found")
-    return all(found)
+def stories(said: str) -> Iterator[str]:
+    """Yield each thing that went wrong once: its last line, which says where."""
+    found = dict.fromkeys(match["last"] or match["first"] for match in STORY.finditer(said))
+    return (NUMBERS.sub("N", each.strip())[:150] for each in found)
+
+
+def try_bug(patch: Patch, place: Path, seeds: int, most_s: float) -> bool:
+    """Search the release and its copy without the fix; return whether the bug was found."""
+    try:
+        good, bad = environments(patch, place)
+        mended = search(good, place / "mended", seeds, most_s)
+        broken = search(bad, place / "broken", seeds, most_s)
+    except NotRunError as error:
+        print(f"{patch.path.stem} {patch.number}: not run: {error}")
+        return False
+    print(f"{patch.path.stem} {patch.number} {patch.what}")
+    print(f"  with the fix: {mended}\n  without it: {broken}", flush=True)
+    only = sorted(broken.failed - mended.failed)
+    print(f"  only without it: {', '.join(f'seed{each}' for each in only) or 'none'}", flush=True)
+    return bool(only)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -105,18 +108,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--corpus", type=Path, default=SHARED)
     parser.add_argument("--only", nargs="+", default=(), metavar="COMMIT")
     parser.add_argument("--seeds", type=int, default=40)
-    parser.add_argument("--most", type=float, default=300.0, help="seconds of a search")
+    parser.add_argument("--most", type=float, default=900.0, help="seconds of a search")
     parser.add_argument("--here", action="store_true", help="search this environment's distributed")
     parser.add_argument("--keep", type=Path, help="new directory for results and environments")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="deadlocks-") as temporary:
         place = (given.keep or Path(temporary)).absolute()
         if given.here:
-            print(search(Path(sys.executable), place, given.seeds, given.most, False))
-        elif not given.corpus.is_dir():
+            print(search(Path(sys.executable), place, given.seeds, given.most))
+            return
+        if not given.corpus.is_dir():
             parser.error(f"there is no directory {given.corpus}; give --corpus DIR")
-        else:
-            sys.exit(not try_bugs(given, place))
+        bugs = [
+            each
+            for each in read_bugs(given.corpus.absolute())
+            if not given.only or each.path.stem in given.only
+        ]
+        found = [try_bug(each, place / each.path.stem, given.seeds, given.most) for each in bugs]
+    print(f"{sum(found)} of {len(found)} bugs found")
+    sys.exit(not all(found))
 
 
 if __name__ == "__main__":

@@ -155,8 +155,9 @@ class WorkerServer(Server):
         self, comm: Comm, keys: list[Any], who: Any = None, **ignored: Any
     ) -> Literal[Status.dont_reply]:
         """Send placeholders for computed results, and scattered data as it was received."""
-        data = self._worker_of(comm).state.data
-        found = {key: to_serialize(data[key]) for key in keys if key in data}
+        state = self._worker_of(comm).state
+        held = {**state.actors, **state.data} if state.actors else state.data
+        found = {key: to_serialize(held[key]) for key in keys if key in held}
         await comm.write({"status": "OK", "data": found})
         await comm.read()
         return Status.dont_reply
