@@ -41,10 +41,7 @@ SETTINGS = (
 NUMBERS = re.compile(r"\d+")
 SEED = re.compile(r"^FAILED .*\[seed(\d+)\]", re.MULTILINE)
 STORY = re.compile(
-    r"^E .*StuckError: schedprof: (?P<first>.*)(?:
-(?=E +in )(?:E +in .*
-)*E +(?P<last>in .*))?",
-    re.MULTILINE,
+    r"^E .*StuckError: schedprof: (?P<first>.*)(?P<places>(?:\nE +in .*)*)", re.MULTILINE
 )
 """What a test says when it cannot go on: its first line and, of an error, its last place."""
 
@@ -83,8 +80,9 @@ def search(interpreter: Path, place: Path, seeds: int, most_s: float) -> Searche
 
 def stories(said: str) -> Iterator[str]:
     """Yield each thing that went wrong once: its last line, which says where."""
-    found = dict.fromkeys(match["last"] or match["first"] for match in STORY.finditer(said))
-    return (NUMBERS.sub("N", each.strip())[:150] for each in found)
+    found = (f"{each['first']}{each['places']}".splitlines()[-1] for each in STORY.finditer(said))
+    told = (NUMBERS.sub("N", each.removeprefix("E").strip())[:150] for each in found)
+    return iter(dict.fromkeys(told))
 
 
 def try_bug(patch: Patch, place: Path, seeds: int, most_s: float) -> bool:
