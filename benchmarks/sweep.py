@@ -7,6 +7,9 @@
 Each seed is another sequence of requests at other times, while workers are lost, paused and cut
 off. A seed fails if the scheduler's or a worker's state machine raises an error, or if tasks can
 never end. What tasks return is of no interest, nor are errors that clients are told.
+
+`Client.replicate` is left out: with distributed 2026.8 it goes on for ever once a worker has left
+that was to get a copy, and would end most seeds.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class SpilledData(dict[Any, Any]):
     def __setitem__(self, key: Any, value: Any) -> None:
         self._forget(key)
         super().__setitem__(key, value)
-        self._keep(key, sizeof(value))
+        nbytes = getattr(value, "nbytes", None)  # of a placeholder it is what the result would have
+        self._keep(key, nbytes if isinstance(nbytes, int) else sizeof(value))
 
     def __delitem__(self, key: Any) -> None:
         super().__delitem__(key)

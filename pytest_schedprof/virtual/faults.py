@@ -8,6 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import dask.config
+from dask.utils import parse_timedelta
+
 from pytest_schedprof.virtual.server import VirtualServer
 
 DRAWN = ("kill", "pause", "slow", "partition", "silence")
@@ -40,8 +43,8 @@ class Faults:
             "pause": self._pause,
             "resume": lambda worker, _: worker.resume(),
             "slow": self._slow,
-            "partition": lambda worker, seconds: worker.cut_off(seconds),
-            "silence": lambda worker, seconds: worker.be_silent(seconds),
+            "partition": self._cut_off,
+            "silence": self._silence,
         }
 
     @property
@@ -91,6 +94,19 @@ class Faults:
         worker.pause()
         if seconds < float("inf"):
             self._later(seconds, partial(self.act, "resume", worker.name, 0.0))
+
+    def _cut_off(self, worker: Any, seconds: float) -> None:
+        worker.cut_off(seconds)
+        self._have_patience()
+
+    def _silence(self, worker: Any, seconds: float) -> None:
+        worker.be_silent(seconds)
+        self._have_patience()
+
+    def _have_patience(self) -> None:
+        """Give the scheduler time to miss heartbeats; it looks for them from time to time."""
+        ttl_s = parse_timedelta(dask.config.get("distributed.scheduler.worker-ttl") or 0)
+        self._server.world.patient_until = self._server.world.loop.now + 2 * ttl_s
 
     def _slow(self, worker: Any, seconds: float) -> None:
         worker.pace /= FACTOR

@@ -69,6 +69,8 @@ class World:
         self.choices = Choices(scheduler, loop)
         self.quiet_since = loop.now
         """When something that was under way last came to its end."""
+        self.patient_until = loop.now
+        """Before this, quiet is no sign of being stuck: workers are cut off or silent."""
         self.workers: Workers | None = None
         self._horizon_s = horizon_s
         self._ends_at = loop.now + horizon_s
@@ -99,7 +101,8 @@ class World:
         if now > self._ends_at:
             self._ends_at = now + self._horizon_s  # to take leave takes time, too
             return Fault(tell_horizon(self._horizon_s))
-        return self._find_stuck(is_patient) if now - self.quiet_since >= QUIET_S else None
+        is_quiet = now - max(self.quiet_since, self.patient_until) >= QUIET_S
+        return self._find_stuck(is_patient) if is_quiet else None
 
     def _find_stuck(self, is_patient: bool) -> Fault | None:
         """Say why nothing can happen any more, if so.

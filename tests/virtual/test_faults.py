@@ -1,0 +1,168 @@
+"""Tests of what happens to workers in virtual time, and of what is modelled of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from distributed import Client, Future, metrics, wait
+from hypothesis import given
+from hypothesis import strategies as st
+from support import Project
+
+from pytest_schedprof.agent import decisions
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.remote.control import Control
+from pytest_schedprof.virtual.clocks import EPOCH
+from pytest_schedprof.virtual.links import Link, send
+
+Make = Callable[..., tuple[Client, Control]]
+
+TTL_S = 300
+"""How long a scheduler waits for a heartbeat by default."""
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """A function that starts a cluster with options; returns a client and a control line."""
+    opened: list[Any] = []
+
+    def started(workers: int = 4, **options: str) -> tuple[Client, Control]:
+        cluster = VirtualCluster(
+            workers, timeout_s=60, options={"duration": "1s", "latency": "0", **options}
+        )
+        opened.append(cluster)
+        control, client = cluster.open_line(30), Client(cluster.address)
+        opened.extend([control, client])
+        return client, control
+
+    yield started
+    for each in reversed(opened):
+        each.close()
+
+
+def inc(x: Any) -> int:
+    return 1
+
+
+def now() -> float:
+    return float(metrics.time() - EPOCH)
+
+
+def seconds_for(client: Client, futures: list[Future[Any]]) -> float:
+    begun = now()
+    with client.as_current():
+        wait(futures)
+    assert {each.status for each in futures} == {"finished"}
+    return now() - begun
+
+
+def plan(control: Control, what: str, worker: str, lasting: float | None = None) -> None:
+    assert control.call(decisions.plan, 0.5, what, [worker], lasting) == ""
+
+
+def test_a_slow_worker_takes_ten_times_as_long(make: Make) -> None:
+    client, control = make(1)
+    plan(control, "slow", "0", 20.0)
+    futures = client.map(inc, range(4), pure=False)
+    # The first has begun before, the second and third are slow, and the last is fast again.
+    assert 22 <= seconds_for(client, futures) < 22.2
+
+
+def test_a_partition_delays_messages_and_loses_nothing(make: Make) -> None:
+    client, control = make(1)
+    plan(control, "partition", "0", 10.0)
+    futures = client.map(inc, range(4), pure=False)
+    assert 10.5 <= seconds_for(client, futures) < 14.2
+
+
+@pytest.mark.parametrize("what", ["partition", "silence"])
+def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, what: str) -> None:
+    client, control = make(2)
+    plan(control, what, "0", TTL_S + 100.0)
+    done = client.map(inc, range(4), pure=False)
+    seconds_for(client, [client.submit(inc, done, pure=False)])
+    lost = client.submit(inc, 0, pure=False, workers="inproc://worker-0", allow_other_workers=True)
+    assert seconds_for(client, [lost]) < TTL_S + 100
+    client.submit(inc, 0, pure=False).result()
+    assert len(client.scheduler_info(n_workers=-1)["workers"]) >= 1
+    later = client.map(inc, range(8), pure=False)
+    assert seconds_for(client, later) < 2 * TTL_S
+
+
+def test_a_worker_that_is_cut_off_for_ever_is_done_without(make: Make) -> None:
+    client, control = make(2)
+    plan(control, "partition", "0")
+    futures = client.map(inc, range(20), pure=False)
+    # The scheduler looks for lost workers once in that time.
+    assert TTL_S < seconds_for(client, futures) < 2 * TTL_S + 20
+    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
+
+
+def test_several_workers_arrive_at_once(make: Make) -> None:
+    client, control = make(1)
+    names = [f"{each}" for each in range(1, 100)]
+    assert control.call(decisions.plan, 0.5, "arrive", names, None) == ""
+    assert seconds_for(client, client.map(inc, range(400), pure=False)) < 8
+
+
+def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
+    client, _ = make(4, bandwidth="100MB")
+    on = [f"inproc://worker-{each}" for each in range(4)]
+    (root,) = client.scatter([bytes(100_000_000)], workers=on[:1])
+    users = [client.submit(inc, root, workers=each, pure=False) for each in on[1:]]
+    # Each transfer takes a second; the third one waits for two others, then its task runs.
+    assert 4 <= seconds_for(client, users) < 4.2
+
+
+def test_results_on_disk_take_time(make: Make) -> None:
+    options = {"nbytes": "100MB", "memory_limit": "500MB", "duration": "10ms"}
+    times = []
+    for disk in ("free", "100MB"):
+        client, _ = make(1, disk=disk, **options)
+        roots = client.map(inc, range(10), pure=False)
+        times.append(seconds_for(client, [client.submit(inc, each, pure=False) for each in roots]))
+    assert times[0] < 1
+    assert times[1] > 5  # of 2 GB at most 300 MB stay in memory
+
+
+def test_each_worker_has_its_own_speed(make: Make) -> None:
+    client, _ = make(8, speed="uniform(0.2, 1)")
+    futures = [
+        client.submit(inc, 0, workers=f"inproc://worker-{each}", pure=False) for each in range(8)
+    ]
+    assert 1.5 < seconds_for(client, futures) < 5.2
+
+
+FROM_SEED = """
+@pytest.mark.schedprof(cluster_options={"duration": "exponential(100ms)", "faults": "0.3",
+    "config.distributed.scheduler.validate": "true"}, seeds=2)
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    xs = client.map(inc, range(60), pure=False)
+    ys = [client.submit(sum, xs[i:i + 3], pure=False) for i in range(50)]
+    wait(ys)
+"""
+
+
+def test_faults_are_drawn_from_the_seed(project: Project) -> None:
+    given = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
+    result = project.run_test(FROM_SEED, *given)
+    result.assert_outcomes(passed=2)
+    (found,) = [line for line in result.outlines if "recomputed" in line]
+    assert "recomputed 0," not in found
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 10)), max_size=30))
+def test_a_link_handles_one_transfer_after_another(
+    transfers: list[tuple[int, int, float]],
+) -> None:
+    links = [Link() for _ in range(4)]
+    arrivals = [send(links[one], links[other], 0.0, t) for one, other, t in transfers]
+    for (one, other, t), arrival in zip(transfers, arrivals, strict=True):
+        assert arrival >= t
+        assert arrival <= max(links[one].sends_until, links[other].receives_until)
+    for number, link in enumerate(links):
+        sent = sum(t for one, _, t in transfers if one == number)
+        assert link.sends_until == pytest.approx(sent) or not sent
