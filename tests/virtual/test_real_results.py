@@ -11,12 +11,13 @@ import dask
 import dask.array
 import dask.bag
 import pytest
-from distributed import Client, WorkerPlugin, wait
+from distributed import Client, WorkerPlugin, futures_of, wait
 from support import Project, wait_for
 
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import PlaceholderError
+from pytest_schedprof.simulation.shuffles import IS_KNOWN
 
 pytest.importorskip("pandas")
 
@@ -73,6 +74,14 @@ NEEDS: dict[str, Callable[[], object]] = {
 def test_what_needs_a_result_names_its_task(client: Client, what: str) -> None:
     with pytest.raises(PlaceholderError, match=r"no worker computed .*--schedprof-cluster=local"):
         NEEDS[what]()
+
+
+@pytest.mark.skipif(not IS_KNOWN, reason="hollow workers take part from distributed 2024.12 on")
+def test_a_rechunk_by_messages_needs_no_results(client: Client) -> None:
+    with dask.config.set({"array.rechunk.method": "p2p"}):
+        rechunked = client.persist(dask.array.ones((40, 40), chunks=(10, 40)).rechunk((40, 10)))
+    wait(rechunked)
+    assert {future.status for future in futures_of(rechunked)} == {"finished"}
 
 
 def test_placeholders_are_fine_as_arguments(client: Client) -> None:
