@@ -100,6 +100,14 @@ class StuckError(SchedprofError):
     """Nothing can happen any more in a cluster in virtual time."""
 
 
+class PlaceholderError(SchedprofError):
+    """A test uses the value of a task on a cluster whose workers compute nothing."""
+
+
+class MissingValueError(PlaceholderError, AttributeError):
+    """A test uses an attribute of such a value; who only looks for it does not find it."""
+
+
 class SchedulerLostError(SchedprofError):
     """The scheduler under test died or cannot be reached."""
 

@@ -8,6 +8,7 @@ from pytest_schedprof.comparison.differing import differing_settings
 from pytest_schedprof.comparison.exact import exact_changes
 from pytest_schedprof.comparison.matching import (
     Measurement,
+    is_reproduced,
     measurements,
     obstacle,
     obstacle_in_turns,
@@ -89,7 +90,10 @@ def _compare_pair(
     is_binding: bool,
 ) -> Comparison:
     """Compare what is comparable; `reason` says why times are not, and is empty if they are."""
-    old, new = (side.figures(policy.calibrations) for side in (before, after))
+    # In turns one process builds the graphs of both sides, and some have another order then.
+    is_exact = not in_turns and is_reproduced(before, after)
+    sides = (before, after)
+    old, new = (side.figures(policy.calibrations, is_reproduced=is_exact) for side in sides)
     obstacles = {
         metric: obstacle_to_metric(metric, before, after)
         for metric in old.metrics

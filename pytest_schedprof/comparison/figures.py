@@ -70,10 +70,14 @@ class Figures:
     """Whether the scheduler shared its process with the test, workers and clients."""
     hash_seed: str = ""
     """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
+    is_reproduced: bool = False
+    """Whether both sides would count the same in each run, so that any difference is real."""
 
     @property
     def floor(self) -> float:
         """Part of the whole below which a change of a count is ignored."""
+        if self.is_reproduced:
+            return 0.0
         return FLOOR_IN_PROCESS if self.is_in_process else FLOOR
 
     @property
@@ -114,7 +118,7 @@ class Figures:
 
     def _count(self, metric: str, value: float, scatter: float | None) -> Figure:
         rounds = self._rounds
-        if METRICS[metric].is_decision:
+        if METRICS[metric].is_decision or self.is_reproduced:
             return Figure(value)
         if METRICS[metric].is_traffic:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC

@@ -10,7 +10,7 @@ from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
-from pytest_schedprof.model.environment import IN_PROCESS
+from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import BackendResult, Result
 
@@ -49,7 +49,9 @@ class Measurement:
         """Processors of the scheduler's machine."""
         return self.result.environment.scheduler_machine if self.result.environment else ""
 
-    def figures(self, calibrations: Sequence[Calibration] = ()) -> Figures:
+    def figures(
+        self, calibrations: Sequence[Calibration] = (), *, is_reproduced: bool = False
+    ) -> Figures:
         """Return the figures to compare, with the calibrations of the same machine."""
         place = (self.machine, self.python, self.kind)
         noise = tuple(
@@ -59,12 +61,27 @@ class Measurement:
             for each in calibration.backends
             if (each.backend, each.mode) == (self.of.backend, self.of.mode)
         )
-        return Figures(self.of, noise, self.kind == IN_PROCESS, self.hash_seed)
+        return Figures(self.of, noise, self.kind == IN_PROCESS, self.hash_seed, is_reproduced)
 
     @property
     def hash_seed(self) -> str:
         """Hash seed of the scheduler's interpreter, empty in records without it."""
         return self.result.environment.hash_seed if self.result.environment else ""
+
+    @property
+    def test_hash_seed(self) -> str:
+        """Hash seed of the test's process, empty in records without it."""
+        return self.result.environment.test_hash_seed if self.result.environment else ""
+
+
+def is_reproduced(before: Measurement, after: Measurement) -> bool:
+    """Whether unchanged code would count the same on both sides, in each round.
+
+    It does in virtual time, if the processes of both tests order the sets in their graphs alike.
+    """
+    in_virtual_time = before.kind == after.kind == VIRTUAL
+    seeds = before.test_hash_seed, after.test_hash_seed
+    return in_virtual_time and seeds[0] == seeds[1] and seeds[0].isdigit()
 
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:

@@ -167,5 +167,6 @@ def environment_of(description: dict[str, Any]) -> Environment:
         scheduler_machine=description["machine"],
         configuration=description["configuration"],
         hash_seed=description["hash_seed"],
+        test_hash_seed=facts.hash_seed(),
         event_loop=description.get("event_loop", ""),
     )

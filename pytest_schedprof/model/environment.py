@@ -9,6 +9,9 @@ IN_PROCESS = "in-process"
 """Kind of the cluster whose scheduler is in the test's own process, with workers and clients."""
 
 
+VIRTUAL = "virtual"
+"""Kind of the cluster in virtual time, where each run of the same code is the same."""
+
 VALIDATED = "True"
 """Value of the option `validate` of a scheduler that checks its own state at each transition."""
 
@@ -34,6 +37,8 @@ class Environment:
     hash_seed: str = ""
     """Hash seed of the scheduler's interpreter: a number, `random`, or empty in records without it.
     It orders sets of strings."""
+    test_hash_seed: str = ""
+    """The same of the test's process, which builds the graphs; empty in records without it."""
     event_loop: str = ""
     """Package of the scheduler's event loop, as `asyncio`; empty in records without it."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from distributed import worker_state_machine as machine
 from distributed.metrics import time
 from distributed.worker_state_machine import StateMachineEvent
 
+from pytest_schedprof.simulation.placeholder import Placeholder, no_actor
 from pytest_schedprof.simulation.shuffles import ElsewhereError, Shuffles, is_part
 from pytest_schedprof.simulation.spilling import seconds_to_read
 
@@ -100,8 +100,7 @@ class Executor:
     def _finish(self, key: Any, run_id: int, seconds: float) -> None:
         del self.timers[key]
         prefix, stop = key_split(key), time()
-        if self._worker.server.behaviour.fails(prefix):
-            error = SimulatedError(f"{key!r} was meant to fail")
+        if (error := self._error_of(key)) is not None:
             self._worker.handle(self._failure(error, key, run_id, stop - seconds, stop))
             return
         nbytes = self._worker.server.behaviour.size(prefix)
@@ -117,6 +116,14 @@ class Executor:
                 stimulus_id=f"task-finished-{stop}",
             )
         )
+
+    def _error_of(self, key: Any) -> Exception | None:
+        """Return the error with which a task ends, if so."""
+        if key in self._worker.state.actors:
+            return no_actor(key)
+        if self._worker.server.behaviour.fails(key_split(key)):
+            return SimulatedError(f"{key!r} was meant to fail")
+        return None
 
     def _failure(
         self, error: Exception, key: Any, run_id: int, start: float, stop: float
@@ -183,15 +190,3 @@ class Executor:
                 "source": instruction.worker,
             }
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Placeholder:
-    """The value that a client gets when it fetches a result from a simulated cluster."""
-
-    key: object
-    nbytes: int
-    """The reported size of the result."""
-
-    def __sizeof__(self) -> int:
-        return self.nbytes

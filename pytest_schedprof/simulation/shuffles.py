@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.utils import key_split
 from distributed.core import clean_exception
-from distributed.protocol.serialize import Serialized, deserialize
+from distributed.protocol.serialize import Serialize, Serialized, ToPickle, deserialize
 from distributed.shuffle import _core as p2p
 
 if TYPE_CHECKING:
@@ -116,7 +116,10 @@ class Shuffles:
 
 
 def _read(spec: Any) -> Any:
-    return deserialize(spec.header, spec.frames) if isinstance(spec, Serialized) else spec
+    """Return a task as its function and arguments; in virtual time nothing was serialised."""
+    if isinstance(spec, Serialized):
+        return deserialize(spec.header, spec.frames)
+    return spec.data if isinstance(spec, (Serialize, ToPickle)) else spec
 
 
 def _calls(spec: Any) -> Iterator[Mapping[str, Any]]:

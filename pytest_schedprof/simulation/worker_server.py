@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,7 @@ from distributed.worker import get_data_from_worker, run
 
 from pytest_schedprof.simulation.behaviour import Behaviour
 from pytest_schedprof.simulation.introduction import versions
+from pytest_schedprof.simulation.placeholder import KINDS_THAT_COMPUTE
 from pytest_schedprof.simulation.worker import HollowWorker
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class WorkerServer(Server):
             "profile": self.empty_profile,
             "get_logs": self.empty_log,
             "get_story": self.empty_log,
-            "plugin-add": self.accept,
+            "plugin-add": self.add_plugin,
             "plugin-remove": self.accept,
             "upload_file": self.accept,
             "shuffle_inputs_done": self.ignore_shuffle_inputs,
@@ -238,6 +240,19 @@ class WorkerServer(Server):
     def ignore_shuffle_inputs(self, **ignored: Any) -> None:
         """Do nothing: hollow workers send no shuffle data."""
 
+    def add_plugin(self, comm: Comm, name: str, **ignored: Any) -> dict[str, str]:
+        """Accept a plugin, or a file, and warn the clients that it does nothing."""
+        if name not in self._warned_about:
+            self._warned_about.add(name)
+            text = (
+                f"schedprof: the worker plugin or file {name!r} does nothing: workers of clusters "
+                f"'simulated' and 'virtual' run no code. {KINDS_THAT_COMPUTE}"
+            )
+            self._worker_of(comm).send(
+                {"op": "log-event", "topic": "warn", "msg": {"message": pickle.dumps(text)}}
+            )
+        return {"status": "OK"}
+
     def accept(self, **ignored: Any) -> dict[str, str]:
-        """Accept and ignore plugins and files, which only real computation needs."""
+        """Accept and ignore what only real computation needs."""
         return {"status": "OK"}

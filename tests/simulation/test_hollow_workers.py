@@ -18,7 +18,7 @@ from distributed import Client, WorkerPlugin, as_completed, wait
 from support import wait_for
 
 from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.simulation.executor import Placeholder
+from pytest_schedprof.simulation.placeholder import Placeholder
 
 
 def inc(x: int) -> int:

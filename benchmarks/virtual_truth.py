@@ -1,0 +1,203 @@
+"""Compare what happens in virtual time with what happens on eight real workers.
+
+    python benchmarks/virtual_truth.py [--runs 5] [--only tree]
+
+Tasks sleep, and their results are bytes of a fixed size. So the makespan depends on what the
+scheduler decides, and not on the processor. Real runs scatter, because a message may come a
+little earlier or later, and so do virtual runs with different seeds: medians are compared.
+
+What a real worker takes for a task besides its sleep is measured first, with independent tasks, and
+added to each duration in virtual time. It depends on the machine and its load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any, NamedTuple
+
+from distributed import Client, metrics, wait
+from figures import closing_line
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.agent.decisions import WORLD
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.virtual import VirtualCluster
+
+WORKERS, TASKS, TOLERANCE = 8, 200, 0.1
+NBYTES = 100_000
+SECONDS = {"load": 0.2, "work": 0.2, "join": 0.1}
+
+
+def load(number: int) -> bytes:
+    time.sleep(SECONDS["load"])
+    return bytes(NBYTES)
+
+
+def work(*parts: bytes) -> bytes:
+    time.sleep(SECONDS["work"])
+    return bytes(NBYTES)
+
+
+def join(*parts: bytes) -> bytes:
+    time.sleep(SECONDS["join"])
+    return bytes(NBYTES)
+
+
+def independent(client: Client) -> Any:
+    return client.map(load, range(TASKS), pure=False)
+
+
+def pairs(client: Client) -> Any:
+    """Load, work, and join in pairs until one is left."""
+    level = client.map(work, client.map(load, range(128), pure=False), pure=False)
+    while len(level) > 1:
+        level = client.map(join, level[::2], level[1::2], pure=False)
+    return level
+
+
+def all_to_all(client: Client) -> Any:
+    """Each of 24 outputs needs all of 24 inputs."""
+    inputs = client.map(load, range(24), pure=False)
+    return [client.submit(work, *inputs, pure=False) for _ in range(24)]
+
+
+def neighbours(client: Client) -> Any:
+    """Ten steps of a stencil on 32 cells."""
+    cells = client.map(load, range(32), pure=False)
+    for _ in range(10):
+        cells = [
+            client.submit(work, cells[at - 1], each, cells[(at + 1) % 32], pure=False)
+            for at, each in enumerate(cells)
+        ]
+    return cells
+
+
+def at_random(client: Client) -> Any:
+    """Each of 300 tasks needs up to three earlier ones."""
+    chance = random.Random(0)
+    nodes = client.map(load, range(10), pure=False)
+    for _ in range(300):
+        function = chance.choice([work, join])
+        nodes.append(client.submit(function, *chance.sample(nodes[-40:], 3), pure=False))
+    return nodes
+
+
+def stolen(client: Client) -> Any:
+    """All inputs are on one worker, and others steal the work."""
+    first = client.submit(load, 0, pure=False)
+    wait(first)
+    return [client.submit(work, first, pure=False) for _ in range(200)]
+
+
+WORKLOADS: dict[str, Callable[[Client], Any]] = {
+    each.__name__: each for each in (independent, pairs, all_to_all, neighbours, at_random, stolen)
+}
+
+
+class Run(NamedTuple):
+    """What one run took, in seconds of the cluster's own time."""
+
+    makespan: float
+    transferred: float
+
+
+def moved_really(dask_worker: Any) -> int:
+    """Return the bytes that a worker has fetched since this was last asked."""
+    log = dask_worker.transfer_incoming_log
+    moved = sum(int(each["total"]) for each in log)
+    log.clear()
+    return moved
+
+
+def moved_virtually(dask_scheduler: Any) -> int:
+    """Return the bytes that all workers have fetched since this was last asked."""
+    world = dask_scheduler.extensions[WORLD]
+    moved = 0
+    if world.journal.window is not None:
+        moved = int(world.end()["figures"]["transferred"])
+    world.begin()
+    return moved
+
+
+def moved(client: Client, kind: type[OwnCluster]) -> float:
+    if kind is VirtualCluster:
+        return float(client.run_on_scheduler(moved_virtually))
+    return float(sum(client.run(moved_really).values()))
+
+
+def timed(client: Client, kind: type[OwnCluster], graph: Callable[[Client], Any]) -> Run:
+    moved(client, kind)
+    begun = metrics.time()  # virtual, if the client is
+    futures = graph(client)
+    wait(futures)
+    return Run(metrics.time() - begun, moved(client, kind))
+
+
+def runs_on(kind: type[OwnCluster], options: dict[str, str], name: str, repeats: int) -> list[Run]:
+    """Run a workload again and again, after a first time in which durations are not known."""
+    cluster = kind(WORKERS, timeout_s=60, options=options)
+    runs = []
+    try:
+        with Client(cluster.address) as client, cluster.open_line(30) as control:
+            for _ in range(1 + repeats):
+                runs.append(timed(client, kind, WORKLOADS[name]))
+                assert control.call(facts.wait_until_idle, 30.0) == 0
+    finally:
+        cluster.close()
+    return runs[1:]
+
+
+def measured_overhead(repeats: int) -> float:
+    """Return the seconds that a real worker takes for a task besides its sleep."""
+    seconds = median(run.makespan for run in runs_on(LocalProcesses, {}, "independent", repeats))
+    return max(0.0, seconds * WORKERS / TASKS - SECONDS["load"])
+
+
+def compared(name: str, repeats: int, overhead: float) -> float:
+    """Print both sides of a workload; return the larger of the two departures."""
+    durations = [f"{prefix}: {each + overhead:.4f}s" for prefix, each in SECONDS.items()]
+    traits = {"duration": "; ".join(["1ms", *durations]), "nbytes": f"{NBYTES}"}
+    real = runs_on(LocalProcesses, {}, name, repeats)
+    virtual = [
+        run
+        for seed in range(repeats)
+        for run in runs_on(VirtualCluster, {**traits, "seed": f"{seed}"}, name, 1)
+    ]
+    worst = 0.0
+    for figure, one, other in zip(
+        Run._fields, zip(*real, strict=True), zip(*virtual, strict=True), strict=True
+    ):
+        ratio = median(other) / median(one) if median(one) else 1.0
+        unit = 1e6 if figure == "transferred" else 1
+        spread = " to ".join(f"{each / unit:.2f}" for each in (min(one), max(one)))
+        drawn = " to ".join(f"{each / unit:.2f}" for each in (min(other), max(other)))
+        print(f"{name:12} {figure:12} real {spread}, virtual {drawn}, ratio {ratio:.3f}")
+        worst = max(worst, abs(ratio - 1))
+    return worst
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", choices=WORKLOADS)
+    given = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED", "random") == "random":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    names = [given.only] if given.only else list(WORKLOADS)
+    overhead = measured_overhead(given.runs)
+    print(f"a task takes {1e3 * overhead:.1f} ms besides its sleep")
+    worst = max(compared(name, given.runs, overhead) for name in names)
+    print(closing_line("largest departure of a median", worst, TOLERANCE))
+    sys.exit(worst > TOLERANCE)
+
+
+if __name__ == "__main__":
+    main()
