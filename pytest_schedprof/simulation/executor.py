@@ -15,7 +15,7 @@ from distributed import worker_state_machine as machine
 from distributed.metrics import time
 from distributed.worker_state_machine import StateMachineEvent
 
-from pytest_schedprof.simulation.placeholder import Placeholder, no_actor
+from pytest_schedprof.simulation.placeholder import Placeholder
 from pytest_schedprof.simulation.shuffles import ElsewhereError, Shuffles, is_part
 from pytest_schedprof.simulation.spilling import seconds_to_read
 
@@ -119,8 +119,6 @@ class Executor:
 
     def _error_of(self, key: Any) -> Exception | None:
         """Return the error with which a task ends, if so."""
-        if key in self._worker.state.actors:
-            return no_actor(key)
         if self._worker.server.behaviour.fails(key_split(key)):
             return SimulatedError(f"{key!r} was meant to fail")
         return None

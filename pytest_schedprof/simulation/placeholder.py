@@ -33,14 +33,6 @@ KINDS_THAT_COMPUTE = (
 OWN = ("key", "nbytes")
 
 
-def no_actor(key: object) -> PlaceholderError:
-    """Return the error of a task that would make an actor."""
-    return PlaceholderError(
-        f"schedprof: no worker can hold the actor {key!r}: workers of clusters 'simulated' and "
-        f"'virtual' run no code. {KINDS_THAT_COMPUTE}"
-    )
-
-
 def _refusal(use: str) -> Callable[..., NoReturn]:
     def refuse(self: Any, *args: object, **keywords: object) -> NoReturn:
         raise PlaceholderError(_complaint(self, use))

@@ -92,10 +92,12 @@ def test_placeholders_are_fine_as_arguments(client: Client) -> None:
     assert client.scatter(placeholder).result() == placeholder
 
 
-def test_an_actor_is_refused_by_its_name(client: Client) -> None:
+def test_an_actor_is_placed_but_has_no_methods(client: Client) -> None:
     future = client.submit(Counter, actor=True, key="the-counter")
-    with pytest.raises(PlaceholderError, match=r"actor 'the-counter'.*--schedprof-cluster=local"):
-        future.result()
+    wait(client.submit(inc, future, pure=False))
+    actor: Any = future.result()
+    with pytest.raises(PlaceholderError, match=r"'the-counter'.*more.*--schedprof-cluster=local"):
+        actor.more()
 
 
 def test_plugins_and_files_that_do_nothing_are_told(client: Client, tmp_path: Path) -> None:
