@@ -93,14 +93,14 @@ def remains(pid: int) -> dict[str, Any]:
 
 
 def descriptors(pid: int) -> list[str]:
-    """Open files and pipes, but not sockets (distributed pools them) nor /proc (its monitor's)."""
+    """Open files and pipes, but not sockets (distributed pools them) nor what its monitor reads."""
     paths = []
     for number in os.listdir(f"/proc/{pid}/fd"):
         try:
             paths.append(os.readlink(f"/proc/{pid}/fd/{number}"))
         except FileNotFoundError:
             pass  # closed since it was listed
-    return sorted(path for path in paths if not path.startswith(("socket:", "/proc/")))
+    return sorted(path for path in paths if not path.startswith(("socket:", "/proc/", "/sys/")))
 
 
 def hooks(dask_scheduler: Any = None) -> dict[str, Any]:

@@ -30,6 +30,7 @@ CASES = [
     Case("workers", "2", ["--schedprof-workers=3"], 5, (2, 3, 5)),
     Case("threads", "2", ["--schedprof-threads=3"], 5, (2, 3, 5)),
     Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
+    Case("seeds", "2", ["--schedprof-seeds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
     Case("budget", "2", ["--schedprof-budget=3.5"], 5, (2.0, 3.5, 5.0)),
     Case("null", "true", ["--no-schedprof-null"], True, (True, False, True)),
