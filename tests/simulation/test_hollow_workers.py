@@ -201,7 +201,7 @@ def test_long_running_tasks_leave_their_thread_to_others() -> None:
     with simulated(1, long_running="1", duration="1s") as client:
         begun = time.monotonic()
         wait(client.map(inc, range(10), pure=False), timeout=20)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 9  # one after another would take 10 s
 
 
 def test_a_paused_worker_gets_no_task_until_it_runs_again() -> None:
