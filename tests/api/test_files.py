@@ -174,6 +174,7 @@ def test_scheduler_killed_in_a_body_that_raises(
     own_cluster: LocalProcesses, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def body(client: Client) -> None:
+        client.run_on_scheduler(burn_here)  # else py-spy may have no sample to keep
         kill(own_cluster, client)
         raise KeyError("the body's own")
 
