@@ -84,6 +84,7 @@ class Child:
         environment = dict(os.environ) if self._is_here else environment_elsewhere()
         if not self._is_here:
             config = changed(config, dask.config.merge(*dask.config.defaults))
+        environment.pop("PYTEST_CURRENT_TEST", None)  # a cluster is not of one test alone
         environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(config)
         # Sets of strings then have the same order in every run.
         environment.setdefault("PYTHONHASHSEED", "0")

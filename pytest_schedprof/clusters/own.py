@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.config
 from distributed.security import Security
@@ -18,6 +18,9 @@ from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.remote.compatibility import require_compatible
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 HOST = "127.0.0.1"
 
@@ -38,8 +41,11 @@ class OwnCluster(Cluster):
         threads: int = 1,
         options: Mapping[str, str] = NOTHING,
         interpreter: str = "",
+        is_ahead: bool = False,
     ) -> None:
+        """Start the processes; wait until they are ready unless it is for a later test."""
         self.interpreter = interpreter
+        self._is_ahead = is_ahead
         self.security = _temporary_security() if is_encrypted(options) else None
         self._children: list[Child] = []
         self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
@@ -56,12 +62,17 @@ class OwnCluster(Cluster):
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
         """Start the processes and wait until all of them are ready."""
+        return cls._make(spec, timeout_s)
+
+    @classmethod
+    def _make(cls, spec: ClusterSpec, timeout_s: float, *, is_ahead: bool = False) -> Self:
         return cls(
             spec.workers,
             timeout_s=timeout_s,
             threads=spec.threads,
             options=dict(spec.options),
             interpreter=spec.interpreter,
+            is_ahead=is_ahead,
         )
 
     @abstractmethod

@@ -35,8 +35,14 @@ class ClusterSession:
 
     def cluster(self, request: ClusterRequest) -> Cluster:
         """Return the requested cluster, and start it if it does not run."""
-        spec = replace(_spec(request), interpreter=self._interpreter)
-        return self._pool.get(spec, timeout_s=request.timeout_s)
+        return self._pool.get(self._spec(request), timeout_s=request.timeout_s)
+
+    def begin(self, request: ClusterRequest) -> None:
+        """Begin to start the next test's cluster, if each test has one of its own."""
+        self._pool.begin(self._spec(request))
+
+    def _spec(self, request: ClusterRequest) -> ClusterSpec:
+        return replace(_spec(request), interpreter=self._interpreter)
 
     @contextmanager
     def scheduler(self, value: object, request: ClusterRequest) -> Iterator[SchedulerUnderTest]:
@@ -94,7 +100,8 @@ class ClusterSession:
         finally:
             if left:
                 logger.info("schedprof: the next test gets a new cluster: %s", left)
-                self.close()
+                self._hang_up()
+                self._pool.end()
 
 
 def _spec(request: ClusterRequest) -> ClusterSpec:

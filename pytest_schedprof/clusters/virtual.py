@@ -28,6 +28,11 @@ class VirtualCluster(OwnCluster):
     kind = "virtual"
 
     @classmethod
+    def begin(cls, spec: ClusterSpec) -> VirtualCluster:
+        """Start the process for a later test, which waits with `finish` until it is ready."""
+        return cls._make(spec, 0.0, is_ahead=True)
+
+    @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
         """Start the process, whose event loop cannot be chosen.
 
@@ -60,11 +65,26 @@ class VirtualCluster(OwnCluster):
         child = Child("scheduler", self._directory / "scheduler.log", self.interpreter, seed)
         self._children = [child]
         child.tell(order)
+        self._seed = seed
+        if not self._is_ahead:
+            self._meet(deadline)
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until a cluster that was begun is ready; end it if that fails."""
+        try:
+            self._meet(time.monotonic() + timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _meet(self, deadline: float) -> None:
+        """Wait for the process's answer, and connect to it."""
+        (child,) = self._children
         address, host, port = child.answer(deadline)
         self.address, self.pid = address, child.process.pid
         connection = socket.create_connection((host, port), max(1.0, deadline - time.monotonic()))
         connection.settimeout(None)
-        conduct(self.address, Conductor(Turns(connection), seed))
+        conduct(self.address, Conductor(Turns(connection), self._seed))
         self._rounds = 0
 
     def is_whole(self) -> bool:

@@ -28,7 +28,9 @@ def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
     Override it with a fixture of any scope that returns a dask Cluster, a Client or an address.
     """
     try:
-        return clusters_of(request.config).cluster(request.node.stash[SETTINGS].cluster_request)
+        cluster = clusters_of(request.config).cluster(request.node.stash[SETTINGS].cluster_request)
+        lazy.ahead.begin_next(request.node)
+        return cluster
     except SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 

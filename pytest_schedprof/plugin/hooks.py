@@ -22,6 +22,7 @@ from pytest_schedprof.plugin.fixtures import (
 )
 from pytest_schedprof.plugin.stash import (
     CLUSTERS,
+    FOLLOWING,
     HAS_BEGUN,
     IN_DEBUGGER,
     PLAN,
@@ -108,7 +109,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if session.seeds == 1 and not any("seeds" in each.kwargs for each in markers):
         return  # as in most sessions: then nothing more is imported
     with suppress(SchedprofError):  # the test's setup raises it again
-        lazy.seeds.parametrize(metafunc, _settings_of(metafunc.definition))
+        lazy.seeds.parametrize(metafunc, settings_of(metafunc.definition))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -118,11 +119,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Warm up backends before other plugins look at what the process holds."""
+    item.config.stash[FOLLOWING] = nextitem
     try:
-        settings = _settings_of(item)
-        if _is_profiled(item, settings) and not _has_fixture(item):
+        settings = settings_of(item)
+        if _is_profiled(item, settings) and not has_fixture(item):
             backends_of(item.config).warm_up(settings.backend)
     except SchedprofError:
         return  # the test's setup raises it again
@@ -137,7 +139,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _plan(item: pytest.Item) -> None:
     """Merge the test's markers into its settings and, if it is profiled, make its plan."""
-    settings = _settings_of(item)
+    settings = settings_of(item)
     is_profiled = _is_profiled(item, settings)
     if not is_profiled:  # then there is nothing to compare
         settings = settings._replace(against=None)
@@ -150,7 +152,7 @@ def _plan(item: pytest.Item) -> None:
         item.stash[PLAN] = _plan_of(item.config, settings)
 
 
-def _settings_of(item: pytest.Item) -> Settings:
+def settings_of(item: pytest.Item) -> Settings:
     """Return the session's settings with those of the test's markers merged in."""
     settings = item.config.stash[SETTINGS]
     markers = list(item.iter_markers(MARKER))
@@ -174,10 +176,10 @@ def _is_profiled(item: pytest.Item, settings: Settings) -> bool:
     if settings.is_off:
         return False
     is_marked = item.get_closest_marker(MARKER) is not None
-    return is_marked or (settings.is_forced and _has_fixture(item))
+    return is_marked or (settings.is_forced and has_fixture(item))
 
 
-def _has_fixture(item: pytest.Item) -> bool:
+def has_fixture(item: pytest.Item) -> bool:
     return "schedprof_scheduler" in getattr(item, "fixturenames", ())
 
 

@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_schedprof.clusters import options as cluster_options
     from pytest_schedprof.measuring import plan as planning
-    from pytest_schedprof.plugin import against, arguments, baselines, collecting, running, seeds
+    from pytest_schedprof.plugin import (
+        against,
+        ahead,
+        arguments,
+        baselines,
+        collecting,
+        running,
+        seeds,
+    )
     from pytest_schedprof.settings import markers
 
     __all__ = [
         "against",
+        "ahead",
         "arguments",
         "baselines",
         "cluster_options",
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "against": "plugin.against",
+    "ahead": "plugin.ahead",
     "arguments": "plugin.arguments",
     "baselines": "plugin.baselines",
     "cluster_options": "clusters.options",

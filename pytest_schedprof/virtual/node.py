@@ -21,7 +21,7 @@ from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.simulation.arrival import expect
 from pytest_schedprof.simulation.behaviour import read_behaviour
 from pytest_schedprof.simulation.traits import read_trait
-from pytest_schedprof.virtual.arrivals import in_order_of_sets, join_all
+from pytest_schedprof.virtual.arrivals import few_words, in_order_of_sets, join_all
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import replace_clocks
 from pytest_schedprof.virtual.faults import Faults
@@ -69,7 +69,8 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _watch_writes(loop)
     loop.is_away = True  # the first turn is the test's
     await asyncio.wait([parent_gone])
-    await scheduler.close()
+    with few_words():
+        await scheduler.close()
 
 
 def _scheduler_options(spec: dict[str, Any]) -> dict[str, Any]:
