@@ -86,6 +86,9 @@ COLLECTOR = tuple(
 )
 """C functions of the interpreter's garbage collector, for profilers that see C functions."""
 
+IDLE = "idle"
+"""Owner of samples in which a thread waits."""
+
 COLLECTING = "gc"
 """Owner of the garbage collector."""
 
@@ -98,7 +101,7 @@ COLLECTOR_UNSEEN = (
 
 OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
-        "idle",
+        IDLE,
         (
             "selectors:*Selector.select",
             "select:*",

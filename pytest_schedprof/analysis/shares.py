@@ -131,6 +131,7 @@ class Shares:
             freedom=self.freedom,
             drift=0.0 if self.rounds else self.drift,
             is_shared=self.is_shared,
+            waiting_samples=self.total.waiting,
         )
 
     def _cost(self, share: Estimate) -> Estimate:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pytest_schedprof.analysis.owners import (
     COLLECTING,
+    IDLE,
     NOT_SCHEDULER,
     owner_of_stack,
     undivided_subjects,
@@ -34,20 +35,23 @@ class Tally:
     """Samples that are not the scheduler's: idle, importing, profiler, worker or client."""
     empty: int = 0
     """Samples without a stack."""
+    waiting: int = 0
+    """Idle samples that stand for no CPU time: a profiler by the clock saw a thread that waits."""
     inclusive: Counter[Function] = field(default_factory=Counter)
     own: Counter[Function] = field(default_factory=Counter)
     owners: Counter[str] = field(default_factory=Counter)
 
     @property
     def busy_part(self) -> float:
-        """The part of all samples that are busy; 0 without samples."""
-        return self.busy / max(1, self.busy + self.idle + self.empty)
+        """The part of the samples that stand for CPU time that are busy; 0 without samples."""
+        return self.busy / max(1, self.busy + self.idle + self.empty - self.waiting)
 
     def add(self, other: Tally) -> None:
         """Add the counts of another unit."""
         self.busy += other.busy
         self.idle += other.idle
         self.empty += other.empty
+        self.waiting += other.waiting
         for mine, theirs in (
             (self.inclusive, other.inclusive),
             (self.own, other.own),
@@ -95,7 +99,13 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
     blocks = [_tally(kept, [_part(samples, k, count) for samples in busy]) for k in range(count)]
     blocks[0].idle = sum(len(thread.samples) for thread in profile.threads) - sum(map(len, busy))
     blocks[0].empty = profile.empty_samples
+    blocks[0].waiting = 0 if profile.is_of_cpu else _waiting(profile)
     return blocks
+
+
+def _waiting(profile: SampleProfile) -> int:
+    waits = [owner_of_stack(stack, profile.is_shared) == IDLE for stack in profile.stacks]
+    return sum(waits[index] for thread in profile.threads for index in thread.samples)
 
 
 def undivided(profile: SampleProfile) -> Counter[Function]:

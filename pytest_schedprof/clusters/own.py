@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import dask.config
 from distributed.security import Security
@@ -19,8 +19,7 @@ from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.remote.compatibility import require_compatible
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+Made = TypeVar("Made", bound="OwnCluster")
 
 HOST = "127.0.0.1"
 
@@ -65,7 +64,9 @@ class OwnCluster(Cluster):
         return cls._make(spec, timeout_s)
 
     @classmethod
-    def _make(cls, spec: ClusterSpec, timeout_s: float, *, is_ahead: bool = False) -> Self:
+    def _make(
+        cls: type[Made], spec: ClusterSpec, timeout_s: float, *, is_ahead: bool = False
+    ) -> Made:
         return cls(
             spec.workers,
             timeout_s=timeout_s,

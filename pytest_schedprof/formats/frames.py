@@ -15,6 +15,7 @@ def name_frames(
     backend: str,
     mode: str,
     is_held_back: bool = False,
+    is_of_cpu: bool = False,
 ) -> SampleProfile:
     """Merge the lines of each function and give every function its identity."""
     names = namer([(frame.file or "", frame.name, frame.line or 0) for frame in file.frames])
@@ -33,4 +34,5 @@ def name_frames(
         ),
         empty_samples=sum(samples.empty for samples in file.threads),
         is_held_back=is_held_back,
+        is_of_cpu=is_of_cpu,
     )

@@ -49,6 +49,9 @@ class SampleProfile:
     Time of the garbage collector is then attributed to distributed's callback for it."""
     is_shared: bool = False
     """Whether the test, workers and clients ran in the same process as the scheduler."""
+    is_of_cpu: bool = False
+    """Whether it was sampled at steps of CPU time. Then a sample in which a thread waits stands for
+    CPU time, too: that of beginning to wait."""
 
 
 @dataclass(frozen=True, slots=True)

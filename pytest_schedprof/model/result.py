@@ -114,6 +114,8 @@ class SampledShares:
     is_shared: bool = False
     """Whether the test, workers and clients ran in the same process. Samples that may be theirs
     are then in no share."""
+    waiting_samples: int | None = None
+    """Idle samples that stand for no CPU time; None in records without it."""
 
     @property
     def samples(self) -> int:
@@ -122,8 +124,8 @@ class SampledShares:
 
     @property
     def busy_part(self) -> float:
-        """The part of all samples in which the scheduler was busy; 0 without samples."""
-        return self.busy_samples / max(1, self.samples)
+        """The part of the samples that stand for CPU time in which the scheduler was busy."""
+        return self.busy_samples / max(1, self.samples - (self.waiting_samples or 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ class OwnerRow(NamedTuple):
     share: str
     bounds: str
     cost: str
+    cost_bounds: str
     interval: Interval
 
 
@@ -54,6 +55,7 @@ class FunctionRow(NamedTuple):
     bounds: str
     own: str
     cost: str
+    cost_bounds: str
     interval: Interval
 
 
@@ -80,11 +82,11 @@ def sampling(result: Result, known: KnownBackends) -> BackendResult | None:
 
 
 def micros_per_sample(backend: BackendResult) -> float:
-    """Return the CPU time per task that a sample stands for; 0 where there were no tasks."""
+    """Return the CPU time per task that a busy sample stands for; 0 where there were no tasks."""
     shares, cost = backend.shares, backend.window.cpu_us_per_task
     if shares is None or cost is None:
         return 0.0
-    return round(cost / max(1, shares.samples), 6)
+    return round(cost * shares.busy_part / max(1, shares.busy_samples), 6)
 
 
 def owner_rows(backend: BackendResult) -> tuple[OwnerRow, ...]:
@@ -103,7 +105,7 @@ def _owner_row(found: OwnerShare, top: float, whole: float) -> OwnerRow:
         found.share.value,
         percent(found.share.value),
         bounds_of(found.share),
-        micros(found.share.value * whole),
+        *costs_of(found.share, whole),
         interval_of(found.share, top),
     )
 
@@ -123,6 +125,17 @@ def _busy_micros(backend: BackendResult, shares: SampledShares) -> float:
     return micros_per_sample(backend) * shares.busy_samples
 
 
+def costs_of(share: Estimate, whole: float) -> tuple[str, str]:
+    """Return the CPU time per task that a share is, and its bounds, which are those of the share.
+
+    The CPU time of the whole is measured: its error is small beside that of a share of samples.
+    """
+    low, high = micros(share.low * whole) or "0 us", micros(share.high * whole)
+    return micros(
+        share.value * whole
+    ), f"{low} to {high}" if share.low < share.high and high else ""
+
+
 def _function_rows(functions: Sequence[FunctionShare], whole: float) -> tuple[FunctionRow, ...]:
     top = max((each.share.high for each in functions), default=1.0)
     return tuple(_function_row(each, top, whole) for each in functions)
@@ -135,7 +148,7 @@ def _function_row(found: FunctionShare, top: float, whole: float) -> FunctionRow
         percent(found.share.value),
         bounds_of(found.share),
         percent(found.self_share.value),
-        micros(found.share.value * whole),
+        *costs_of(found.share, whole),
         interval_of(found.share, top),
     )
 
@@ -149,7 +162,7 @@ def owners_of_run(backends: Iterable[BackendResult]) -> tuple[OwnerRow, ...]:
     total = sum(sums.values())
     parts = sorted(((count / total, owner) for owner, count in sums.items()), reverse=True)
     return tuple(
-        OwnerRow(owner, part, percent(part), "", "", interval_of(_exactly(part), 1.0))
+        OwnerRow(owner, part, percent(part), "", "", "", interval_of(_exactly(part), 1.0))
         for part, owner in parts
     )
 

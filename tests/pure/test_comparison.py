@@ -294,6 +294,25 @@ def test_a_function_made_cheaper_makes_no_other_one_fail() -> None:
     assert found[f"share {UPDATE}"] is Outcome.SHIFTED
 
 
+def waiting(side: BackendResult, known: bool) -> BackendResult:
+    """Return a side in whose samples threads wait as often as they work."""
+    assert side.shares is not None
+    busy = side.shares.busy_samples
+    waited = replace(side.shares, idle_samples=busy, waiting_samples=busy if known else None)
+    return replace(side, shares=waited)
+
+
+@pytest.mark.parametrize("known", [(True, True), (False, True), (True, False), (False, False)])
+def test_records_that_do_not_tell_who_waited_are_compared_by_all_samples(
+    known: tuple[bool, bool],
+) -> None:
+    """Else the cost of each function would seem to have doubled, or halved."""
+    faster = sampled({**BUSY, (LOOP, WRITE): 0.17}, cpu=slower(0.67), seed=2)
+    found = outcomes(compared(waiting(AS_EVER, known[0]), waiting(faster, known[1])))
+    assert found[f"share {WRITE}"] is Outcome.IMPROVED
+    assert found[f"share {UPDATE}"] is Outcome.SHIFTED
+
+
 def test_a_uniform_slowdown_is_a_regression_by_cpu() -> None:
     comparison = compared(AS_EVER, sampled(BUSY, cpu=slower(1.2), seed=2))
     assert outcomes(comparison)["cpu"] is Outcome.REGRESSED

@@ -95,6 +95,13 @@ def test_what_the_collector_does_is_charged_to_nobody_in_whose_midst_it_began(
     assert tally.inclusive[collecting] == tally.owners["gc"] == 2
 
 
+def test_a_sample_in_which_a_thread_waits_is_cpu_time_only_of_a_clock_of_cpu_time() -> None:
+    seen = profile([BUSY[2]] * 6 + [NOT_BUSY[0]] * 10 + [NOT_BUSY[1]] * 2)
+    assert (whole(seen).waiting, whole(seen).busy_part) == (10, 6 / 8)
+    of_cpu = whole(replace(seen, is_of_cpu=True))
+    assert (of_cpu.waiting, of_cpu.busy_part) == (0, 6 / 18)
+
+
 @pytest.mark.parametrize("stack", NOT_BUSY, ids=lambda stack: stack[-1])
 def test_idle_and_foreign_samples_are_in_no_denominator(stack: Stack) -> None:
     alone = profile([BUSY[1]] * 30 + [BUSY[2]] * 10)

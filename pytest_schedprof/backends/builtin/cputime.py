@@ -81,7 +81,9 @@ class CpuTimeBackend(Backend):
         """Parse the agent's speedscope file."""
         mode = _mode(content)
         file = read_speedscope(content)
-        return name_frames(file, namer, backend=self.name, mode=mode, is_held_back=not mode)
+        return name_frames(
+            file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
+        )
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         """Make the further formats that the options ask for."""

@@ -1,0 +1,77 @@
+"""A cost that is known lies within the bounds that a page shows, whatever backend samples it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import Project
+
+from pytest_schedprof.presentation.functions import function_table
+
+WINDOWS = 10
+
+FEWEST_WITHIN = 8
+"""Bounds are to hold in 90 of 100 windows: so many of ten hold in 93 of 100 runs, or more."""
+
+PLANTED = f"""
+def plant(dask_scheduler, seconds):
+    import time
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class Planted(SchedulerPlugin):
+        name, spent, tasks = "planted", 0.0, 0
+
+        def transition(self, key, start, finish, *args, **kwargs):
+            if finish == "memory":
+                self.burn_planted()
+
+        def burn_planted(self):
+            begun = time.thread_time()
+            while time.thread_time() < begun + seconds:
+                pass
+            self.spent += time.thread_time() - begun
+            self.tasks += 1
+
+    dask_scheduler.add_plugin(Planted())
+
+def told(dask_scheduler):
+    planted = dask_scheduler.plugins["planted"]
+    return 1e6 * planted.spent / planted.tasks
+
+@pytest.mark.schedprof(rate=200, threads=2)
+@pytest.mark.parametrize("window", range({WINDOWS}))
+def test_it(schedprof_scheduler, window):
+    client = schedprof_scheduler.client
+    client.run_on_scheduler(plant, seconds=300e-6)
+    wait(client.map(inc, range(100), pure=False))
+    with schedprof_scheduler.measure():
+        wait(client.map(inc, range(1_000), pure=False))
+    with open(f"true-{{window}}", "w") as file:
+        print(client.run_on_scheduler(told), file=file)
+"""
+
+BOUNDS = re.compile(r"([\d.,]+) (us|ms) to ([\d.,]+) (us|ms)")
+
+
+def micros(number: str, unit: str) -> float:
+    return float(number.replace(",", "")) * (1_000 if unit == "ms" else 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["pyspy", "cputime"])
+def test_a_known_cost_is_within_the_bounds(project: Project, backend: str) -> None:
+    result = project.run_test(PLANTED, f"--schedprof={backend}", timeout_s=300)
+    result.assert_outcomes(passed=WINDOWS)
+    seen = []
+    for name, found in project.results().items():
+        (of_backend,) = found.backends
+        rows = function_table(of_backend).rows
+        (row,) = [each for each in rows if "burn_planted" in str(each.name)]
+        bounds = BOUNDS.fullmatch(row.cost_bounds)
+        assert bounds is not None, row
+        low, high = micros(*bounds.group(1, 2)), micros(*bounds.group(3, 4))
+        window = name.partition("[")[2].rstrip("]")
+        seen.append((low, float((project.path / f"true-{window}").read_text()), high))
+    within = [low <= known <= high for low, known, high in seen]
+    assert sum(within) >= FEWEST_WITHIN, seen
