@@ -71,6 +71,10 @@ class Window:
         line = f"{now - self.begun:.6f} {whom} {message['op']} {about}"
         self._hash.update(line.encode() + b"\n")
 
+    def note(self, now: float, what: str) -> None:
+        """Note what happened to the scheduler itself."""
+        self._hash.update(f"{now - self.begun:.6f} {what}\n".encode())
+
     def note_transfer(self, count: int, nbytes: int) -> None:
         """Note that a worker fetches results from another one."""
         self.figures["transfers"] += count

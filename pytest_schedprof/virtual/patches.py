@@ -23,6 +23,7 @@ from distributed import client as client_module
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import EPOCH, replace_clocks
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
+from pytest_schedprof.virtual.turns import OWN
 
 PATIENCE_S = 0.05
 """Real time after which a test that waits for something unknown is said to wait for the cluster."""
@@ -144,6 +145,8 @@ async def _ensure_connected(self: Any, timeout: Any = None) -> None:
     conductor = _CONDUCTORS.get(getattr(self.scheduler, "address", ""))
     if conductor is not None and self.status != "closed":
         conductor.adopt(self)
+        if getattr(self, "is_sessions", False):
+            self.connection_args["handshake_overrides"] = {OWN: True}
     await _REAL_CONNECT(self, timeout)
 
 

@@ -21,6 +21,7 @@ from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.simulation.worker_server import WorkerServer
 from pytest_schedprof.virtual.choices import ChoosingLine
 from pytest_schedprof.virtual.lines import TO_WORKER_S, Line
+from pytest_schedprof.virtual.restarts import Restarts
 from pytest_schedprof.virtual.world import World
 
 PATIENCE_S = 30.0
@@ -29,6 +30,8 @@ PATIENCE_S = 30.0
 
 class VirtualServer(WorkerServer):
     """Answers requests to workers, and delivers their messages to the scheduler."""
+
+    restarts: Restarts
 
     def __init__(
         self, scheduler: Scheduler, behaviour: Behaviour, count: int, world: World

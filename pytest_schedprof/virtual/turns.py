@@ -16,6 +16,9 @@ from typing import Any
 OUTQ = 0x5411
 """Linux's ioctl that tells how many bytes of a socket the other end has not received."""
 
+OWN = "schedprof-own"
+"""What a connection of the session says of itself, so that it outlives the scheduler."""
+
 
 class Turns:
     """One end of the connection."""

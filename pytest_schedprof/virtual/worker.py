@@ -100,6 +100,7 @@ class VirtualWorker(HollowWorker):
         return name_for_scheduler(self.name)
 
     async def _start(self) -> VirtualWorker:
+        await self.server.restarts.is_up.wait()
         self.join()
         while not self.has_joined():
             await asyncio.sleep(0)
@@ -188,6 +189,13 @@ class VirtualWorker(HollowWorker):
         """Send a message to the scheduler."""
         if self._line is not None:
             self._line.send(message)
+
+    def lose_scheduler(self) -> None:
+        """Leave, as a worker does whose connection to the scheduler breaks."""
+        if self._adding is not None:
+            self._adding.cancel()
+            self._adding = None
+        self._leave("worker-handle-scheduler-connection-broken")
 
     def _tell(self, messages: list[dict[str, Any]]) -> None:
         self.server.tell(self.address, messages)
