@@ -13,7 +13,7 @@ from distributed.worker_state_machine import GatherDep, StateMachineEvent
 
 from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
-from pytest_schedprof.simulation.spilling import seconds_to_read
+from pytest_schedprof.simulation.spilling import data_of, seconds_to_read
 from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Presence
 from pytest_schedprof.virtual.links import Link, send
@@ -98,6 +98,10 @@ class VirtualWorker(HollowWorker):
     def server_id(self) -> str:
         """The same in each run: its hash orders the scheduler's sets of workers."""
         return name_for_scheduler(self.name)
+
+    def _make_data(self) -> dict[Any, Any]:
+        note = self.server.world.journal.spilled
+        return data_of(self.memory_limit, self.server.behaviour.disk, note)
 
     async def _start(self) -> VirtualWorker:
         await self.server.restarts.is_up.wait()
