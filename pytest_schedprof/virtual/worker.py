@@ -63,7 +63,7 @@ class ExactExecutor(Executor):
     def _transfer_seconds(self, instruction: GatherDep) -> float:
         """Return how long a transfer takes on the links of both workers, which others use too."""
         server = self._worker.server
-        alone = server.behaviour.transfer_seconds(instruction.total_nbytes)
+        alone = server.behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
         sender = server.hollow.get(instruction.worker)
         if sender is None:
             return float(alone)
@@ -137,7 +137,8 @@ class VirtualWorker(HollowWorker):
             raise RuntimeError(f"the scheduler refuses {self.name}: {answer}")
         self.status, self._adding = Status.running, None
         loop = asyncio.get_running_loop()
-        world, latency = self.server.world, self.server.behaviour.latency
+        world = self.server.world
+        latency = self.server.behaviour.seconds_on_way(f"from {self.address}")
         self._line = Line(loop, self._tell, world.expect, interval=TO_SCHEDULER_S, latency=latency)
         # Real workers do not start at the same instant, so their heartbeats are spread too.
         self.interval_s = answer["heartbeat-interval"]
