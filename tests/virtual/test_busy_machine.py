@@ -13,7 +13,14 @@ from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from typing import Any
 
+import pytest
+from distributed import Client, metrics
+
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.virtual import patches
+from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.conductor import Conductor
+from pytest_schedprof.virtual.patches import PATIENCE_S
 from pytest_schedprof.virtual.turns import Turns, have_arrived
 
 
@@ -30,6 +37,32 @@ def test_a_connection_that_is_being_made_is_under_way() -> None:
         selector.register(late, selectors.EVENT_WRITE)  # as loops do
         assert not selector.select(0)
         assert not have_arrived(selector.get_map())
+
+
+def test_a_thread_that_starts_late_is_not_the_clusters_business(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else nothing can happen in the cluster, and it says so at the start of a test."""
+    bootstrap: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+    run, may_go_on = threading.Thread.run, 4 * PATIENCE_S
+
+    def late_bootstrap(thread: threading.Thread) -> None:
+        patches._REAL_SLEEP(may_go_on)  # the machine runs others first
+        bootstrap(thread)
+
+    def late_run(thread: threading.Thread) -> None:
+        patches._REAL_SLEEP(may_go_on)
+        run(thread)
+
+    cluster = VirtualCluster(1, timeout_s=60, options={})
+    try:
+        monkeypatch.setattr(threading.Thread, "_bootstrap_inner", late_bootstrap)
+        monkeypatch.setattr(threading.Thread, "run", late_run)
+        with Client(cluster.address, set_as_default=False):
+            assert metrics.time() - EPOCH < 0.1
+    finally:
+        monkeypatch.undo()
+        cluster.close()
 
 
 class LateExecutor(Executor):
@@ -78,6 +111,7 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
             threading.Thread(target=look),
             threading.Thread(target=loop.run_until_complete, args=(work(),)),
         ]
+        opened.enter_context(conductor.expecting())
         for each in threads:
             each.start()
         assert conductor.wait(heard, 30, is_virtual=False)
