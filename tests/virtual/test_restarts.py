@@ -124,8 +124,10 @@ def test_a_client_hears_what_it_hears_of_a_real_scheduler(make: Make) -> None:
     try:
         with Client(real.address, timeout=60, set_as_default=False) as client, client.as_current():
             of_real = told_to_user(client, later.start)
-        later.join()
     finally:
+        later.cancel()
+        if later.ident is not None:
+            later.join()  # else it starts processes after the end
         real.close()
     client, control = make(1, duration="0.1s; nap: 2s")
     with client.as_current():
