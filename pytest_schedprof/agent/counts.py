@@ -7,6 +7,7 @@ import sys
 from types import CodeType
 from typing import Any
 
+from .decisions import WORLD
 from .monitoring import Monitor
 from .names import functions_of
 from .opcodes import Opcodes
@@ -14,23 +15,29 @@ from .orders import Orders
 from .recordings import Recording, as_json, begin, under_way
 from .traffic import Traffic
 
-CLOCKWORK = (
+PERIODIC = (
     "distributed.active_memory_manager:ActiveMemoryManagerExtension.run_once",
     "distributed.scheduler:Scheduler._check_no_workers",
     "distributed.scheduler:Scheduler.check_idle",
     "distributed.scheduler:Scheduler.check_worker_ttl",
+    "distributed.semaphore:SemaphoreExtension._check_lease_timeout",
+    "distributed.stealing:WorkStealing.balance",
+)
+"""Functions that the scheduler calls from time to time. In real time neither they nor what they
+call is counted: the counts would depend on how long the tasks took. In virtual time that is known
+to the nanosecond, and they are counted."""
+
+NOT_COUNTED = (
     "distributed.scheduler:Scheduler.client_heartbeat",
     "distributed.scheduler:Scheduler.heartbeat_worker",
     "distributed.scheduler:Scheduler.identity",
-    "distributed.semaphore:SemaphoreExtension._check_lease_timeout",
-    "distributed.stealing:WorkStealing.balance",
     "pytest_schedprof.virtual.choices:Choices.complete",
     "pytest_schedprof.virtual.choices:Choices.sent",
     "pytest_schedprof.virtual.choices:Choices.transition",
 )
-"""Functions that are called by the clock and not by a task, or by what records decisions. Neither
-they nor what they call is counted: the counts would depend on how long the tasks took, or on what
-else is recorded."""
+"""Functions that clients and workers call from time to time, or what records decisions. Neither
+they nor what they call is ever counted: the session has clients too, and heartbeats of hollow
+workers hold no measurements."""
 
 HAS_MONITORING = hasattr(sys, "monitoring")
 
@@ -55,8 +62,10 @@ class CountsRecording(Recording):
         super().__init__(client)
         self.functions = functions
         self.bytecodes = bytecodes
-        known = chosen([name.partition(":")[0] for name in CLOCKWORK])
-        clockwork = [code for name in CLOCKWORK for code in known.get(name, ())]
+        is_virtual = WORLD in getattr(holder, "extensions", ())
+        names = NOT_COUNTED if is_virtual else (*PERIODIC, *NOT_COUNTED)
+        known = chosen([name.partition(":")[0] for name in names])
+        clockwork = [code for name in names for code in known.get(name, ())]
         codes = [*(code for each in functions.values() for code in each), proof.__code__]
         if HAS_MONITORING:
             self.counter: Monitor | Opcodes = Monitor(codes, clockwork, bytecodes=bytecodes)

@@ -34,7 +34,8 @@ LOCATION_SETTINGS = ("contact-address", "dashboard", "http", "preload", "preload
 RANDOM_SEED = "random"
 
 WINDOWS = "_schedprof_windows"
-"""Attribute of the scheduler while windows are open: their number, and tasks forgotten since."""
+"""Attribute of the scheduler while windows are open: their number, and what was forgotten since:
+tasks, and transitions of a scheduler whose place another one took."""
 
 
 def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
@@ -47,7 +48,8 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     """
     if client:
         others.start(client, dask_scheduler)
-    windows = dask_scheduler.__dict__.setdefault(WINDOWS, {"open": 0, "forgotten": 0})
+    none = {"open": 0, "forgotten": 0, "transitions": 0}
+    windows = dask_scheduler.__dict__.setdefault(WINDOWS, none)
     windows["open"] += 1
     forget = getattr(dask_scheduler, "_clear_task_state", None)
     if windows["open"] == 1 and forget is not None:
@@ -58,6 +60,13 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
 
         dask_scheduler._clear_task_state = count_and_forget
     return _counters(dask_scheduler)
+
+
+def outlive(scheduler: Any) -> None:
+    """Let open windows keep the counts of a scheduler whose state will be made anew."""
+    windows = getattr(scheduler, WINDOWS, {"forgotten": 0, "transitions": 0})
+    windows["forgotten"] += finished_tasks(scheduler)
+    windows["transitions"] += scheduler.transition_counter
 
 
 def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
@@ -77,12 +86,12 @@ def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]
 
 
 def _counters(scheduler: Any) -> dict[str, Any]:
-    forgotten = getattr(scheduler, WINDOWS, {}).get("forgotten", 0)
+    earlier = getattr(scheduler, WINDOWS, {"forgotten": 0, "transitions": 0})
     return {
         "time": time.time(),
         "cpu": time.process_time(),
-        "tasks": forgotten + finished_tasks(scheduler),
-        "transitions": scheduler.transition_counter,
+        "tasks": earlier["forgotten"] + finished_tasks(scheduler),
+        "transitions": earlier["transitions"] + scheduler.transition_counter,
     }
 
 

@@ -92,6 +92,7 @@ METRICS: dict[str, Metric] = {
     "idle": _decision(TIME, "of idle threads"),
     "transferred": _decision(BYTES),
     "transfers": _decision(NUMBER, "transfers"),
+    "spilled": _decision(BYTES),
     "held_by_worst": _decision(BYTES),
     "held_by_all": _decision(BYTES),
     "steals": _decision(NUMBER, "steals"),

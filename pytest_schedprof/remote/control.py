@@ -34,6 +34,9 @@ MARGIN_S = 15.0
 class Line(Client):
     """A client that notices at once when its scheduler is gone, and does not reconnect."""
 
+    is_sessions = True
+    """Told to a virtual cluster, whose scheduler may die: this connection must not break then."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.broken = asyncio.Event()
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]

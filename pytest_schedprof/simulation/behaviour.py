@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
-from pytest_schedprof.simulation.distributions import Draw, DrawFor
+from pytest_schedprof.simulation.distributions import Draw, DrawFor, Fixed
+from pytest_schedprof.simulation.machine import LateRandom
 from pytest_schedprof.simulation.traits import TRAITS, read_trait
 
 DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
@@ -31,7 +34,7 @@ class Behaviour:
     long_running: float
     speed: Draw
     bandwidth: float
-    latency: float
+    latency: Draw
     """Seconds of a transfer in addition to the time for its bytes."""
     serialisation: float
     """Bytes per second, at the sender and again at the receiver."""
@@ -64,10 +67,20 @@ class Behaviour:
         """Return how fast a worker runs tasks; always the same for its name."""
         return max(SLOWEST, self.speed(random.Random(f"{self.seed}:{worker}:speed")))
 
-    def transfer_seconds(self, nbytes: int) -> float:
+    def seconds_on_way(self, link: str) -> Callable[[], float]:
+        """Return what draws how long the next message on a link takes.
+
+        Each link has its own random sequence, so messages of others do not change it.
+        """
+        if isinstance(self.latency, Fixed):
+            return self.latency.again
+        late: Any = LateRandom(f"{self.seed}:{link}:latency")
+        return partial(self.latency, late)
+
+    def transfer_seconds(self, nbytes: int, latency: float) -> float:
         """Return how long a transfer takes if nothing else is on the way."""
         handling = 2 * nbytes / self.serialisation
-        return self.latency + handling + nbytes / self.bandwidth
+        return latency + handling + nbytes / self.bandwidth
 
     def _happens(self, prefix: str, what: str, rate: float) -> bool:
         return rate > 0 and self._source(prefix, what).random() < rate

@@ -18,8 +18,18 @@ DrawFor: TypeAlias = Callable[[str], Draw]
 """Returns the distribution for a prefix of tasks."""
 
 
-def _fixed(value: float) -> Draw:
-    return lambda rng: value
+class Fixed:
+    """A distribution of one value."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self, rng: random.Random) -> float:
+        return self.value
+
+    def again(self) -> float:
+        """Return the value without drawing it."""
+        return self.value
 
 
 def _uniform(low: float, high: float) -> Draw:
@@ -35,7 +45,7 @@ def _lognormal(median: float, sigma: float) -> Draw:
 
 
 KINDS: dict[str, tuple[int, Callable[..., Draw]]] = {
-    "fixed": (1, _fixed),
+    "fixed": (1, Fixed),
     "uniform": (2, _uniform),
     "exponential": (1, _exponential),
     "lognormal": (2, _lognormal),
@@ -53,7 +63,7 @@ def read_distribution(text: str, unit: Unit) -> Draw:
     """
     call = _CALL.fullmatch(text.strip())
     name, inside = call.groups() if call else ("fixed", text)
-    count, make = KINDS.get(name, (0, _fixed))
+    count, make = KINDS.get(name, (0, Fixed))
     parts = [part.strip() for part in inside.split(",")]
     if len(parts) != count:
         raise ValueError(text)

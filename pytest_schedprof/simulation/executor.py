@@ -36,6 +36,7 @@ class Executor:
     def __init__(self, worker: HollowWorker) -> None:
         self._worker = worker
         self.shuffles = Shuffles(worker)
+        self._latency = worker.server.behaviour.seconds_on_way(f"transfers to {worker.name}")
         self.timers: dict[Any, tuple[asyncio.Handle | asyncio.Task[None], float]] = {}
         """The handle that ends each running task, and the time when the task began."""
 
@@ -152,7 +153,8 @@ class Executor:
 
     def _transfer_seconds(self, instruction: machine.GatherDep) -> float:
         """Return how long a transfer takes."""
-        return self._worker.server.behaviour.transfer_seconds(instruction.total_nbytes)
+        behaviour = self._worker.server.behaviour
+        return behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
 
     def _receive(self, instruction: machine.GatherDep, data: dict[Any, object]) -> None:
         """Report that all results arrived, or a network failure if the sender has left."""

@@ -18,7 +18,7 @@ class LateRandom:
 
     __slots__ = ("_made", "_seed")
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | str) -> None:
         self._seed = seed
         self._made: random.Random | None = None
 

@@ -6,7 +6,7 @@ part of the memory limit. They come back when they are read.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import dask.config
@@ -16,9 +16,16 @@ from dask.sizeof import sizeof
 class SpilledData(dict[Any, Any]):
     """The results of a worker by key; keeps account of the seconds that reads and writes take."""
 
-    def __init__(self, room: float, rate: float) -> None:
-        """Take so many bytes of results into memory, and as many a second to or from disk."""
+    def __init__(
+        self, room: float, rate: float, note: Callable[[int], None] = lambda nbytes: None
+    ) -> None:
+        """Take so many bytes of results into memory, and as many a second to or from disk.
+
+        Args:
+            note: told the bytes of each result that is written.
+        """
         super().__init__()
+        self._note = note
         self._room = room
         self._rate = rate
         self._fast: dict[Any, int] = {}
@@ -70,18 +77,24 @@ class SpilledData(dict[Any, Any]):
             self._slow[oldest] = self._fast.pop(oldest)
             self._in_memory -= self._slow[oldest]
             self._owed_s += self._slow[oldest] / self._rate
+            self._note(self._slow[oldest])
 
     def _forget(self, key: Any) -> None:
         self._in_memory -= self._fast.pop(key, 0)
         self._slow.pop(key, None)
 
 
-def data_of(memory_limit: float, disk: float) -> dict[Any, Any]:
-    """Return where a worker keeps results; without a disk that takes time nothing is spilled."""
+def data_of(
+    memory_limit: float, disk: float, note: Callable[[int], None] | None = None
+) -> dict[Any, Any]:
+    """Return where a worker keeps results.
+
+    Without a disk that takes time, results are spilled only if somebody wants to know of it.
+    """
     target = dask.config.get("distributed.worker.memory.target")
-    if disk == float("inf") or not target:
+    if not target or (disk == float("inf") and note is None):
         return {}
-    return SpilledData(memory_limit * target, disk)
+    return SpilledData(memory_limit * target, disk, note or (lambda nbytes: None))
 
 
 def seconds_to_read(data: MutableMapping[Any, Any], keys: list[Any]) -> float:

@@ -36,11 +36,8 @@ def _rate(text: str) -> float:
     return value
 
 
-def _time(text: str) -> float:
-    value = _seconds(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
+def _delay(text: str) -> Any:
+    return read_distribution(text, _seconds)
 
 
 def _positive(text: str) -> float:
@@ -85,7 +82,7 @@ TRAITS: Mapping[str, Trait] = {
     "long_running": Trait("0", _rate, "a part of all tasks, from 0 to 1"),
     "speed": Trait("1", _factor, f"a positive number, {A_DISTRIBUTION}"),
     "bandwidth": Trait("100MB", _speed, "bytes per second, such as 1GB"),
-    "latency": Trait("1ms", _time, "a time such as 1ms"),
+    "latency": Trait("1ms", _delay, f"a time such as 1ms, {A_DISTRIBUTION}"),
     "serialisation": Trait(FREE, _speed_if_any, f"bytes per second, such as 1GB, or {FREE!r}"),
     "memory_limit": Trait("4GiB", _speed, "a size such as 4GiB"),
     "disk": Trait(FREE, _speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}"),

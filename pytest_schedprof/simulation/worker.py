@@ -73,9 +73,12 @@ class HollowWorker:
     def state(self) -> WorkerState:
         """The state machine, made when it is first needed: of thousands many never get a task."""
         if self._state is None:
-            data = data_of(self.memory_limit, self.server.behaviour.disk)
-            self._state = make_state(self.address, self.nthreads, data)
+            self._state = make_state(self.address, self.nthreads, self._make_data())
         return self._state
+
+    def _make_data(self) -> dict[Any, Any]:
+        """Return where the worker keeps results."""
+        return data_of(self.memory_limit, self.server.behaviour.disk)
 
     @property
     def has_state(self) -> bool:

@@ -2,7 +2,7 @@
 
 A decision is noted when it is made, not when the worker hears of it: the occupancy of a worker is
 another one a moment later. Reading it calls functions of the scheduler that `counts` counts, so the
-functions here that do so are among its `CLOCKWORK`, whose calls are not counted.
+functions here that do so are in its `NOT_COUNTED`.
 """
 
 from __future__ import annotations

@@ -134,11 +134,18 @@ class Conductor:
         with self.changed:
             self._jobs += 1
 
-    def end_job(self) -> None:
+    def end_job(self, loop: GovernedLoop | None = None) -> None:
         """Note that it is done, or waits for a coroutine of a client."""
         with self.changed:
             self._jobs -= 1
+            if loop is not None:
+                loop.unheard += 1
             self.changed.notify_all()
+
+    def hear(self, loop: GovernedLoop) -> None:
+        """Note that a loop has heard of the end of a job."""
+        with self.changed:
+            loop.unheard -= 1
 
     @contextmanager
     def job_waiting(self) -> Iterator[None]:
@@ -196,7 +203,7 @@ class Conductor:
             return
         if self._is_expecting or self._jobs > 0:
             return
-        if any(each.is_woken for each in loops):
+        if any(each.is_woken or each.unheard > 0 for each in loops):
             return
         is_late = self._expiry is not None and self._expiry <= self.now
         if self._wake_test is not None and (is_late or self._fault):

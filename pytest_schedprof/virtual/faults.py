@@ -22,6 +22,12 @@ LASTING_S = (0.01, 0.1, 1.0, 10.0)
 SILENCE = 40
 """How many times as long a worker is silent: a scheduler waits for a heartbeat for minutes."""
 
+SCHEDULER = "scheduler"
+"""What can be restarted; workers are killed, and others arrive."""
+
+DOWN_S = 1.0
+"""How long there is no scheduler, unless that is said."""
+
 FACTOR = 10.0
 """How many times as slow a slow worker is."""
 
@@ -50,14 +56,16 @@ class Faults:
     @property
     def known(self) -> tuple[str, ...]:
         """Everything that can happen."""
-        return (*self._acts, "arrive")
+        return (*self._acts, "arrive", "restart")
 
     def check(self, what: str, worker: str) -> str:
         """Return why this cannot be done, if so."""
         if what not in self.known:
             return f"a worker cannot {what!r}; known: {', '.join(self.known)}"
+        if (what == "restart") != (worker == SCHEDULER):
+            return f"only {SCHEDULER!r} can be restarted, and nothing else can happen to it"
         # Who arrives may have the name of a worker that is killed before.
-        if what != "arrive" and self._named(worker) is None:
+        if what not in ("arrive", "restart") and self._named(worker) is None:
             return f"there is no worker {worker!r}; they are named 0, 1, 2, ..."
         return ""
 
@@ -66,6 +74,8 @@ class Faults:
         found = self._named(worker)
         if what == "arrive":
             self._arrive(worker)
+        elif what == "restart":
+            self._restart(seconds if seconds < float("inf") else DOWN_S)
         elif found is not None:
             self._acts[what](found, seconds)
 
@@ -112,6 +122,24 @@ class Faults:
         worker.pace /= FACTOR
         if seconds < float("inf"):
             self._later(seconds, partial(_hurry, worker))
+
+    def _restart(self, seconds: float) -> None:
+        """Let the scheduler die; after so many seconds there is a new one, which has new workers.
+
+        A worker that loses its scheduler ends, and so does its nanny. Whoever started it, such as
+        Kubernetes, starts it again.
+        """
+        restarts = self._server.restarts
+        if not restarts.is_up.is_set():
+            return  # it is dead already
+        workers: list[Any] = list(self._server.hollow.values())
+        if (window := self._server.world.journal.window) is not None:
+            window.note(self._server.world.loop.now, "the scheduler died")
+        restarts.die()
+        for each in workers:
+            each.lose_scheduler()
+            self._arrive(each.name)
+        self._later(seconds, lambda: self._server.keep(restarts.rise()))
 
     def _arrive(self, name: str) -> None:
         if self._named(name) is None:

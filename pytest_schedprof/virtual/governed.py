@@ -25,8 +25,11 @@ class Governor(Protocol):
     def begin_job(self) -> None:
         """Note that a thread works for a loop."""
 
-    def end_job(self) -> None:
-        """Note that it is done."""
+    def end_job(self, loop: GovernedLoop | None = None) -> None:
+        """Note that it is done, and that this loop is about to hear of it."""
+
+    def hear(self, loop: GovernedLoop) -> None:
+        """Note that a loop has heard of the end of such a job."""
 
     def release(self, loop: GovernedLoop) -> None:
         """Forget a loop that runs no client any more."""
@@ -41,6 +44,8 @@ class GovernedLoop:
         self.clients: list[Any] = []
         self.is_woken = True
         """Whether it may have something to do."""
+        self.unheard = 0
+        """Number of jobs in threads that ended, and whose end the loop does not know."""
         self._governor = governor
         self._selector = loop._selector
         self._select, self._real_time = self._selector.select, loop.time
@@ -90,16 +95,22 @@ class GovernedLoop:
         self._undo.callback(delattr, owner, name)
 
     def _run(self, executor: Any, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a function in a thread; the clock stands still until it is done."""
+        """Run a function in a thread; the clock stands still until the loop knows its result.
+
+        The thread may be interrupted between the end of the function and the moment at which it
+        wakes the loop.
+        """
 
         def job() -> Any:
             try:
                 return function(*args)
             finally:
-                self._governor.end_job()
+                self._governor.end_job(self)
 
         self._governor.begin_job()
-        return self._real_run(executor, job)
+        running = self._real_run(executor, job)
+        running.add_done_callback(lambda _: self._governor.hear(self))
+        return running
 
     def _selected(self, timeout: float | None = None) -> Any:
         """Do as `select`; messages are read when nothing else is left to do."""

@@ -30,6 +30,11 @@ class Journal:
         if self.window is not None:
             self.window.told(now, worker, message)
 
+    def spilled(self, nbytes: int) -> None:
+        """Note that a worker wrote a result to disk, because its memory is limited."""
+        if self.window is not None:
+            self.window.figures["spilled"] += nbytes
+
 
 class Window:
     """The log and the figures from its beginning on."""
@@ -71,6 +76,10 @@ class Window:
         line = f"{now - self.begun:.6f} {whom} {message['op']} {about}"
         self._hash.update(line.encode() + b"\n")
 
+    def note(self, now: float, what: str) -> None:
+        """Note what happened to the scheduler itself."""
+        self._hash.update(f"{now - self.begun:.6f} {what}\n".encode())
+
     def note_transfer(self, count: int, nbytes: int) -> None:
         """Note that a worker fetches results from another one."""
         self.figures["transfers"] += count
@@ -85,6 +94,7 @@ class Window:
             "makespan": round(makespan, 9),
             "transfers": self.figures["transfers"],
             "transferred": self.figures["transferred"],
+            "spilled": self.figures["spilled"],
             "steals": self.figures["steals"],
             "recomputed": self.figures["recomputed"],
             "held_by_worst": self._workers.worst,

@@ -28,6 +28,7 @@ class Line:
     """Messages that go one way."""
 
     __slots__ = (
+        "_arrives_at",
         "_batch",
         "_deliver",
         "_expect",
@@ -47,7 +48,7 @@ class Line:
         expect: Expecting,
         *,
         interval: float,
-        latency: float,
+        latency: Callable[[], float],
     ) -> None:
         self._loop = loop
         self._expect = expect
@@ -56,6 +57,8 @@ class Line:
         self._latency = latency
         self._leaves_at = float("-inf")
         """When the batch leaves that messages are added to."""
+        self._arrives_at = float("-inf")
+        """When the last batch arrives, which none overtakes."""
         self._batch: list[dict[str, Any]] = []
         self._is_closed = False
         self._free_at = float("-inf")
@@ -74,7 +77,8 @@ class Line:
             self._leaves_at = max(now, rounded(self._leaves_at + self._interval))
             self._batch = []
             arrival = self._expect(partial(self._arrive, self._batch))
-            self._loop.call_at(self._leaves_at + self._latency, arrival)
+            self._arrives_at = max(self._arrives_at, self._leaves_at + self._latency())
+            self._loop.call_at(self._arrives_at, arrival)
         self._batch.extend(messages)
 
     def _arrive(self, batch: list[dict[str, Any]]) -> None:

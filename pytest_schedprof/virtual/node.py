@@ -27,6 +27,7 @@ from pytest_schedprof.virtual.clocks import replace_clocks
 from pytest_schedprof.virtual.faults import Faults
 from pytest_schedprof.virtual.lean import leave_out_debugging
 from pytest_schedprof.virtual.loop import VirtualLoop
+from pytest_schedprof.virtual.restarts import Restarts
 from pytest_schedprof.virtual.server import VirtualServer
 from pytest_schedprof.virtual.turns import Turns
 from pytest_schedprof.virtual.worker import VirtualWorker
@@ -54,10 +55,13 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _name_addresses()
     _order_sets()
     leave_out_debugging()
-    scheduler = await Scheduler(**_scheduler_options(spec))
+    scheduler = Scheduler(**_scheduler_options(spec))
+    restarts = Restarts(scheduler, _scheduler_options(spec))
+    await scheduler
     world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world
     server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
+    server.restarts = restarts
     make = partial(VirtualWorker, server, nthreads=spec["threads"])
     await join_all([make(name=name) for name in in_order_of_sets(spec["count"])])
     options = spec["options"]

@@ -23,6 +23,7 @@ from distributed import client as client_module
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import EPOCH, replace_clocks
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
+from pytest_schedprof.virtual.turns import OWN
 
 PATIENCE_S = 0.05
 """Real time after which a test that waits for something unknown is said to wait for the cluster."""
@@ -91,6 +92,8 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
     conductor = _of_test()
     if conductor is None or self is conductor.changed:
         return bool(REAL_WAIT(self, timeout))
+    if not conductor.is_syncing and _is_starting_thread():
+        return bool(REAL_WAIT(self, timeout))
     caller = sys._getframe(1).f_globals.get("__name__")
     if not (conductor.is_syncing or caller == "distributed.client"):
         # Somebody else may be waited for: a thread that starts, a lock. The clock stands still.
@@ -101,6 +104,19 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
         if timeout is not None and timeout <= 0:
             return False
     return _wait_in_turn(self, timeout, conductor)
+
+
+STARTING = (
+    threading.Thread.start.__code__,
+    utils.LoopRunner._start_unlocked.__code__,
+)
+"""What waits for a thread that starts, which may take long on a busy machine."""
+
+
+def _is_starting_thread() -> bool:
+    """Whether the calling thread waits for an event that another one sets when it starts."""
+    waiting = sys._getframe(2).f_back  # who called `Event.wait`, which called `_wait`
+    return waiting is not None and waiting.f_code in STARTING
 
 
 def _wait_in_turn(condition: Any, timeout: float | None, conductor: Conductor) -> bool:
@@ -144,6 +160,8 @@ async def _ensure_connected(self: Any, timeout: Any = None) -> None:
     conductor = _CONDUCTORS.get(getattr(self.scheduler, "address", ""))
     if conductor is not None and self.status != "closed":
         conductor.adopt(self)
+        if getattr(self, "is_sessions", False):
+            self.connection_args["handshake_overrides"] = {OWN: True}
     await _REAL_CONNECT(self, timeout)
 
 

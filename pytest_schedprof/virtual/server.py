@@ -21,6 +21,7 @@ from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.simulation.worker_server import WorkerServer
 from pytest_schedprof.virtual.choices import ChoosingLine
 from pytest_schedprof.virtual.lines import TO_WORKER_S, Line
+from pytest_schedprof.virtual.restarts import Restarts
 from pytest_schedprof.virtual.world import World
 
 PATIENCE_S = 30.0
@@ -29,6 +30,8 @@ PATIENCE_S = 30.0
 
 class VirtualServer(WorkerServer):
     """Answers requests to workers, and delivers their messages to the scheduler."""
+
+    restarts: Restarts
 
     def __init__(
         self, scheduler: Scheduler, behaviour: Behaviour, count: int, world: World
@@ -42,6 +45,7 @@ class VirtualServer(WorkerServer):
         self.real_scheduler = scheduler
         self.world = world
         self._count = count
+        self._latency = behaviour.seconds_on_way("requests")
         self._incarnations: Counter[str] = Counter()
         self._running: set[asyncio.Task[Any]] = set()
         self._is_async = {
@@ -65,7 +69,7 @@ class VirtualServer(WorkerServer):
         async def handle(comm: Comm, **message: Any) -> Any:
             now, worker = self.world.loop.now, self._worker_of(comm)
             late_s = max(0.0, getattr(worker, "cut_until", 0.0) - now)
-            await asyncio.sleep(self.behaviour.latency + min(late_s, PATIENCE_S))
+            await asyncio.sleep(self._latency() + min(late_s, PATIENCE_S))
             answer = handler(comm, **message)
             return await answer if inspect.isawaitable(answer) else answer
 
@@ -103,7 +107,8 @@ class VirtualServer(WorkerServer):
     def line_to(self, address: str) -> Line:
         """Return the line from the scheduler to a worker."""
         worker: Any = self.hollow[address]
-        loop, latency = asyncio.get_running_loop(), self.behaviour.latency
+        loop = asyncio.get_running_loop()
+        latency = self.behaviour.seconds_on_way(f"to {address}")
         line = ChoosingLine(
             loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency
         )

@@ -10,11 +10,15 @@ import json
 import socket
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
+from selectors import EVENT_WRITE, SelectorKey
 from typing import Any
 
 OUTQ = 0x5411
 """Linux's ioctl that tells how many bytes of a socket the other end has not received."""
+
+OWN = "schedprof-own"
+"""What a connection of the session says of itself, so that it outlives the scheduler."""
 
 
 class Turns:
@@ -44,8 +48,13 @@ class Turns:
         return what
 
 
-def have_arrived(sockets: Iterable[Any]) -> bool:
-    """Return whether all that was sent on these sockets is in the receivers' buffers."""
+def have_arrived(sockets: Mapping[Any, SelectorKey]) -> bool:
+    """Return whether all that was sent on these sockets is in the receivers' buffers.
+
+    If a loop waits to write to one, it is full, or its connection is not made yet.
+    """
+    if any(each.events & EVENT_WRITE for each in sockets.values()):
+        return False
     if sys.platform != "linux":
         return True
     from fcntl import ioctl

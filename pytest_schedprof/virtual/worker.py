@@ -13,7 +13,7 @@ from distributed.worker_state_machine import GatherDep, StateMachineEvent
 
 from pytest_schedprof.simulation.executor import Executor
 from pytest_schedprof.simulation.introduction import introduction, metrics
-from pytest_schedprof.simulation.spilling import seconds_to_read
+from pytest_schedprof.simulation.spilling import data_of, seconds_to_read
 from pytest_schedprof.simulation.worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Presence
 from pytest_schedprof.virtual.links import Link, send
@@ -63,7 +63,7 @@ class ExactExecutor(Executor):
     def _transfer_seconds(self, instruction: GatherDep) -> float:
         """Return how long a transfer takes on the links of both workers, which others use too."""
         server = self._worker.server
-        alone = server.behaviour.transfer_seconds(instruction.total_nbytes)
+        alone = server.behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
         sender = server.hollow.get(instruction.worker)
         if sender is None:
             return float(alone)
@@ -99,7 +99,12 @@ class VirtualWorker(HollowWorker):
         """The same in each run: its hash orders the scheduler's sets of workers."""
         return name_for_scheduler(self.name)
 
+    def _make_data(self) -> dict[Any, Any]:
+        note = self.server.world.journal.spilled
+        return data_of(self.memory_limit, self.server.behaviour.disk, note)
+
     async def _start(self) -> VirtualWorker:
+        await self.server.restarts.is_up.wait()
         self.join()
         while not self.has_joined():
             await asyncio.sleep(0)
@@ -132,7 +137,8 @@ class VirtualWorker(HollowWorker):
             raise RuntimeError(f"the scheduler refuses {self.name}: {answer}")
         self.status, self._adding = Status.running, None
         loop = asyncio.get_running_loop()
-        world, latency = self.server.world, self.server.behaviour.latency
+        world = self.server.world
+        latency = self.server.behaviour.seconds_on_way(f"from {self.address}")
         self._line = Line(loop, self._tell, world.expect, interval=TO_SCHEDULER_S, latency=latency)
         # Real workers do not start at the same instant, so their heartbeats are spread too.
         self.interval_s = answer["heartbeat-interval"]
@@ -188,6 +194,13 @@ class VirtualWorker(HollowWorker):
         """Send a message to the scheduler."""
         if self._line is not None:
             self._line.send(message)
+
+    def lose_scheduler(self) -> None:
+        """Leave, as a worker does whose connection to the scheduler breaks."""
+        if self._adding is not None:
+            self._adding.cancel()
+            self._adding = None
+        self._leave("worker-handle-scheduler-connection-broken")
 
     def _tell(self, messages: list[dict[str, Any]]) -> None:
         self.server.tell(self.address, messages)

@@ -35,6 +35,7 @@ OTHER_WORDS = {
     ("evidence/__init__.py", "transfers"): "a kind of evidence, of what workers fetched",
     ("evidence/transfers.py", "transfers"): "that kind",
     ("analysis/phases.py", "transitions"): "a phase, and an owner",
+    ("evidence/memory.py", "spilled"): "a measure of dask's MemorySampler",
     ("evidence/pictures.py", "seconds"): "a label of a plot",
     ("presentation/costs.py", "self"): "the heading of a column",
     ("simulation/introduction.py", "cpu"): "a field of distributed's heartbeat",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -166,3 +167,24 @@ def test_a_link_handles_one_transfer_after_another(
     for number, link in enumerate(links):
         sent = sum(t for one, _, t in transfers if one == number)
         assert link.sends_until == pytest.approx(sent) or not sent
+
+
+LATE = """
+@pytest.mark.schedprof(cluster_options={"latency": "lognormal(2ms, 1)", "nbytes": "1MB"}, seeds=2)
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    xs = client.map(inc, range(40), key=[f"x-{each}" for each in range(40)])
+    wait([client.submit(sum, xs[i:i + 3], key=f"y-{i}") for i in range(30)])
+"""
+
+
+def test_latencies_are_drawn_from_the_seed(project: Project) -> None:
+    given = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+    project.run_test(LATE, *given, "--schedprof-rounds=1", "--schedprof-save=main")
+    again = project.run_test(LATE, *given, "--schedprof-rounds=1", "--schedprof-compare=main")
+    again.assert_outcomes(passed=2)
+    again.stdout.fnmatch_lines(["*decides the same*"])
+    again.stdout.no_fnmatch_line("*another worker*")
+    told = [json.loads(each.read_text())["hash"] for each in project.path.rglob("*.decisions.json")]
+    assert len(told) == 4
+    assert len(set(told)) == 2  # one for each seed

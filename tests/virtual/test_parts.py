@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
+import math
 import time
 import types
 from typing import Any
@@ -80,20 +82,22 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0.0
         self.due: list[Any] = []
+        self.numbers = itertools.count()
 
     def time(self) -> float:
         return self.now
 
     def call_at(self, when: float, call: Any, *args: Any) -> None:
-        heapq.heappush(self.due, (when, len(self.due), call, args))
+        heapq.heappush(self.due, (when, next(self.numbers), call, args))
 
-    def run(self) -> None:
-        while self.due:
+    def run(self, until: float = math.inf) -> None:
+        while self.due and self.due[0][0] <= until:
             self.now, _, call, args = heapq.heappop(self.due)
             call(*args)
+        self.now = self.now if until == math.inf else until
 
 
-def line_of(clock: Any) -> tuple[Line, list[Any], Any]:
+def line_of(clock: Any, latency: Any = lambda: 0.001) -> tuple[Line, list[Any], Any]:
     expected: list[Any] = []
     arrived: list[Any] = []
 
@@ -104,7 +108,7 @@ def line_of(clock: Any) -> tuple[Line, list[Any], Any]:
     def deliver(batch: list[dict[str, Any]]) -> None:
         arrived.append((round(clock.now, 6), [each["n"] for each in batch]))
 
-    return Line(clock, deliver, expect, interval=0.005, latency=0.001), arrived, expected
+    return Line(clock, deliver, expect, interval=0.005, latency=latency), arrived, expected
 
 
 def test_the_first_message_leaves_at_once_and_the_next_ones_together() -> None:
@@ -121,6 +125,20 @@ def test_the_first_message_leaves_at_once_and_the_next_ones_together() -> None:
     line.abort()
     with pytest.raises(CommClosedError):
         line.send({"n": 5})
+
+
+@given(st.lists(st.tuples(st.floats(0, 0.02), st.floats(0, 0.1)), max_size=50), st.booleans())
+def test_no_message_overtakes_another(sent: list[tuple[float, float]], is_held: bool) -> None:
+    clock = Clock()
+    ways = iter([way for _, way in sent])
+    line, arrived, _ = line_of(clock, lambda: next(ways))
+    for number, (pause, _) in enumerate(sent):
+        clock.run(until=clock.now + pause)
+        line.send({"n": number})
+        if is_held and number == 20:
+            line.hold_until(clock.now + 0.05)
+    clock.run()
+    assert [each for _, batch in arrived for each in batch] == list(range(len(sent)))
 
 
 def test_idle_threads_count_while_tasks_are_ready() -> None:

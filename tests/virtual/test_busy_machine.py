@@ -1,0 +1,122 @@
+"""Tests of turns on a busy machine, where threads and packets are late."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import selectors
+import socket
+import threading
+import types
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from distributed import Client, metrics
+
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.virtual import patches
+from pytest_schedprof.virtual.clocks import EPOCH
+from pytest_schedprof.virtual.conductor import Conductor
+from pytest_schedprof.virtual.patches import PATIENCE_S
+from pytest_schedprof.virtual.turns import Turns, have_arrived
+
+
+def test_a_connection_that_is_being_made_is_under_way() -> None:
+    """A busy machine may answer late: the clock must not move meanwhile."""
+    with ExitStack() as opened:
+        server = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        selector = opened.enter_context(selectors.DefaultSelector())
+        for _ in range(3):  # more than the queue takes, so that the last one gets no answer
+            late = opened.enter_context(socket.socket())
+            late.setblocking(False)
+            late.connect_ex(server.getsockname())
+        assert have_arrived(selector.get_map())
+        selector.register(late, selectors.EVENT_WRITE)  # as loops do
+        assert not selector.select(0)
+        assert not have_arrived(selector.get_map())
+
+
+def test_a_thread_that_starts_late_is_not_the_clusters_business(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else nothing can happen in the cluster, and it says so at the start of a test."""
+    bootstrap: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+    run, may_go_on = threading.Thread.run, 4 * PATIENCE_S
+
+    def late_bootstrap(thread: threading.Thread) -> None:
+        patches._REAL_SLEEP(may_go_on)  # the machine runs others first
+        bootstrap(thread)
+
+    def late_run(thread: threading.Thread) -> None:
+        patches._REAL_SLEEP(may_go_on)
+        run(thread)
+
+    cluster = VirtualCluster(1, timeout_s=60, options={})
+    try:
+        monkeypatch.setattr(threading.Thread, "_bootstrap_inner", late_bootstrap)
+        monkeypatch.setattr(threading.Thread, "run", late_run)
+        with Client(cluster.address, set_as_default=False):
+            assert metrics.time() - EPOCH < 0.1
+    finally:
+        monkeypatch.undo()
+        cluster.close()
+
+
+class LateExecutor(Executor):
+    """Its thread is interrupted between the end of a function and that of the job."""
+
+    def __init__(self) -> None:
+        self.is_over, self.may_tell = threading.Event(), threading.Event()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
+        """Run a function."""
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            result = function(*args, **keywords)
+            self.is_over.set()
+            self.may_tell.wait(30)
+            future.set_result(result)
+
+        threading.Thread(target=work).start()
+        return future
+
+
+def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
+    """Else the cluster goes on while a client looks up an address, as each one does first."""
+    with ExitStack() as opened:
+        server = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        other = opened.enter_context(socket.create_connection(server.getsockname()))
+        conductor = Conductor(Turns(server.accept()[0]), 0)
+        loop, executor = asyncio.new_event_loop(), LateExecutor()
+        heard, were_here = _thread.allocate_lock(), list[bool]()
+        heard.acquire()
+
+        async def work() -> None:
+            conductor.adopt(types.SimpleNamespace(status="running", loop=types.SimpleNamespace()))
+            await loop.run_in_executor(executor, int)
+            heard.release()
+
+        def look() -> None:
+            executor.is_over.wait(30)
+            with conductor.changed:
+                conductor._pass_turn()  # as each loop does that rests
+                were_here.append(conductor._is_here)
+            executor.may_tell.set()
+
+        threads = [
+            threading.Thread(target=look),
+            threading.Thread(target=loop.run_until_complete, args=(work(),)),
+        ]
+        opened.enter_context(conductor.expecting())
+        for each in threads:
+            each.start()
+        assert conductor.wait(heard, 30, is_virtual=False)
+        for each in threads:
+            each.join(30)
+        loop.close()
+        other.close()
+        assert were_here == [True]

@@ -1,0 +1,236 @@
+"""Tests of a scheduler that is restarted: in virtual time, and beside a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+from distributed import Client, Lock, metrics, wait
+from distributed.client import FuturesCancelledError
+from support import Project
+
+from pytest_schedprof.agent import decisions, facts, recordings
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.remote.control import Control
+from pytest_schedprof.virtual.clocks import EPOCH
+
+NAPS = [f"nap-{each}" for each in range(4)]
+
+Make = Callable[..., tuple[Client, Control]]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """A function that starts a cluster with options; returns a client and a control line."""
+    opened: list[Any] = []
+
+    def started(workers: int = 4, **options: str) -> tuple[Client, Control]:
+        cluster = VirtualCluster(
+            workers, timeout_s=60, options={"duration": "1s", "latency": "0", **options}
+        )
+        opened.append(cluster)
+        control = cluster.open_line(30)
+        cluster.begin_test()
+        client = Client(cluster.address)
+        opened.extend([control, client])
+        return client, control
+
+    yield started
+    for each in reversed(opened):
+        each.close()
+
+
+def inc(x: Any) -> int:
+    return 1
+
+
+def now() -> float:
+    return float(metrics.time() - EPOCH)
+
+
+def plan_restart(control: Control, at: float = 0.5, lasting: float | None = None) -> None:
+    assert control.call(decisions.plan, at, "restart", ["scheduler"], lasting) == ""
+
+
+def error_of(call: Callable[[], Any]) -> list[str]:
+    """The name of the error that a call raises, and what it says."""
+    with pytest.raises((CancelledError, FuturesCancelledError)) as told:
+        call()
+    return [type(told.value).__name__, re.sub(r"<.* at 0x\w+>", "", str(told.value))]
+
+
+def told_to_user(client: Client, restart: Callable[[], Any]) -> list[Any]:
+    """What a client hears whose scheduler is restarted while it waits."""
+    done: Any = client.submit(str, 0, key="done")
+    wait(done)
+    under_way: list[Any] = client.map(time.sleep, [2] * 4, key=NAPS)
+    restart()
+    heard = [*error_of(lambda: wait(under_way)), *error_of(lambda: wait([done]))]
+    heard += error_of(done.result)
+    heard += [each.status for each in under_way]
+    again: Any = client.submit(str, 1, pure=False)
+    wait([again])
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return [*heard, done.status, again.status, client.status, len(workers)]
+
+
+class RealCluster:
+    """A scheduler and a worker as `dask scheduler` and `dask worker` start them."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = str(free.getsockname()[1])
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.orphans: list[subprocess.Popen[bytes]] = []
+        self._start()
+
+    def _start(self) -> None:
+        run = [sys.executable, "-m", "dask"]
+        place = ["--host", "127.0.0.1", "--port", self.port, "--dashboard-address", "127.0.0.1:0"]
+        self.scheduler = subprocess.Popen([*run, "scheduler", *place])
+        self.worker = subprocess.Popen(
+            [*run, "worker", self.address, "--nthreads", "4", "--no-dashboard", "--host=127.0.0.1"]
+        )
+
+    def restart(self) -> None:
+        """Kill the scheduler, and start all again."""
+        self.scheduler.kill()
+        self.scheduler.wait(30)
+        self.orphans.append(self.worker)
+        self._start()
+
+    def close(self) -> None:
+        for each in self.orphans:
+            each.wait(60)  # its nanny ends too: who started it must start it again
+        for each in (self.worker, self.scheduler):
+            each.kill()
+            each.wait(30)
+
+
+@pytest.mark.timeout(180)
+def test_a_client_hears_what_it_hears_of_a_real_scheduler(make: Make) -> None:
+    real = RealCluster()
+    later = threading.Timer(0.5, real.restart)
+    try:
+        with Client(real.address, timeout=60, set_as_default=False) as client, client.as_current():
+            of_real = told_to_user(client, later.start)
+    finally:
+        later.cancel()
+        if later.ident is not None:
+            later.join()  # else it starts processes after the end
+        real.close()
+    client, control = make(1, duration="0.1s; nap: 2s")
+    with client.as_current():
+        assert told_to_user(client, lambda: plan_restart(control)) == of_real
+    assert of_real[-3:] == ["finished", "running", 1]
+
+
+def recorded(make: Make, seed: str) -> dict[str, Any]:
+    """Figures and hash of a window in which the scheduler is restarted."""
+    client, control = make(4, duration="exponential(1s)", seed=seed)
+    opened = control.call(facts.open_window)
+    begun = control.call(decisions.start, control.client_id)
+    plan_restart(control, 2.5)
+    with pytest.raises(FuturesCancelledError):
+        wait(client.map(inc, range(40), key=[f"x-{each}" for each in range(40)]))
+    wait(client.map(inc, range(40), key=[f"x-{each}" for each in range(40)]))
+    closed = control.call(facts.close_window)
+    control.call(recordings.stop, begun["token"], 10.0)
+    log = json.loads(control.call(recordings.fetch, begun["token"], 0, 10**7))
+    return {**log, "counted": closed["tasks"] - opened["tasks"]}
+
+
+def test_a_window_holds_what_both_schedulers_did_and_is_the_same_again(make: Make) -> None:
+    one, again, other = (recorded(make, seed) for seed in ("0", "0", "1"))
+    assert one == again
+    assert other["hash"] != one["hash"]
+    finished_before = one["figures"]["recomputed"]
+    assert 0 < finished_before < 40
+    assert one["counted"] == 40 + finished_before
+    assert any(each.endswith("-1") for each in one["workers"])  # the workers that came instead
+
+
+def test_a_scheduler_is_away_for_as_long_as_is_said(make: Make) -> None:
+    client, control = make(2)
+    plan_restart(control, 1.0, 20.0)
+    begun = now()
+    time.sleep(5)
+    with Client(control.address, set_as_default=False) as other:
+        assert 20.9 < now() - begun < 22
+        assert other.submit(inc, 1).result() is not None
+    wait(client.map(inc, range(8), pure=False))
+
+
+def test_a_client_that_has_no_time_to_wait_is_told(make: Make) -> None:
+    _, control = make(2)
+    plan_restart(control, 1.0, 20.0)
+    time.sleep(5)
+    with pytest.raises((OSError, asyncio.TimeoutError)):
+        Client(control.address, timeout=3, set_as_default=False)
+
+
+def test_nothing_is_left_of_what_the_scheduler_knew(make: Make) -> None:
+    client, control = make(2)
+    with client.as_current():
+        Lock("l").acquire()
+    client.publish_dataset(x=1)
+    plan_restart(control, 1.0)
+    time.sleep(5)
+    assert client.list_datasets() == ()
+    with client.as_current():
+        assert Lock("l").acquire(timeout=1)
+
+
+def test_it_may_die_again_and_while_workers_restart(make: Make) -> None:
+    options = {"config.distributed.scheduler.validate": "true"}
+    client, control = make(4, **options)
+    for at in (0.5, 1.5, 4.0):
+        plan_restart(control, at)
+    futures = client.map(inc, range(100), pure=False)
+    plan_restart(control, 7.0, 0.0)
+    time.sleep(6)
+    client.restart(timeout=60)
+    time.sleep(5)
+    assert {each.status for each in futures} == {"cancelled"}
+    layer = client.map(inc, range(40), pure=False)
+    wait([client.submit(sum, layer[each : each + 8], pure=False) for each in range(32)])
+    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 4
+
+
+@pytest.mark.parametrize(("what", "whom"), [("restart", "0"), ("kill", "scheduler")])
+def test_only_the_scheduler_is_restarted(make: Make, what: str, whom: str) -> None:
+    _, control = make(1)
+    told = control.call(decisions.plan, 0.5, what, [whom], None)
+    assert "only 'scheduler' can be restarted" in told
+
+
+RESTARTED = """
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    schedprof_scheduler.plan(0.5, "restart", "scheduler")
+    with pytest.raises(Exception):
+        wait(client.map(inc, range(60), pure=False))
+    wait(client.map(inc, range(60), pure=False))
+"""
+
+
+def test_every_backend_records_both_schedulers(project: Project) -> None:
+    given = ("--schedprof=decisions,counts,cprofile", "--schedprof-cluster=virtual")
+    result = project.run_test(
+        RESTARTED, *given, "--schedprof-workers=4", "--schedprof-cluster-option=duration=100ms"
+    )
+    result.assert_outcomes(passed=1)
+    told = "\n".join(result.outlines)
+    assert "lost" not in told
+    (line,) = [each for each in result.outlines if "cprofile:" in each]
+    assert int(line.split(": ")[1].split()[0]) > 60
