@@ -113,11 +113,12 @@ def test_the_next_tests_cluster_starts_if_that_disturbs_nothing(
     assert (project.path / "clusters").read_text().split() == clusters
 
 
-def test_what_is_decided_there_is_the_same(project: Project) -> None:
-    result = project.run_test(TESTS, "--schedprof=decisions", *VIRTUAL)
-    result.assert_outcomes(passed=3)
-    files = project.run_directory.glob("tests/*/scheduler.decisions.json")
+def test_what_is_decided_is_the_same_there_and_by_xdist(project: Project) -> None:
+    for arguments in ((), ("-n2",)):
+        result = project.run_test(TESTS, "--schedprof=decisions", *VIRTUAL, *arguments)
+        result.assert_outcomes(passed=3)
+    files = project.path.glob(".schedprof/*/tests/*/scheduler.decisions.json")
     hashes = [read_decisions(each.read_bytes()).hash for each in files]
-    assert len(hashes) == 3
+    assert len(hashes) == 6
     assert len(set(hashes)) == 1
     wait_for(lambda: not project.processes(), "all clusters to end")
