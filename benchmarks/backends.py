@@ -38,6 +38,7 @@ ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "cputime": ("cputime", {}),
     "counts": ("counts", {}),
     "counts, all modules": ("counts", {"modules": "all"}),
+    "counts, scheduling": ("counts", {"modules": "scheduling"}),
     "counts, two modules": ("counts", {"modules": "distributed.scheduler distributed.stealing"}),
     "counts, calls alone": ("counts", {"bytecodes": False}),
     "cprofile": ("cprofile", {"callgraph": False}),
