@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from pytest_schedprof.analysis.owners import others_of, owner_of_counted, owner_of_others
-from pytest_schedprof.model.modules import BODY, OTHERS
+from pytest_schedprof.model.modules import BODY, OTHERS, is_work
 from pytest_schedprof.model.profile import Function
 
 KEPT = 0.0005
@@ -54,9 +54,9 @@ def folded(
 
 
 def totals(functions: Mapping[Function, Mapping[str, float]]) -> dict[str, float]:
-    """Return the sum of each metric."""
+    """Return the sum of each metric over the functions that work on tasks."""
     sums: dict[str, float] = defaultdict(float)
-    for costs in functions.values():
+    for function, costs in functions.items():
         for metric, amount in costs.items():
-            sums[metric] += amount
+            sums[metric] += amount * is_work(function)
     return sums

@@ -9,6 +9,7 @@ from math import fsum
 
 from pytest_schedprof.analysis.folding import KEPT, is_line, line_of
 from pytest_schedprof.comparison.contrast import Figure
+from pytest_schedprof.model.modules import is_work
 from pytest_schedprof.model.profile import Function
 
 CLEAR = 2.0
@@ -30,7 +31,7 @@ def _fitted(side: Lines, other: Lines) -> Lines:
     """Fold what the other side may have folded, unless it surely cost less there."""
     if not any(map(is_line, other)):
         return side
-    least = CLEAR * KEPT * fsum(each.value for each in other.values())
+    least = CLEAR * KEPT * fsum(other[name].value for name in other if is_work(name))
     lines: dict[Function, list[Figure]] = defaultdict(list)
     for function, figure in side.items():
         is_named = function in other or is_line(function) or figure.value >= least
