@@ -194,7 +194,7 @@ class Monitor:
         }
         wide: Callbacks = {
             events.PY_START: self._on_start(),
-            events.PY_RESUME: self._resume,
+            events.PY_RESUME: self._on_resume(),
             events.RAISE: self._raise,
             events.RERAISE: self._raise,
             events.EXCEPTION_HANDLED: self._handled,
@@ -293,16 +293,23 @@ class Monitor:
 
         return start
 
-    def _resume(self, code: CodeType, offset: int) -> object:
-        if id(code) not in self.armed:
-            answer = self._find(sys._getframe(1))
-            if answer is not Answer.YES:
-                return monitoring().DISABLE if answer is Answer.NEVER else None
-        if self.ident() not in self.threads:
-            self._guard()
-        elif not self._is_idle(code):
-            self.entries[id(code)][offset] += 1
-        return None
+    def _on_resume(self) -> Callable[..., object]:
+        threads, ident, entries, armed = self.threads, self.ident, self.entries, self.armed
+        bodies, disable = self.bodies, monitoring().DISABLE
+
+        def resume(code: CodeType, offset: int) -> object:
+            key = id(code)
+            if key not in armed:
+                answer = self._find(sys._getframe(1))
+                if answer is not Answer.YES:
+                    return disable if answer is Answer.NEVER else None
+            if ident() not in threads:
+                self._guard()
+            elif not self.paused_by or key in bodies:
+                entries[key][offset] += 1
+            return None
+
+        return resume
 
     def _end_pause(self, code: CodeType) -> None:
         if self.paused_by == id(code) and self._is_of_thread():

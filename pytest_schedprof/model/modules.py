@@ -77,8 +77,10 @@ NOISE = (
     "contextlib",
     "contextvars",
     "enum",
+    "functools",
     "genericpath",
     "importlib*",
+    "inspect",
     "json*",  # the messages of a virtual cluster
     "logging*",
     "multiprocessing*",

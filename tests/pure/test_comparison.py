@@ -419,7 +419,8 @@ def test_a_baseline_of_fewer_modules_is_compared_by_those() -> None:
     before = replace(counted(COSTS), settings={"modules": ["scheduling"]})
     after = everything({**COSTS, CARRIER: 500.0, "my_plugin:Plugin.transition": 100.0})
     comparison = compared(before, after)
-    assert comparison.changes == comparison.reasons == ()
+    assert not comparison.changes
+    assert not comparison.reasons
     (setting,) = comparison.settings
     assert (setting.before, setting.after) == ("scheduling", "everything")
     more = everything({**COSTS, TRANSITION: 1020.0, CARRIER: 500.0})
