@@ -31,6 +31,10 @@ So what happened in one function is found without a look at all others.
 NEVER: Mapping[int, int] = MappingProxyType({})
 
 
+def _zero() -> list[int]:
+    return [0]
+
+
 def _by_code() -> Any:
     return defaultdict(partial(defaultdict, int))
 
@@ -76,8 +80,11 @@ class Monitor:
         self.bytecodes = bytecodes
         self.starts: Offsets = _by_code()
         """Calls by the code's `id` and offset; hashing the code object itself is slower."""
-        self.edges: defaultdict[int, defaultdict[tuple[int, int], int]] = _by_code()
-        """Jumps by code, and by offset and destination."""
+        self.edges: defaultdict[int, defaultdict[tuple[int, int], list[int]]] = defaultdict(
+            partial(defaultdict, _zero)
+        )
+        """Jumps by code, and by offset and destination; a number in a list, which is found once
+        for each jump, where a number alone would be found and put back."""
         self.entries: Offsets = _by_code()
         self.exits: Offsets = _by_code()
         self.yields: Offsets = _by_code()
@@ -163,8 +170,8 @@ class Monitor:
     def flow_of(self, code: CodeType) -> Flow:
         """Return where control entered and left the code."""
         flow = Flow()
-        jumps: Mapping[tuple[int, int], int] = self.edges.get(id(code), {})
-        for (offset, destination), times in jumps.items():
+        jumps: Mapping[tuple[int, int], list[int]] = self.edges.get(id(code), {})
+        for (offset, destination), (times,) in jumps.items():
             flow.left[offset] += times
             flow.came[destination] += times
         for table, counter in (
@@ -211,7 +218,7 @@ class Monitor:
 
         def jump(code: CodeType, offset: int, destination: int) -> None:
             if not self.paused_by or id(code) in bodies:
-                edges[id(code)][offset, destination] += 1
+                edges[id(code)][offset, destination][0] += 1
 
         return jump
 
