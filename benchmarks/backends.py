@@ -24,6 +24,7 @@ from figures import closing_line, interleaved
 from overhead import collect_between_rounds, inc, load
 
 from pytest_schedprof.agent import facts
+from pytest_schedprof.agent.counts import HAS_MONITORING
 from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.backends.contract import Backend
@@ -38,6 +39,7 @@ ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "cputime": ("cputime", {}),
     "counts": ("counts", {}),
     "counts, all modules": ("counts", {"modules": "all"}),
+    "counts, scheduling": ("counts", {"modules": "scheduling"}),
     "counts, two modules": ("counts", {"modules": "distributed.scheduler distributed.stealing"}),
     "counts, calls alone": ("counts", {"bytecodes": False}),
     "cprofile": ("cprofile", {"callgraph": False}),
@@ -45,7 +47,7 @@ ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "memray": ("memray", {}),
 }
 NOTHING = "none"
-ASKED = {"counts": 10.0, "counts, calls alone": 3.0}
+ASKED = {"counts": 4.0 if HAS_MONITORING else 10.0, "counts, calls alone": 3.0}
 STATE_MACHINE = "distributed.scheduler:SchedulerState."
 TOLERANCE = 0.001
 

@@ -28,18 +28,24 @@ def counted(
 
 
 def counted_in(
-    rounds: Sequence[Mapping[str, float]], *, metric: str = "bytecodes", tasks: int = TASKS
+    rounds: Sequence[Mapping[str, float]],
+    *,
+    metric: str = "bytecodes",
+    tasks: int = TASKS,
+    is_everything: bool = False,
 ) -> BackendResult:
     """The result of `counts` for exactly these rounds."""
-    units = [
-        unit_of(
-            tasks,
-            {},
-            [CostProfile("counts", "", {name: {metric: each[name] * tasks} for name in each})],
+    profiles = [
+        CostProfile(
+            "counts",
+            "",
+            {name: {metric: each[name] * tasks} for name in each},
+            is_everything=is_everything,
         )
         for each in rounds
     ]
-    return _backend("counts", _window([300e-6] * len(rounds), tasks), costs=Costs(units).measured())
+    costs = Costs([unit_of(tasks, {}, [profile]) for profile in profiles])
+    return _backend("counts", _window([300e-6] * len(rounds), tasks), costs=costs.measured())
 
 
 def sampled(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
+from .choice import Answer, Choice
 from .decisions import WORLD
 from .monitoring import Monitor
 from .names import functions_of
@@ -39,6 +40,9 @@ NOT_COUNTED = (
 they nor what they call is ever counted: the session has clients too, and heartbeats of hollow
 workers hold no measurements."""
 
+OWN = f"{__name__}:"
+"""Begin of the names of functions of this module."""
+
 HAS_MONITORING = hasattr(sys, "monitoring")
 
 
@@ -54,26 +58,24 @@ class CountsRecording(Recording):
     def __init__(
         self,
         client: str,
-        functions: dict[str, list[CodeType]],
+        choice: Choice,
+        orders: Orders,
         bytecodes: bool,
-        modules: list[str],
         holder: Any,
     ) -> None:
         super().__init__(client)
-        self.functions = functions
+        self.choice, self.orders = choice, orders
         self.bytecodes = bytecodes
+        self.counter: Monitor | Opcodes
+        others = getattr(holder, "run_on_loops", None)
         is_virtual = WORLD in getattr(holder, "extensions", ())
-        names = NOT_COUNTED if is_virtual else (*PERIODIC, *NOT_COUNTED)
-        known = chosen([name.partition(":")[0] for name in names])
-        clockwork = [code for name in names for code in known.get(name, ())]
-        codes = [*(code for each in functions.values() for code in each), proof.__code__]
+        left_out = codes_of(NOT_COUNTED if is_virtual else (*PERIODIC, *NOT_COUNTED))
         if HAS_MONITORING:
-            self.counter: Monitor | Opcodes = Monitor(codes, clockwork, bytecodes=bytecodes)
+            is_own = others is not None
+            self.counter = Monitor(choice, left_out, bytecodes=bytecodes, all_threads=is_own)
         else:
-            others = getattr(holder, "run_on_loops", None)
-            self.counter = Opcodes(codes, clockwork, bytecodes=bytecodes, others=others)
+            self.counter = Opcodes(choice, left_out, bytecodes=bytecodes, others=others)
         self.traffic = Traffic()
-        self.orders = Orders(modules)
 
     def begin(self) -> bool:
         """Start to count; False if another tool has the hook."""
@@ -88,11 +90,16 @@ class CountsRecording(Recording):
         self.traffic.end()
         self.counter.end()
         self.orders.end()
-        counts = {name: self._counts(codes) for name, codes in self.functions.items()}
+        functions = self.choice.functions()
+        counts = {name: self._counts(codes) for name, codes in sorted(functions.items())}
         record = {
             "schedprof_counts": 1,
             "python": sys.version.split()[0],
-            "functions": {name: each for name, each in counts.items() if any(each.values())},
+            "functions": {
+                name: each
+                for name, each in counts.items()
+                if any(each.values()) and not name.startswith(OWN)
+            },
             "whole": dict(self.traffic.counts),
         }
         self.content = as_json(record)
@@ -105,30 +112,33 @@ class CountsRecording(Recording):
         return {**calls, "bytecodes": sum(map(self.counter.bytecodes_of, codes))}
 
 
-def chosen(modules: list[str]) -> dict[str, list[CodeType]]:
-    """Return the code of all functions of modules whose names match, by the function's name.
-
-    Several functions can have one name: getter and setter of a property, or a function and its
-    replacement.
-    """
-    wanted = re.compile("|".join(modules))
-    found: dict[str, list[CodeType]] = {}
-    for name, module in sorted(sys.modules.items()):
-        if module is not None and wanted.fullmatch(name):
-            for qualname, code in functions_of(module):
-                codes = found.setdefault(f"{name}:{qualname}", [])
-                if not any(code is each for each in codes):  # closures share their code
-                    codes.append(code)
-    return found
+def codes_of(names: Sequence[str]) -> Iterator[CodeType]:
+    """Yield the code of functions, in the modules that are imported."""
+    for name in {each.partition(":")[0] for each in names} & sys.modules.keys():
+        for qualname, code in functions_of(sys.modules[name]):
+            if f"{name}:{qualname}" in names:
+                yield code
 
 
 async def start(
-    modules: list[str], bytecodes: bool, client: str, dask_scheduler: Any = None
+    wanted: dict[str, list[str]], bytecodes: bool, client: str, dask_scheduler: Any = None
 ) -> dict[str, Any]:
-    """Start to count; return a `token` or a `problem`."""
+    """Start to count; return a `token` or a `problem`.
+
+    Args:
+        wanted: expressions for names of `modules`, for those that are left out though these match
+            (`without`), for those whose constants are put in order (`ordered`), and, for a process
+            that the test shares, other `modules_here` and those whose functions make a user's code
+            count that they call (`callers`).
+        bytecodes: whether to count them too.
+        client: name of the client that asks.
+        dask_scheduler: what represents this process.
+    """
     if "counts" in under_way(dask_scheduler):
         return {"problem": "busy"}
-    recording = CountsRecording(client, chosen(modules), bytecodes, modules, dask_scheduler)
+    choice = choice_of(wanted, is_shared=hasattr(dask_scheduler, "run_on_loops"))
+    orders = Orders(wanted["ordered"])
+    recording = CountsRecording(client, choice, orders, bytecodes, dask_scheduler)
     if not recording.begin():
         holder = recording.counter.holder()
         return {"problem": "taken", "holder": holder, "is_newer": HAS_MONITORING}
@@ -137,3 +147,13 @@ async def start(
         await recording.end(0)
         return {"problem": "failed"}
     return begin(dask_scheduler, recording)
+
+
+def choice_of(wanted: dict[str, list[str]], *, is_shared: bool) -> Choice:
+    """Return what is counted in a scheduler's own process, or in one that the test shares."""
+    if is_shared:
+        choice = Choice(wanted["modules_here"], wanted["without"], wanted["callers"])
+    else:
+        choice = Choice(wanted["modules"], wanted["without"])
+    choice.answers[__name__] = Answer.YES
+    return choice

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
 from .blocks import Flow
+from .choice import Answer, Choice, is_import
+from .offload import in_offload_thread
 
 FREE_TOOLS = (4, 3)
 """Tool numbers that Python reserves for no particular kind of tool."""
@@ -28,6 +31,10 @@ So what happened in one function is found without a look at all others.
 NEVER: Mapping[int, int] = MappingProxyType({})
 
 
+def _zero() -> list[int]:
+    return [0]
+
+
 def _by_code() -> Any:
     return defaultdict(partial(defaultdict, int))
 
@@ -37,23 +44,47 @@ def monitoring() -> Any:
     return getattr(sys, "monitoring", None)
 
 
+_anybody: Callable[[], int] = int
+"""Returns 0 in every thread, as fast as `get_ident` returns the thread's number."""
+
+
 class Monitor:
-    """Counts calls, and optionally bytecodes, of the given code."""
+    """Counts calls, and optionally bytecodes, of chosen code."""
 
     def __init__(
-        self, codes: list[CodeType], clockwork: list[CodeType], *, bytecodes: bool
+        self,
+        choice: Choice,
+        clockwork: Iterable[CodeType],
+        *,
+        bytecodes: bool,
+        all_threads: bool = False,
     ) -> None:
-        self.chosen = {id(code): code for code in codes}
+        self.choice = choice
         self.armed: dict[int, CodeType] = {}
         """Code that has local events. It gets them at its first call, because they take long to
-        set and most of what is chosen is never called."""
+        set and most code is never called."""
         self.clockwork = {id(code): code for code in clockwork}
+        self.pausing = set(self.clockwork)
+        """The `id` of code while which nothing else is counted."""
+        self.bodies: set[int] = set()
+        """The `id` of the code of modules that are imported. What runs meanwhile is not counted
+        but for these: a module is imported once, in the first test that needs it."""
+        self.ident: Callable[[], int] = _anybody if all_threads else get_ident
+        """Returns what the calling thread is known by in `threads`."""
+        self.threads = {self.ident()}
+        """The threads that count: the one that begins, and the one to which the scheduler offloads
+        the intake of graphs; or all."""
+        self.is_guarded = False
+        """Whether all callbacks ask which thread it is."""
         self.paused_by = 0
         self.bytecodes = bytecodes
         self.starts: Offsets = _by_code()
         """Calls by the code's `id` and offset; hashing the code object itself is slower."""
-        self.edges: defaultdict[int, defaultdict[tuple[int, int], int]] = _by_code()
-        """Jumps by code, and by offset and destination."""
+        self.edges: defaultdict[int, defaultdict[tuple[int, int], list[int]]] = defaultdict(
+            partial(defaultdict, _zero)
+        )
+        """Jumps by code, and by offset and destination; a number in a list, which is found once
+        for each jump, where a number alone would be found and put back."""
         self.entries: Offsets = _by_code()
         self.exits: Offsets = _by_code()
         self.yields: Offsets = _by_code()
@@ -66,6 +97,8 @@ class Monitor:
         if not free:
             return False
         self.tool = free[0]
+        self.threads.add(self.ident())
+        in_offload_thread(lambda: self.threads.add(self.ident()))
         monitoring().use_tool_id(self.tool, NAME)
         local, wide = self._callbacks()
         for event, callback in (local | wide).items():
@@ -74,6 +107,8 @@ class Monitor:
         for code in self.clockwork.values():
             self._arm(code)
         self._arm_running(sys._getframe())
+        if self.ident is get_ident and self._is_run_elsewhere():
+            self._guard()
         monitoring().restart_events()  # those that an earlier recording disabled
         monitoring().set_events(self.tool, sum(wide))
         return True
@@ -85,17 +120,28 @@ class Monitor:
     def _arm_running(self, frame: FrameType | None) -> None:
         """Arm the code of the functions that run now, of which no start is seen."""
         while frame is not None:
-            self._is_of_interest(frame.f_code)
+            self._find(frame)
             frame = frame.f_back
 
-    def _is_of_interest(self, code: CodeType) -> bool:
-        """Return whether code is chosen or clockwork; arm it when it is seen for the first time."""
-        if id(code) in self.armed:
+    def _find(self, frame: FrameType) -> Answer:
+        """Return whether the code of a frame is counted; arm it if so."""
+        code = frame.f_code
+        answer = self.choice.ask(frame)
+        if answer is Answer.YES:
+            self._arm(code)
+            if is_import(frame):
+                self.bodies.add(id(code))
+                self.pausing.add(id(code))
+        return answer
+
+    def _is_of_thread(self) -> bool:
+        return self.ident() in self.threads
+
+    def _is_idle(self, code: CodeType) -> bool:
+        """Whether nothing counts now in this code: it is of another thread, or of no task."""
+        if self.ident() not in self.threads:
             return True
-        if id(code) not in self.chosen:
-            return False
-        self._arm(code)
-        return True
+        return bool(self.paused_by) and id(code) not in self.bodies
 
     def holder(self) -> str:
         """Return the names of the tools that have the numbers."""
@@ -124,8 +170,8 @@ class Monitor:
     def flow_of(self, code: CodeType) -> Flow:
         """Return where control entered and left the code."""
         flow = Flow()
-        jumps: Mapping[tuple[int, int], int] = self.edges.get(id(code), {})
-        for (offset, destination), times in jumps.items():
+        jumps: Mapping[tuple[int, int], list[int]] = self.edges.get(id(code), {})
+        for (offset, destination), (times,) in jumps.items():
             flow.left[offset] += times
             flow.came[destination] += times
         for table, counter in (
@@ -142,19 +188,20 @@ class Monitor:
         """Return callbacks for events of armed code, and for those of all code."""
         events = monitoring().events
         if not self.bytecodes:
-            return {events.PY_RETURN: self._return}, {
-                events.PY_START: self._start,
+            return {events.PY_RETURN: self._on_return()}, {
+                events.PY_START: self._on_start(),
                 events.PY_UNWIND: self._unwound,
             }
+        jump = self._on_jump()
         local: Callbacks = {
-            events.PY_RETURN: self._return,
-            events.PY_YIELD: self._yield,
-            events.BRANCH: self._jump,
-            events.JUMP: self._jump,
+            events.PY_RETURN: self._on_return(),
+            events.PY_YIELD: self._on_exit(self.yields),
+            events.BRANCH: jump,
+            events.JUMP: jump,
         }
         wide: Callbacks = {
-            events.PY_START: self._start,
-            events.PY_RESUME: self._resume,
+            events.PY_START: self._on_start(),
+            events.PY_RESUME: self._on_resume(),
             events.RAISE: self._raise,
             events.RERAISE: self._raise,
             events.EXCEPTION_HANDLED: self._handled,
@@ -163,59 +210,143 @@ class Monitor:
         }
         return local, wide
 
-    def _start(self, code: CodeType, offset: int) -> object:
-        if not self._is_of_interest(code):
-            return monitoring().DISABLE
-        if self.paused_by:
+    # The callbacks for the events that are most frequent are closures: names of a function are
+    # found faster than attributes, and each call of a function costs as much as all the rest.
+
+    def _on_jump(self) -> Callable[..., object]:
+        edges, bodies = self.edges, self.bodies
+
+        def jump(code: CodeType, offset: int, destination: int) -> None:
+            if not self.paused_by or id(code) in bodies:
+                edges[id(code)][offset, destination][0] += 1
+
+        return jump
+
+    def _on_exit(self, table: Offsets) -> Callable[..., object]:
+        bodies = self.bodies
+
+        def leave(code: CodeType, offset: int, value: object) -> None:
+            if not self.paused_by or id(code) in bodies:
+                table[id(code)][offset] += 1
+
+        return leave
+
+    def _on_return(self) -> Callable[..., object]:
+        count = self._on_exit(self.exits)
+        exits = self.exits
+
+        def leave(code: CodeType, offset: int, value: object) -> None:
+            if not self.paused_by:
+                exits[id(code)][offset] += 1
+            else:
+                count(code, offset, value)
+                self._end_pause(code)
+
+        return leave
+
+    def _guard(self) -> None:
+        """Let all callbacks ask which thread it is, from now on: a foreign one runs chosen code.
+
+        That is rare, so until it happens only those for the begin of code ask.
+        """
+        if self.is_guarded:
+            return
+        self.is_guarded = True
+        local, _ = self._callbacks()
+        for event, callback in local.items():
+            monitoring().register_callback(self.tool, event, self._guarded(callback))
+
+    def _guarded(self, callback: Callable[..., object]) -> Callable[..., object]:
+        threads, ident = self.threads, self.ident
+
+        def guarded(code: CodeType, offset: int, argument: object) -> None:
+            if ident() in threads:
+                callback(code, offset, argument)
+
+        return guarded
+
+    def _is_run_elsewhere(self) -> bool:
+        """Whether another thread is in chosen code now."""
+        frames = (each for thread, each in sys._current_frames().items() if thread != get_ident())
+        return any(self._runs(frame) for frame in frames)
+
+    def _runs(self, frame: FrameType | None) -> bool:
+        while frame is not None:
+            if self._find(frame) is Answer.YES:
+                return True
+            frame = frame.f_back
+        return False
+
+    def _on_start(self) -> Callable[..., object]:
+        threads, ident, starts, armed = self.threads, self.ident, self.starts, self.armed
+        pausing, bodies, disable = self.pausing, self.bodies, monitoring().DISABLE
+
+        def start(code: CodeType, offset: int) -> object:
+            key = id(code)
+            if key not in armed:
+                answer = self._find(sys._getframe(1))
+                if answer is not Answer.YES:
+                    return disable if answer is Answer.NEVER else None
+            if ident() not in threads:
+                self._guard()
+                return None
+            if self.paused_by and key not in bodies:
+                return None
+            if key in pausing:
+                self.paused_by = self.paused_by or key
+            if key not in pausing or key in bodies:
+                starts[key][offset] += 1
             return None
-        if id(code) in self.clockwork:
-            self.paused_by = id(code)
-        else:
-            self.starts[id(code)][offset] += 1
-        return None
 
-    def _jump(self, code: CodeType, offset: int, destination: int) -> None:
-        if not self.paused_by:
-            self.edges[id(code)][offset, destination] += 1
+        return start
 
-    def _resume(self, code: CodeType, offset: int) -> object:
-        if not self._is_of_interest(code):
-            return monitoring().DISABLE
-        if not self.paused_by:
-            self.entries[id(code)][offset] += 1
-        return None
+    def _on_resume(self) -> Callable[..., object]:
+        threads, ident, entries, armed = self.threads, self.ident, self.entries, self.armed
+        bodies, disable = self.bodies, monitoring().DISABLE
 
-    def _return(self, code: CodeType, offset: int, value: object) -> None:
-        if not self.paused_by:
-            self.exits[id(code)][offset] += 1
-        elif self.paused_by == id(code):
+        def resume(code: CodeType, offset: int) -> object:
+            key = id(code)
+            if key not in armed:
+                answer = self._find(sys._getframe(1))
+                if answer is not Answer.YES:
+                    return disable if answer is Answer.NEVER else None
+            if ident() not in threads:
+                self._guard()
+            elif not self.paused_by or key in bodies:
+                entries[key][offset] += 1
+            return None
+
+        return resume
+
+    def _end_pause(self, code: CodeType) -> None:
+        if self.paused_by == id(code) and self._is_of_thread():
             self.paused_by = 0
-
-    def _yield(self, code: CodeType, offset: int, value: object) -> None:
-        if not self.paused_by:
-            self.yields[id(code)][offset] += 1
 
     def _raise(self, code: CodeType, offset: int, error: BaseException) -> None:
         """Keep where control may leave: the end of an iterator also raises, but is a jump."""
+        if not self._is_of_thread():
+            return
         self.raised = None if self.thrown == id(code) else (id(code), offset)
         self.thrown = 0
 
     def _throw(self, code: CodeType, offset: int, error: BaseException) -> None:
         """Note an error thrown into a generator, which leaves before any instruction runs."""
-        self._is_of_interest(code)
-        self.thrown = id(code)
+        if id(code) not in self.armed:
+            self._find(sys._getframe(1))
+        if self._is_of_thread():
+            self.thrown = id(code)
 
     def _handled(self, code: CodeType, offset: int, error: BaseException) -> None:
         self._leave()
-        if not self.paused_by:
+        if id(code) in self.armed and not self._is_idle(code):
             self.entries[id(code)][offset] += 1
 
     def _unwound(self, code: CodeType, offset: int, error: BaseException) -> None:
         self._leave()
-        if self.paused_by == id(code):
-            self.paused_by = 0
+        self._end_pause(code)
 
     def _leave(self) -> None:
-        if self.raised is not None and not self.paused_by:
+        if self.raised is not None and self._is_of_thread():
             code, offset = self.raised
-            self.exits[code][offset] += 1
+            if code in self.armed and (not self.paused_by or code in self.bodies):
+                self.exits[code][offset] += 1

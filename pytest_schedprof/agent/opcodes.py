@@ -6,11 +6,12 @@ import asyncio
 import dis
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-import distributed.utils
+from .choice import BODY, Answer, Choice, is_import
+from .offload import in_offload_thread
 
 Tracer = Callable[[FrameType, str, Any], Any]
 
@@ -22,7 +23,7 @@ RESUME = dis.opmap.get("RESUME")
 
 
 class Opcodes:
-    """Counts calls, and optionally bytecodes, of the given code.
+    """Counts calls, and optionally bytecodes, of chosen code.
 
     It counts on the thread that begins it, and on the one to which the scheduler offloads the
     intake of graphs. Where `others` is given, in a test's own process, it also counts on threads
@@ -31,13 +32,13 @@ class Opcodes:
 
     def __init__(
         self,
-        codes: list[CodeType],
-        clockwork: list[CodeType],
+        choice: Choice,
+        clockwork: Iterable[CodeType],
         *,
         bytecodes: bool,
         others: RunOnLoops | None = None,
     ) -> None:
-        self.codes = {id(code): code for code in codes}
+        self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
         self.bytecodes = bytecodes
         self.others = others
@@ -50,7 +51,7 @@ class Opcodes:
         if self.others is not None:
             threading.settrace(self._first_call)
             self.others(self._trace)
-        _offload(self._trace)
+        in_offload_thread(self._trace)
         self._trace()
         return True
 
@@ -66,7 +67,7 @@ class Opcodes:
         return counter.call(frame, event, argument)
 
     def _counter(self) -> ThreadOpcodes:
-        counter = ThreadOpcodes(self.codes, self.clockwork, bytecodes=self.bytecodes)
+        counter = ThreadOpcodes(self.choice, self.clockwork, bytecodes=self.bytecodes)
         self.threads.append(counter)
         return counter
 
@@ -100,56 +101,69 @@ class Opcodes:
         return [tally for tally in found if tally]
 
 
-def _offload(function: Callable[[], None]) -> None:
-    """Run a function before whatever is offloaded from now on; the only thread keeps the order."""
-    if executor := getattr(distributed.utils, "_offload_executor", None):
-        executor.submit(function)
-
-
 class ThreadOpcodes:
     """The counts of one thread."""
 
-    def __init__(
-        self, codes: Mapping[int, CodeType], clockwork: Collection[int], *, bytecodes: bool
-    ) -> None:
-        self.codes = codes
+    def __init__(self, choice: Choice, clockwork: Collection[int], *, bytecodes: bool) -> None:
+        self.choice = choice
         self.clockwork = clockwork
         self.bytecodes = bytecodes
         self.tallies: dict[int, Tally] = {}
-        """Counts of the code that was called: most of what is chosen never is."""
+        """Counts of the code that was called."""
+        self.refused: dict[int, CodeType] = {}
+        """Code that is never counted; held, so that no other code gets its `id`."""
         self.is_paused = False
         self.is_over = False
         """Whether this thread is to end its tracing with its next call."""
 
     def call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
         """Trace a call if its code is chosen."""
+        code = frame.f_code
         if self.is_over:
             sys.settrace(None)
-        if self.is_over or self.is_paused:
+        if self.is_over or id(code) in self.refused:
             return None
-        if id(frame.f_code) in self.clockwork:
+        if self.is_paused and code.co_name != BODY:
+            return None
+        if id(code) in self.clockwork:
             return self._pause(frame)
-        tally = self.tallies.get(id(frame.f_code))
-        if tally is None:
-            if id(frame.f_code) not in self.codes:
-                return None
-            tally = self.tallies[id(frame.f_code)] = Tally(frame.f_code)
-        tally.calls += frame.f_lasti in tally.starts
-        if not self.bytecodes:
-            return None
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        return tally.trace
+        tally = self.tallies.get(id(code)) or self._taken(frame)
+        return None if tally is None else self._count(frame, tally)
 
-    def _pause(self, frame: FrameType) -> Tracer:
-        """Count nothing until this frame returns or raises."""
+    def _taken(self, frame: FrameType) -> Tally | None:
+        """Return a tally for code that is called for the first time, if it is chosen."""
+        answer = self.choice.ask(frame)
+        if answer is Answer.NEVER:
+            self.refused[id(frame.f_code)] = frame.f_code
+        if answer is not Answer.YES:
+            return None
+        tally = self.tallies[id(frame.f_code)] = Tally(frame.f_code)
+        return tally
+
+    def _count(self, frame: FrameType, tally: Tally) -> Tracer | None:
+        """Count a call, and its instructions if they are wanted."""
+        tally.calls += frame.f_lasti in tally.starts
+        trace = tally.trace if self.bytecodes else None
+        if not self.is_paused and frame.f_code.co_name == BODY and is_import(frame):
+            return self._pause(frame, trace)
+        if trace is not None:
+            frame.f_trace_opcodes = True
+            frame.f_trace_lines = False
+        return trace
+
+    def _pause(self, frame: FrameType, trace: Tracer | None = None) -> Tracer:
+        """Count nothing until this frame returns or raises, but for its own instructions."""
         self.is_paused = True
         frame.f_trace_lines = False
-        return self._until_return
+        frame.f_trace_opcodes = trace is not None
 
-    def _until_return(self, frame: FrameType, event: str, argument: Any) -> Tracer:
-        self.is_paused = event != "return"
-        return self._until_return
+        def until_return(frame: FrameType, event: str, argument: Any) -> Tracer:
+            if trace is not None:
+                trace(frame, event, argument)
+            self.is_paused = event != "return"
+            return until_return
+
+        return until_return
 
 
 class Tally:

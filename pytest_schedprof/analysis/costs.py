@@ -11,8 +11,9 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
+from pytest_schedprof.analysis.folding import folded, is_line
 from pytest_schedprof.analysis.growth import DIGITS, MIN_SCALES, exponent
-from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone
+from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone, owner_of_counted
 from pytest_schedprof.analysis.student import MANY, bound_at
 from pytest_schedprof.model.metric import METRICS, RANKED, own_part
 from pytest_schedprof.model.profile import CostProfile, Function, compile_pattern
@@ -40,6 +41,8 @@ class Unit:
     """Why functions may be missing from it; empty if none is."""
     scale: int = 0
     """Size of the test's workload; 0 if the test runs at one size only."""
+    is_everything: bool = False
+    """Whether it has all code that the scheduler ran, and no other."""
 
 
 def unit_of(
@@ -49,12 +52,14 @@ def unit_of(
     functions: dict[Function, Amounts] = defaultdict(dict)
     together = dict(whole)
     doubt = hides = ""
+    is_everything = False
     for profile in profiles:
         doubt, hides = doubt or profile.doubt, hides or profile.hides
         for function, costs in profile.functions.items():
             gather(functions[function], costs)
         gather(together, profile.whole)
-    return Unit(tasks, functions, together, doubt, hides, scale)
+        is_everything = is_everything or profile.is_everything
+    return Unit(tasks, functions, together, doubt, hides, scale, is_everything)
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
@@ -86,12 +91,28 @@ class Costs:
         return dict(sums)
 
     def seen(self, metric: str) -> Collection[Function]:
-        """Return every function that was called."""
-        return self.functions
+        """Return every function that was called, and the lines of functions that cost little."""
+        return self.functions.keys() | self._lines.keys()
+
+    @cached_property
+    def _lines(self) -> dict[Function, list[Function]]:
+        return self.lines()
+
+    def lines(self, patterns: Collection[str] = ()) -> dict[Function, list[Function]]:
+        """Return the functions in each line of the record.
+
+        Functions that match a pattern have lines of their own; so have all, unless everything that
+        the scheduler ran was counted.
+        """
+        if not any(unit.is_everything for unit in self.units):
+            return {name: [name] for name in self.functions}
+        matches = [compile_pattern(each).fullmatch for each in patterns]
+        named = {name for name in self.functions if any(match(name) for match in matches)}
+        return folded(self.functions, named)
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the metric per task, or the highest of all rounds if it is a peak."""
-        amounts = [_amount(unit, metric, subject) for unit in self.units]
+        amounts = [self._amount(unit, metric, subject) for unit in self.units]
         if METRICS[metric].is_peak:
             judge = exactly if METRICS[metric].is_exact else roughly
             return judge(max(amounts), self.tasks)
@@ -122,28 +143,47 @@ class Costs:
         return "growth needs a test that runs at two scales or more, as with scale=[100, 1000]"
 
     def _points(self, metric: str, subject: str) -> list[tuple[int, float]]:
-        return [(unit.scale, _amount(unit, metric, subject)) for unit in self.units if unit.scale]
+        found = ((unit, self._amount(unit, metric, subject)) for unit in self.units)
+        return [(unit.scale, amount) for unit, amount in found if unit.scale]
+
+    def _amount(self, unit: Unit, metric: str, subject: str) -> float:
+        functions = self._lines.get(subject, []) if is_line(subject) else [subject]
+        return sum(_amount(unit, metric, each) for each in functions)
 
     def _matching(self, pattern: str) -> bool:
         matches = compile_pattern(pattern).fullmatch
         return any(matches(function) for function in self.functions)
 
-    def measured(self) -> MeasuredCosts:
-        """Return all costs for the record, the most expensive function first."""
-        names = sorted(self.functions, key=lambda name: (*_dearness(self.functions[name]), name))
+    def measured(self, patterns: Collection[str] = ()) -> MeasuredCosts:
+        """Return all costs for the record, the most expensive function first.
+
+        Args:
+            patterns: of functions that are named, even if they cost next to nothing.
+        """
+        lines = [self._line(*each) for each in self.lines(patterns).items()]
         whole: Amounts = {}
         for unit in self.units:
             gather(whole, unit.whole)
         return MeasuredCosts(
-            functions=tuple(self._function(name) for name in names),
+            functions=tuple(
+                sorted(lines, key=lambda each: (*_dearness(each.total), each.function))
+            ),
             whole=whole,
             scatter=self._scatter([unit.whole for unit in self.units], whole),
         )
 
-    def _function(self, name: Function) -> FunctionCost:
-        total = self.functions[name]
-        rounds = [unit.functions.get(name, {}) for unit in self.units]
-        return FunctionCost(name, owner_alone(name), dict(total), self._scatter(rounds, total))
+    def _line(self, name: Function, functions: Sequence[Function]) -> FunctionCost:
+        rounds: list[Amounts] = [{} for _ in self.units]
+        total: Amounts = {}
+        for function in functions:
+            gather(total, self.functions[function])
+            for costs, unit in zip(rounds, self.units, strict=True):
+                gather(costs, unit.functions.get(function, {}))
+        return FunctionCost(name, self._owner(name), total, self._scatter(rounds, total))
+
+    def _owner(self, name: Function) -> str:
+        is_everything = any(unit.is_everything for unit in self.units)
+        return owner_of_counted(name) if is_everything else owner_alone(name)
 
     def _scatter(self, rounds: Sequence[Mapping[str, float]], total: Amounts) -> Amounts:
         """Scatter between rounds of the same scale; others are not comparable."""
@@ -179,8 +219,8 @@ def _amount(unit: Unit, metric: str, subject: str) -> float:
         return unit.whole.get(metric, total)
     if subject.startswith("@"):
         # Seconds of a caller include those of its callees: only self seconds can be summed.
-        own = own_part(metric)
-        mine = (costs for name, costs in unit.functions.items() if owner_alone(name) == subject[1:])
+        own, owner = own_part(metric), owner_of_counted if unit.is_everything else owner_alone
+        mine = (costs for name, costs in unit.functions.items() if owner(name) == subject[1:])
         return sum(costs.get(own, 0) for costs in mine)
     return unit.functions.get(subject, {}).get(metric, 0)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from pytest_schedprof.model.modules import BODY, OTHERS, is_installed, is_of_library
 from pytest_schedprof.model.profile import Function, Stack, compile_pattern
 from pytest_schedprof.model.result import NOT_SCHEDULER as NOT_SCHEDULER
 
@@ -220,6 +221,10 @@ FOREIGN = "foreign"
 PLUMBING = NOT_SCHEDULER | {"event-loop", "connections", "other"}
 """Owners whose functions call all others: their shares are high and tell nothing."""
 
+COUNTED = ("plugins", "libraries")
+"""Owners of code that only `counts` sees apart: a user's on the scheduler, and all other code that
+the table does not know. Samples of it belong to the functions that call it."""
+
 OWNER_NAMES = tuple(name for name, _ in (*SIDES, *OWNERS))
 
 
@@ -288,6 +293,30 @@ def is_used_by_all(function: Function) -> bool:
 def owner_alone(function: Function) -> str:
     """Return the owner of a function whose callers are not known."""
     return side_of(function) or owner_of(function)
+
+
+def others_of(owner: str) -> str:
+    """Return the name of the line for functions of a module that are of this owner."""
+    return f"{OTHERS[:-1]}-{owner}>"
+
+
+def owner_of_others(function: Function) -> str | None:
+    """Return the owner that a line of other functions names, empty if none; None of a function."""
+    name = function.partition(":")[2]
+    head = OTHERS[:-1]
+    return name[len(head) :].strip("->") if name.startswith(head) and name.endswith(">") else None
+
+
+@cache
+def owner_of_counted(function: Function) -> str:
+    """Return the owner of a function of which it is known that the scheduler ran it."""
+    module, _, name = function.partition(":")
+    if name == BODY:
+        return "import"
+    owner = owner_of_others(function) or owner_alone(function)
+    if owner != FOREIGN:
+        return owner
+    return "libraries" if is_of_library(module) or is_installed(module) else "plugins"
 
 
 def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:

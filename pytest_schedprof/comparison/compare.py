@@ -8,6 +8,8 @@ from pytest_schedprof.comparison.differing import differing_settings
 from pytest_schedprof.comparison.exact import exact_changes
 from pytest_schedprof.comparison.matching import (
     Measurement,
+    common_modules,
+    differing_modules,
     is_reproduced,
     measurements,
     obstacle,
@@ -92,8 +94,11 @@ def _compare_pair(
     """Compare what is comparable; `reason` says why times are not, and is empty if they are."""
     # In turns one process builds the graphs of both sides, and some have another order then.
     is_exact = not in_turns and is_reproduced(before, after)
-    sides = (before, after)
-    old, new = (side.figures(policy.calibrations, is_reproduced=is_exact) for side in sides)
+    modules = common_modules(before, after)
+    old, new = (
+        side.figures(policy.calibrations, is_reproduced=is_exact, modules=modules)
+        for side in (before, after)
+    )
     obstacles = {
         metric: obstacle_to_metric(metric, before, after)
         for metric in old.metrics
@@ -104,7 +109,10 @@ def _compare_pair(
     if after.of.shares and not reason:
         changes += timed_changes(old, new, policy, in_turns=in_turns)
     reasons = list(dict.fromkeys(filter(None, [*obstacles.values(), reason])))
-    settings = differing_settings(before.result, after.result)
+    settings = (
+        *differing_settings(before.result, after.result),
+        *differing_modules(before, after),
+    )
     return _comparison(before, after, changes, reasons, is_binding, settings)
 
 

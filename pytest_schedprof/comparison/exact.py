@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import partial
 from math import isclose, sqrt
 
+from pytest_schedprof.analysis.owners import owner_of_counted
 from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.contrast import Contrast, Figure, unpaired
-from pytest_schedprof.comparison.figures import Figures, owner_of_subject
+from pytest_schedprof.comparison.figures import Figures
+from pytest_schedprof.comparison.lines import aligned
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.metric import METRICS
@@ -84,7 +86,7 @@ def _is_up(change: Change) -> bool:
 
 
 def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> list[Change]:
-    olds, news = before.exact(metric), after.exact(metric)
+    olds, news = aligned(before.exact(metric), after.exact(metric))
     old, new = before.whole(metric), after.whole(metric)
     total = old.value if old else 0.0
     contrasts = {
@@ -137,7 +139,7 @@ def _change(
     return Change(
         metric,
         subject,
-        owner_of_subject(subject),
+        owner_of_counted(subject) if subject else "",
         outcome,
         contrast.before,
         contrast.after,

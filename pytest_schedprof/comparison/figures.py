@@ -15,6 +15,7 @@ from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.modules import EVERYTHING, is_of, is_work
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, FunctionCost, Segment
 from pytest_schedprof.model.verdict import Estimate
@@ -72,6 +73,15 @@ class Figures:
     """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
     is_reproduced: bool = False
     """Whether both sides would count the same in each run, so that any difference is real."""
+    modules: tuple[str, ...] = ()
+    """Names of the modules, with wildcards, that both sides counted; all if there are none."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all code was counted, so that the sums are of the functions that work on tasks,
+        and functions that cost little have one line for each module."""
+        modules = self.result.settings.get("modules")
+        return isinstance(modules, list) and EVERYTHING in modules
 
     @property
     def floor(self) -> float:
@@ -91,7 +101,10 @@ class Figures:
             return {}
         return {
             each.function: self._count(
-                metric, each.total[metric] / self.tasks, each.scatter.get(metric)
+                metric,
+                each.total[metric] / self.tasks,
+                each.scatter.get(metric),
+                is_carrier=self.is_everything and not is_work(each.function),
             )
             for each in self.result.costs.functions
             if metric in each.total and self._is_schedulers(each)
@@ -99,28 +112,35 @@ class Figures:
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
-        if cost.owner in NOT_SCHEDULER:
+        if cost.owner in NOT_SCHEDULER or not self._is_of_both(cost.function):
             return False
         return not (self.is_in_process and is_used_by_all(cost.function))
+
+    def _is_of_both(self, function: Function) -> bool:
+        """Whether both sides counted the function's module."""
+        return not self.modules or is_of(function.partition(":")[0], self.modules)
 
     def whole(self, metric: str) -> Figure | None:
         """Return the figure of the scheduler as a whole, None if the backend has none."""
         if self.result.costs is None or not self.tasks:
             return None
-        if metric in self.result.costs.whole:
+        if metric in self.result.costs.whole and not METRICS[metric].of_functions:
             value = self.result.costs.whole[metric] / (1 if METRICS[metric].is_peak else self.tasks)
             return self._count(metric, value, self.result.costs.scatter.get(metric))
-        parts = self.exact(metric).values()
+        found = self.exact(metric)
+        parts = [found[name] for name in found if not self.is_everything or is_work(name)]
         # Not the root of the squares: how messages were batched, and the load where the test's own
         # process runs the scheduler, move many functions together.
         error = sum(part.error for part in parts)
         return Figure(sum(part.value for part in parts), error) if parts else None
 
-    def _count(self, metric: str, value: float, scatter: float | None) -> Figure:
+    def _count(
+        self, metric: str, value: float, scatter: float | None, *, is_carrier: bool = False
+    ) -> Figure:
         rounds = self._rounds
         if METRICS[metric].is_decision or self.is_reproduced:
             return Figure(value)
-        if METRICS[metric].is_traffic:
+        if METRICS[metric].is_traffic or is_carrier:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
         if self._has_unknown_orders:

@@ -10,16 +10,14 @@ from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
+from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
 from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.modules import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
 
 SAME_WORK = 0.01
 """Largest difference in tasks per round: costs per task depend on the size of the workload."""
-
-
-WIDE = frozenset({"all", "scheduling"})
-"""Words of the option `modules` of `counts` for many modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +48,19 @@ class Measurement:
         return self.result.environment.scheduler_machine if self.result.environment else ""
 
     def figures(
-        self, calibrations: Sequence[Calibration] = (), *, is_reproduced: bool = False
+        self,
+        calibrations: Sequence[Calibration] = (),
+        *,
+        is_reproduced: bool = False,
+        modules: tuple[str, ...] = (),
     ) -> Figures:
-        """Return the figures to compare, with the calibrations of the same machine."""
+        """Return the figures to compare, with the calibrations of the same machine.
+
+        Args:
+            calibrations: of any machines.
+            is_reproduced: whether both sides would count the same in each run.
+            modules: modules that both sides counted, if one of them counted more.
+        """
         place = (self.machine, self.python, self.kind)
         noise = tuple(
             each
@@ -61,7 +69,8 @@ class Measurement:
             for each in calibration.backends
             if (each.backend, each.mode) == (self.of.backend, self.of.mode)
         )
-        return Figures(self.of, noise, self.kind == IN_PROCESS, self.hash_seed, is_reproduced)
+        is_in_process = self.kind == IN_PROCESS
+        return Figures(self.of, noise, is_in_process, self.hash_seed, is_reproduced, modules)
 
     @property
     def hash_seed(self) -> str:
@@ -127,13 +136,36 @@ def _differing(what: str, before: str, after: str) -> str:
 
 
 def _other_modules(before: BackendResult, after: BackendResult) -> str:
-    """Compare which words for modules were chosen: what one side alone counted would seem new."""
-    one, other = (side.settings.get("modules") for side in (before, after))
-    if not (isinstance(one, list) and isinstance(other, list)):
-        return ""
-    if WIDE.intersection(one) == WIDE.intersection(other):
+    """Compare which modules were chosen: what one side alone counted would seem new."""
+    one, other = _chosen(before), _chosen(after)
+    if EVERYTHING in one or EVERYTHING in other or set(one) & _WIDE == set(other) & _WIDE:
         return ""
     return _differing("choice of counted modules", " ".join(one), " ".join(other))
+
+
+_WIDE = WORDS.keys() - {EVERYTHING}
+
+
+def common_modules(before: Measurement, after: Measurement) -> tuple[str, ...]:
+    """Return the modules that both sides counted, if one counted everything; else nothing."""
+    one, other = _chosen(before.of), _chosen(after.of)
+    if (EVERYTHING in one) == (EVERYTHING in other):
+        return ()
+    return other if EVERYTHING in one else one
+
+
+def _chosen(backend: BackendResult) -> tuple[str, ...]:
+    """Return the modules that were chosen, by names with wildcards or by words."""
+    chosen = backend.settings.get("modules")
+    return tuple(chosen) if isinstance(chosen, list) else ()
+
+
+def differing_modules(before: Measurement, after: Measurement) -> tuple[Setting, ...]:
+    """Return the choice of modules as a setting, if only those of one side are compared."""
+    if not common_modules(before, after):
+        return ()
+    one, other = (" ".join(_chosen(side.of)) for side in (before, after))
+    return (Setting("modules that counts counted", one, other),)
 
 
 def _words(scales: tuple[int, ...]) -> str:

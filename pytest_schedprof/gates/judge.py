@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from math import hypot
 from typing import Protocol
 
+from pytest_schedprof.analysis.folding import is_line
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.profile import Function, compile_pattern
@@ -85,7 +86,11 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
     if limit.owner or not limit.pattern:
         return [limit.pattern]
     matches = compile_pattern(limit.pattern).fullmatch
-    seen = [function for function in measurements.seen(limit.measured) if matches(function)]
+    seen = [
+        function
+        for function in measurements.seen(limit.measured)
+        if matches(function) and is_line(function) == is_line(limit.pattern)
+    ]
     if seen:
         return seen
     if not known:

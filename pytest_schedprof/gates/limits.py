@@ -11,7 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
+from pytest_schedprof.analysis.owners import COUNTED, NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.errors import LimitError, quoted
 from pytest_schedprof.model.limit import POINTS, Limit
@@ -163,7 +163,8 @@ class _Parser:
 
     def _check_owner(self, owner: str, metric: str, start: int) -> None:
         self._at = start
-        if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS):
+        counted = COUNTED if METRICS[metric].is_exact else ()
+        if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS + counted):
             raise self._error("@" + _one_of("an owner", owner, known))
         if not METRICS[metric].of_owners:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from pytest_schedprof.analysis.costs import exactly, roughly
+from pytest_schedprof.analysis.folding import line_of
 from pytest_schedprof.analysis.student import bound_at
 from pytest_schedprof.comparison.compare import choose, compare_in_turns, compare_one
 from pytest_schedprof.comparison.contrast import Figure
@@ -121,7 +122,9 @@ class Before:
             return self._timed(self.found, metric, subject)
         tasks = self.found.of.window.tasks
         value = self._cost(metric, subject) / (1 if METRICS[metric].is_peak else tasks)
-        return (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
+        found = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
+        most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
+        return replace(found, high=found.high + most)
 
     def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
         """Return the current estimate with the bounds that the machine's calibrations give."""

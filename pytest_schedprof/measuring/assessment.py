@@ -27,6 +27,7 @@ from pytest_schedprof.model.profile import (
     Profile,
     SampleProfile,
     compile_pattern,
+    has_wildcard,
 )
 from pytest_schedprof.model.result import BackendResult, Result, Segment, TargetFiles, Window
 from pytest_schedprof.model.verdict import LimitResult
@@ -131,7 +132,7 @@ class _Recorded:
         try:
             profiles = [[self._read(segment) for segment in each] for each in self.rounds]
             measurements = self._measurements(profiles)
-            result = self._result(measurements, profiles)
+            result = self._result(measurements, profiles, limits)
             baseline = earlier.baseline(result) if earlier else NO_BASELINE
             limited = tuple(self._judged(limits, measurements, baseline))
             return [replace(result, limits=limited, artifacts=artifacts, targets=targets)]
@@ -245,8 +246,14 @@ class _Recorded:
         found: dict[str, list[Function]] = self.control.call(names.find_functions, compiled, 1)
         return found
 
-    def _result(self, measurements: Shares | Costs, profiles: list[list[Profile]]) -> BackendResult:
+    def _result(
+        self,
+        measurements: Shares | Costs,
+        profiles: list[list[Profile]],
+        limits: Sequence[Limit],
+    ) -> BackendResult:
         """Return the result without the verdicts of limits and without files."""
+        named = [limit.pattern for limit in limits if not has_wildcard(limit.pattern)]
         segments = tuple(segment.facts for segment in self._segments)
         told = [text for raw in self._raws for text in raw.warnings]
         return BackendResult(
@@ -255,7 +262,7 @@ class _Recorded:
             settings=dict(self.backend.settings),
             window=Window(len(self.rounds), segments),
             shares=measurements.sampled() if isinstance(measurements, Shares) else None,
-            costs=measurements.measured() if isinstance(measurements, Costs) else None,
+            costs=measurements.measured(named) if isinstance(measurements, Costs) else None,
             limits=(),
             artifacts=(),
             warnings=tuple(dict.fromkeys([*_note_of_others(segments), *told])),

@@ -71,6 +71,8 @@ class CostProfile:
     """Why a function that is missing in it may still have run; else empty."""
     hash: str = ""
     """Hash of everything that happened in the recording, if it can be told; else empty."""
+    is_everything: bool = False
+    """Whether it has all code that the scheduler ran, and no other: libraries and plugins too."""
 
 
 Profile: TypeAlias = SampleProfile | CostProfile

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from distributed import Client, wait
 
-from pytest_schedprof.backends.builtin.counts import PACKAGES, CountsBackend
+from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.errors import RecordingError, SettingsError
 from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.model.modules import PACKAGES, is_work
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.remote.control import Control
 
@@ -122,7 +123,8 @@ def packages(profile: CostProfile) -> set[str]:
 def test_words_stand_for_what_works_on_tasks_and_for_all_modules(
     cluster: LocalProcesses, control: Control
 ) -> None:
-    (default,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
+    scheduling = CountsBackend(rate_hz=100, options={"modules": "scheduling"})
+    (default,) = record(cluster, control, scheduling)
     (every,) = record(cluster, control, CountsBackend(rate_hz=100, options={"modules": "all"}))
     assert packages(default) == {"dask", "distributed"}
     assert packages(every) >= {"dask", "distributed", "tornado", "toolz"}
@@ -136,6 +138,19 @@ def test_words_stand_for_what_works_on_tasks_and_for_all_modules(
     messages = "distributed.batched:BatchedSend.send"
     assert every.functions[messages]["calls"] >= TASKS
     assert messages not in default.functions
+
+
+def test_sums_are_of_the_functions_that_work_on_tasks(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    (profile,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
+    assert packages(profile) >= {"cloudpickle", "dask", "distributed", "msgpack", "tornado"}
+    assert not packages(profile) & {"asyncio", "logging", "psutil", "selectors"}
+    for metric in ("calls", "bytecodes"):
+        work = sum(costs[metric] for name, costs in profile.functions.items() if is_work(name))
+        every = sum(costs[metric] for costs in profile.functions.values())
+        assert profile.whole[metric] == work
+        assert work < 0.9 * every
 
 
 def test_what_the_clock_calls_is_not_counted(cluster: LocalProcesses, control: Control) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -421,6 +422,43 @@ def test_counts_of_all_modules_are_never_compared_with_those_of_some() -> None:
     assert compared(every, every).reasons == compared(some, more).reasons == ()
     default = replace(every, settings={"modules": ["scheduling", "distributed.batched"]})
     assert "this run scheduling distributed.batched" in compared(every, default).reasons[0]
+
+
+CARRIER = "distributed.batched:BatchedSend.send"
+"""Code of which only `everything` counts, beside the work on tasks."""
+
+
+def everything(costs: Mapping[str, float]) -> BackendResult:
+    """The result of `counts` by default, for three rounds."""
+    found = counted_in([costs] * 3, is_everything=True)
+    return replace(found, settings={"modules": ["everything"]})
+
+
+def test_a_baseline_of_fewer_modules_is_compared_by_those() -> None:
+    before = replace(counted(COSTS), settings={"modules": ["scheduling"]})
+    after = everything({**COSTS, CARRIER: 500.0, "my_plugin:Plugin.transition": 100.0})
+    comparison = compared(before, after)
+    assert not comparison.changes
+    assert not comparison.reasons
+    (setting,) = comparison.settings
+    assert (setting.before, setting.after) == ("scheduling", "everything")
+    more = everything({**COSTS, TRANSITION: 1020.0, CARRIER: 500.0})
+    assert set(outcomes(compared(before, more))) >= {f"bytecodes {TRANSITION}"}
+
+
+def test_what_carries_messages_may_move_by_a_fifth_and_is_in_no_sum() -> None:
+    before = everything({**COSTS, CARRIER: 500.0})
+    assert compared(before, everything({**COSTS, CARRIER: 590.0})).changes == ()
+    risen = outcomes(compared(before, everything({**COSTS, CARRIER: 1500.0})))
+    assert risen == {f"bytecodes {CARRIER}": Outcome.REGRESSED}
+
+
+def test_a_function_of_the_user_is_compared_as_exactly_as_dasks() -> None:
+    plugin = "my_plugin:Plugin.transition"
+    before = everything({**COSTS, plugin: 100.0})
+    risen = compared(before, everything({**COSTS, plugin: 102.0}))
+    assert outcomes(risen) == {f"bytecodes {plugin}": Outcome.REGRESSED}
+    assert risen.changes[0].owner == "plugins"
 
 
 def test_times_of_another_machine_are_never_compared_and_counts_are() -> None:

@@ -35,10 +35,15 @@ def test_it(schedprof_scheduler, changed):
 """
 
 CHANGES = {
-    "distributed.stealing:WorkStealing.steal_time_ratio": "_ = None",
-    "distributed.scheduler:SchedulerState.worker_objective": "_ = None",
+    "distributed.stealing:WorkStealing.steal_time_ratio": (
+        "distributed.stealing:WorkStealing.steal_time_ratio"
+    ),
+    "distributed.scheduler:SchedulerState.worker_objective": (
+        "distributed.scheduler:<others-worker-choice>"
+    ),
 }
-"""Statements in functions that worker choice and stealing call: elsewhere their counts scatter."""
+"""Functions that worker choice and stealing call, with the lines of a record that have them: the
+second one is called only now and then. On other clusters their counts scatter."""
 
 
 def session(project: Project, change: str, *options: str) -> None:
@@ -61,11 +66,11 @@ def test_one_round_tells_each_difference(project: Project, monkeypatch: pytest.M
     same = compared(project)
     assert same.changes == ()
     assert same.same > 100
-    for function, statement in CHANGES.items():
+    for function, line in CHANGES.items():
         module, _, qualname = function.partition(":")
-        session(project, repr((module, qualname, statement)), "--schedprof-compare=main")
+        session(project, repr((module, qualname, "_ = None")), "--schedprof-compare=main")
         risen = {(each.metric, each.subject) for each in compared(project).of(Outcome.REGRESSED)}
-        assert risen == {("bytecodes", function)}
+        assert risen == {("bytecodes", line)}
 
 
 def test_without_a_fixed_hash_seed_one_round_is_not_exact(

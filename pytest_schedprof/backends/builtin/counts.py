@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pytest_schedprof.agent import counts as agent
@@ -13,49 +14,26 @@ from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.formats.counts import read_counts
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.metric import TRAFFIC
-from pytest_schedprof.model.profile import CostProfile, Namer, compile_pattern
-from pytest_schedprof.remote.contract import Target
-
-PACKAGES = ("cloudpickle", "dask", "distributed", "msgpack", "sortedcontainers", "toolz", "tornado")
-"""Dask and the packages that run in its scheduler."""
-
-EXTENSIONS = (
-    "active_memory_manager",
-    "broker",
-    "client",  # its expressions become graphs on the scheduler
-    "collections",
-    "diagnostics.*",
-    "event",
-    "lock",
-    "multi_lock",
-    "publish",
-    "queues",
-    "recreate_tasks",
-    "scheduler",
-    "semaphore",
-    "shuffle.*",
-    "spans",
-    "stealing",
-    "variable",
+from pytest_schedprof.model.modules import (
+    CALLERS,
+    EVERYTHING,
+    NOISE,
+    SCHEDULING,
+    is_work,
+    spelt_out,
 )
-"""Modules of distributed that work on tasks, and not on the messages that tell about them."""
-
-WORDS: Mapping[str, Sequence[str]] = {
-    "all": [f"{package}{rest}" for package in PACKAGES for rest in ("", ".*")],
-    "scheduling": ["dask", "dask.*", *(f"distributed.{name}" for name in EXTENSIONS)],
-}
-"""Modules that a word stands for."""
+from pytest_schedprof.model.profile import CostProfile, Function, Namer, compile_pattern
+from pytest_schedprof.remote.contract import Target
 
 
 @dataclass(frozen=True, slots=True)
 class CountsOptions:
     """Options of the backend."""
 
-    modules: tuple[str, ...] = ("scheduling",)
+    modules: tuple[str, ...] = (EVERYTHING,)
     """Modules whose functions are counted, with wildcards; modules named in limits are added.
 
-    A word of `WORDS` stands for several. The default one leaves out what carries messages: its
-    calls depend on how they were batched, and so on time.
+    A word of `WORDS` stands for several.
     """
     bytecodes: bool = True
     """Count bytecodes as well as calls."""
@@ -94,8 +72,7 @@ class CountsBackend(Backend):
 
     def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
         """Begin to count; the agent checks that a call of its own is counted."""
-        modules = [compile_pattern(module).pattern for module in _spelt_out(self.modules)]
-        arguments = (modules, self.options.bytecodes, target.client_id)
+        arguments = (self._wanted(), self.options.bytecodes, target.client_id)
         answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
         if answer.get("problem") == "busy":
             raise already_at_work(self.name, target.label, "stop it first")
@@ -111,10 +88,26 @@ class CountsBackend(Backend):
             )
         return RemoteRecording(target, answer["token"], self.name)
 
+    def _wanted(self) -> dict[str, list[str]]:
+        """Return expressions that tell the agent what to count."""
+        named = [each for each in self.modules if each != EVERYTHING]
+        is_everything = len(named) < len(self.modules)
+        here = [*named, SCHEDULING] if is_everything else named
+        return {
+            "modules": _expressions(self.modules),
+            "modules_here": _expressions(here),
+            "without": _expressions(NOISE) if is_everything else [],
+            "callers": _expressions(CALLERS) if is_everything else [],
+            "ordered": _expressions(here),
+        }
+
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""
         file = read_counts(content)
-        return CostProfile(self.name, self.mode, file.functions, file.whole)
+        if EVERYTHING not in self.options.modules:
+            return CostProfile(self.name, self.mode, file.functions, file.whole)
+        whole = {**work_of(file.functions), **file.whole}
+        return CostProfile(self.name, self.mode, file.functions, whole, is_everything=True)
 
 
 def _way_out(is_newer: bool) -> str:
@@ -123,10 +116,20 @@ def _way_out(is_newer: bool) -> str:
     return without if is_newer else f"{without}, or on Python 3.12 or newer"
 
 
-def _spelt_out(modules: Sequence[str]) -> Iterator[str]:
-    """Yield the modules, and in place of a word those that it stands for."""
-    for module in modules:
-        yield from WORDS.get(module, (module,))
+def work_of(functions: Mapping[Function, Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums over the functions that work on tasks.
+
+    What carries messages is not in them, because its counts depend on how these were batched.
+    """
+    sums: Counter[str] = Counter()
+    for name, counts in functions.items():
+        if is_work(name):
+            sums.update(counts)
+    return dict(sums)
+
+
+def _expressions(modules: Iterable[str]) -> list[str]:
+    return [compile_pattern(module).pattern for module in spelt_out(modules)]
 
 
 BACKEND: type[Backend] = CountsBackend

@@ -1,0 +1,144 @@
+"""Decides which code is counted when it first runs, so that code which is new then is counted too.
+
+Code is chosen by the name of its module, which its globals tell: that of imported code, and that of
+functions that were defined or put in place of others while the recording was at work.
+"""
+
+from __future__ import annotations
+
+import enum
+import gc
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from types import CodeType, FrameType, FunctionType, ModuleType
+
+from .names import functions_of
+
+BODY = "<module>"
+"""Name of the code that runs when a module is imported."""
+
+LIBRARY = os.path.dirname(os.__file__)
+"""Directory of the standard library."""
+
+INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]|^<frozen ")
+
+
+class Answer(enum.Enum):
+    """Whether code is counted."""
+
+    YES = "yes"
+    NEVER = "never"
+    NOT_NOW = "not now"
+    """Not this call; another caller of the same code may make a difference."""
+
+
+class Choice:
+    """The modules whose code is counted, and the code of them that ran."""
+
+    def __init__(
+        self, modules: Iterable[str], without: Iterable[str] = (), callers: Iterable[str] = ()
+    ) -> None:
+        """Choose by regular expressions.
+
+        Args:
+            modules: names of modules that are counted.
+            without: names of modules that are not, though `modules` has them.
+            callers: names of modules whose functions make a user's code count that they call, as
+                methods of plugins and functions that a test put in place of others.
+        """
+        self.modules = _any_of(modules)
+        self.without = _any_of(without)
+        self.callers = _any_of(callers)
+        self.answers: dict[str, Answer] = {}
+        """By the name of the module; others depend on the caller."""
+        self.taken: dict[int, tuple[str, CodeType]] = {}
+        """Module and code by the code's `id`, which stays its own as long as this holds it."""
+
+    def ask(self, frame: FrameType) -> Answer:
+        """Return whether the code of a frame is counted, and remember what is."""
+        module = module_of(frame)
+        answer = self.answers.get(module)
+        if answer is None:
+            answer = self.answers[module] = self._answer(module, frame)
+        if answer is Answer.NOT_NOW and self._is_called_by_chosen(frame.f_back):
+            answer = Answer.YES
+        if answer is Answer.YES:
+            self.taken[id(frame.f_code)] = (module, frame.f_code)
+        return answer
+
+    def _answer(self, module: str, frame: FrameType) -> Answer:
+        if self.without.fullmatch(module):
+            return Answer.NEVER
+        if self.modules.fullmatch(module):
+            return Answer.YES
+        return Answer.NOT_NOW if self.callers.pattern and _is_of_user(frame) else Answer.NEVER
+
+    def _is_called_by_chosen(self, caller: FrameType | None) -> bool:
+        """Whether a scheduler's function calls, or code that counts because such a one calls it."""
+        if caller is None:
+            return False
+        module = module_of(caller)
+        if self.answers.get(module) is Answer.NOT_NOW:
+            return id(caller.f_code) in self.taken
+        return self.callers.fullmatch(module) is not None
+
+    def functions(self) -> dict[str, list[CodeType]]:
+        """Return the code that ran, by the function's name.
+
+        Several functions can have one name: getter and setter of a property, or a function and its
+        replacement.
+        """
+        known = self._known()
+        found: dict[str, list[CodeType]] = {}
+        for key, (module, code) in self.taken.items():
+            name = known.get(key) or getattr(code, "co_qualname", code.co_name)
+            found.setdefault(f"{module}:{name}", []).append(code)
+        return found
+
+    def _known(self) -> dict[int, str]:
+        """Return the qualified names of the code that is in its module, and of more if need be."""
+        modules = (sys.modules.get(name) for name in {name for name, _ in self.taken.values()})
+        found = {
+            id(code): name
+            for module in modules
+            if isinstance(module, ModuleType)
+            for name, code in functions_of(module)
+        }
+        if not hasattr(CodeType, "co_qualname"):
+            left = [code for key, (_, code) in self.taken.items() if key not in found]
+            found.update(_names_by_functions(left))
+        return found
+
+
+def module_of(frame: FrameType) -> str:
+    """Return the module of a frame's code; that of code which has none is named by its file."""
+    name = frame.f_globals.get("__name__")
+    return name if type(name) is str else frame.f_code.co_filename.replace("\\", "/").split("/")[-1]
+
+
+def is_import(frame: FrameType) -> bool:
+    """Whether a frame is that of a module which is being imported."""
+    if frame.f_code.co_name != BODY:
+        return False
+    return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
+
+
+def _is_of_user(frame: FrameType) -> bool:
+    """Whether code is neither of the standard library nor of an installed package."""
+    file = frame.f_code.co_filename
+    return not (file.startswith(LIBRARY) or INSTALLED.search(file))
+
+
+def _names_by_functions(codes: Sequence[CodeType]) -> dict[int, str]:
+    """Return qualified names by the functions that have the code, as Python 3.10 needs it."""
+    holders = gc.get_referrers(*codes) if codes else ()
+    return {
+        id(each.__code__): each.__qualname__ for each in holders if isinstance(each, FunctionType)
+    }
+
+
+def _any_of(expressions: Iterable[str]) -> re.Pattern[str]:
+    """Return an expression that matches what one of these does; none matches the empty name."""
+    return re.compile("|".join(expressions))

@@ -1,0 +1,212 @@
+"""Tests that counts sees code which was not there when the recording began, and a user's code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from distributed import Client, wait
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from pytest_schedprof.backends.builtin.counts import CountsBackend
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.remote.control import Control
+
+TASKS = 100
+HERE = __name__
+
+
+def inc(number: int) -> int:
+    return number + 1
+
+
+def counted(
+    cluster: LocalProcesses, control: Control, change: Any, tasks: int = TASKS
+) -> CostProfile:
+    """Costs of a window that begins with a change of the scheduler."""
+    backend = CountsBackend(rate_hz=100, options={})
+    recorder = Recorder(control, [backend], 30.0)
+    with Client(cluster.address) as client, recorder.round():
+        client.run_on_scheduler(change)
+        wait(client.map(inc, range(tasks), pure=False))
+    clean(control)
+    assert recorder.troubles == []
+    ((segment,),) = recorder.rounds
+    return backend.read(segment.raw["counts"].content, control.name_places)
+
+
+@pytest.fixture
+def cluster() -> Any:
+    """A scheduler that no other test changes."""
+    cluster = LocalProcesses(2, timeout_s=30)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def control(cluster: LocalProcesses) -> Any:
+    with Control(cluster.address) as control:
+        yield control
+
+
+def replace_transition(dask_scheduler: Any) -> None:
+    from distributed.scheduler import SchedulerState
+
+    before = SchedulerState._transition
+
+    def slower(self: Any, *args: Any, **keywords: Any) -> Any:
+        for _ in range(10):
+            pass
+        return before(self, *args, **keywords)
+
+    SchedulerState._transition = slower  # type: ignore[method-assign]
+
+
+def test_a_function_that_takes_the_place_of_another_in_the_window(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    profile = counted(cluster, control, replace_transition)
+    before = profile.functions["distributed.scheduler:SchedulerState._transition"]
+    (name,) = [name for name in profile.functions if name.endswith("slower")]
+    assert name.startswith(f"{HERE}:")
+    assert profile.functions[name]["calls"] == before["calls"] >= 5 * TASKS
+    assert profile.functions[name]["bytecodes"] >= 20 * before["calls"]
+    assert profile.whole["bytecodes"] >= before["bytecodes"] + 20 * before["calls"]
+
+
+def define(dask_scheduler: Any) -> None:
+    from distributed.scheduler import SchedulerState
+
+    names: dict[str, Any] = {"before": SchedulerState._transition, "__name__": "made_up"}
+    text = "def made(self, *args, **keywords): return before(self, *args, **keywords)"
+    exec(text, names)
+    SchedulerState._transition = names["made"]  # type: ignore[method-assign]
+
+
+def test_a_function_that_is_defined_by_exec_in_the_window(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    profile = counted(cluster, control, define)
+    before = profile.functions["distributed.scheduler:SchedulerState._transition"]
+    assert profile.functions["made_up:made"]["calls"] == before["calls"] >= 5 * TASKS
+
+
+def import_and_call(dask_scheduler: Any) -> None:
+    import sys
+
+    sys.modules.pop("dask.layers", None)
+    import dask.layers
+
+    assert "dask.layers" in sys.modules
+    for _ in range(7):
+        dask.layers.ArrayBlockwiseDep(((1, 1),)).__repr__()
+
+
+def test_a_module_that_is_imported_in_the_window(cluster: LocalProcesses, control: Control) -> None:
+    profile = counted(cluster, control, import_and_call)
+    assert profile.functions["dask.layers:ArrayBlockwiseDep.__init__"]["calls"] == 7
+    body = profile.functions["dask.layers:<module>"]
+    assert body["calls"] == 1
+    assert body["bytecodes"] > 100
+
+
+def test_importing_moves_no_other_figure(cluster: LocalProcesses, control: Control) -> None:
+    counted(cluster, control, do_nothing)
+    profiles = [counted(cluster, control, each) for each in (do_nothing, import_alone)]
+    figures = [
+        {name: costs for name, costs in each.functions.items() if "SchedulerState." in name}
+        for each in profiles
+    ]
+    assert figures[0] == figures[1]
+    imported = {name for name in profiles[1].functions if name.startswith("dask.layers:")}
+    assert imported == {"dask.layers:<module>"}
+
+
+def do_nothing(dask_scheduler: Any) -> None:
+    pass
+
+
+def import_alone(dask_scheduler: Any) -> None:
+    import sys
+
+    sys.modules.pop("dask.layers", None)
+    import dask.layers
+
+    assert dask.layers
+
+
+class Watching(SchedulerPlugin):
+    """A plugin that does something at each transition."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def transition(self, key: Any, start: Any, finish: Any, *args: Any, **more: Any) -> None:
+        self.note(finish)
+
+    def note(self, finish: str) -> None:
+        self.seen.append(finish)
+
+
+def test_a_plugin_of_the_user(cluster: LocalProcesses, control: Control) -> None:
+    with Client(cluster.address) as client:
+        client.register_plugin(Watching())
+    profile = counted(cluster, control, do_nothing)
+    transitions = profile.functions["distributed.scheduler:SchedulerState._transition"]["calls"]
+    called = profile.functions[f"{HERE}:Watching.transition"]["calls"]
+    # One transition can lead to others, which are told together.
+    assert 5 * TASKS <= called <= transitions
+    assert profile.functions[f"{HERE}:Watching.note"]["calls"] == called
+
+
+def work_in_thread(dask_scheduler: Any) -> None:
+    """Call functions of dask in a thread until the scheduler has finished its tasks."""
+    import threading
+
+    import dask.utils
+
+    begun = threading.Event()
+
+    def work() -> None:
+        for _ in range(5):
+            dask.utils.key_split("x-1")
+        begun.set()
+        for _ in range(20000):
+            dask.utils.parse_bytes("1 MiB")
+
+    threading.Thread(target=work).start()
+    begun.wait(10)
+    for _ in range(3):
+        dask.utils.parse_bytes("1 kiB")
+
+
+def test_other_threads_are_not_counted(cluster: LocalProcesses, control: Control) -> None:
+    counted(cluster, control, do_nothing)
+    alone = counted(cluster, control, do_nothing)
+    beside = counted(cluster, control, work_in_thread)
+    assert beside.functions["dask.utils:parse_bytes"]["calls"] == 3
+    per_call = beside.functions["dask.utils:parse_bytes"]["bytecodes"] / 3
+    assert 10 < per_call < 1000
+    assert not any("work_in_thread.<locals>.work" in name for name in beside.functions)
+    names = [name for name in alone.functions if "SchedulerState." in name]
+    assert {name: alone.functions[name] for name in names} == {
+        name: beside.functions[name] for name in names
+    }
+
+
+def copy_deeply(dask_scheduler: Any) -> None:
+    import copy
+
+    for _ in range(1000):
+        copy.deepcopy([[1, 2], [3, 4]])
+
+
+def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control) -> None:
+    alone = counted(cluster, control, do_nothing)
+    profile = counted(cluster, control, copy_deeply)
+    assert profile.functions["copy:deepcopy"]["calls"] >= 3000
+    copied = profile.functions["copy:deepcopy"]["bytecodes"]
+    assert profile.whole["bytecodes"] >= alone.whole["bytecodes"] + 0.5 * copied
