@@ -132,6 +132,23 @@ class Figures:
         least = UNSTEADY_IN_PROCESS if self.is_in_process else 0.0
         return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
 
+    def wavering(self, metric: str) -> dict[str, float]:
+        """Return how much the count per task of each function varies between rounds.
+
+        It is the standard deviation; the whole is the empty name. Nothing is known of fewer than
+        three rounds.
+        """
+        costs = self.result.costs
+        if costs is None or not self.tasks or self._rounds < MIN_ROUNDS:
+            return {}
+        parts = [(each.function, each.total, each.scatter) for each in costs.functions]
+        per_task = 1 if METRICS[metric].is_peak else self.tasks
+        return {
+            subject: total[metric] / per_task * scatter[metric]
+            for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
+            if metric in total and metric in scatter
+        }
+
     @property
     def _has_unknown_orders(self) -> bool:
         """Whether an earlier release counted, which left the order of sets to the hash seed."""
