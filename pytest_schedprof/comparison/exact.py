@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from math import isclose, sqrt
 
+from pytest_schedprof.analysis.owners import OBJECTS
 from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.contrast import Contrast, Figure, unpaired
 from pytest_schedprof.comparison.figures import Figures, owner_of_subject
@@ -153,7 +154,7 @@ def _change(
     return Change(
         metric,
         subject,
-        owner_of_subject(subject),
+        OBJECTS if METRICS[metric].is_held and subject else owner_of_subject(subject),
         outcome,
         contrast.before,
         contrast.after,

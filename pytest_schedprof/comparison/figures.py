@@ -8,7 +8,7 @@ from functools import cached_property
 from math import hypot, sqrt
 from statistics import median, stdev
 
-from pytest_schedprof.analysis.costs import DRIFT
+from pytest_schedprof.analysis.costs import DRIFT, LEAST_ROUNDS
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
 from pytest_schedprof.analysis.student import MANY
@@ -91,11 +91,15 @@ class Figures:
             return {}
         return {
             each.function: self._count(
-                metric, each.total[metric] / self.tasks, each.scatter.get(metric)
+                metric, each.total[metric] / self._divisor(metric), each.scatter.get(metric)
             )
             for each in self.result.costs.functions
             if metric in each.total and self._is_schedulers(each)
         }
+
+    def _divisor(self, metric: str) -> int:
+        """Return what totals are divided by."""
+        return 1 if METRICS[metric].is_peak else self.tasks
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
@@ -108,7 +112,7 @@ class Figures:
         if self.result.costs is None or not self.tasks:
             return None
         if metric in self.result.costs.whole:
-            value = self.result.costs.whole[metric] / (1 if METRICS[metric].is_peak else self.tasks)
+            value = self.result.costs.whole[metric] / self._divisor(metric)
             return self._count(metric, value, self.result.costs.scatter.get(metric))
         parts = self.exact(metric).values()
         # Not the root of the squares: how messages were batched, and the load where the test's own
@@ -142,9 +146,8 @@ class Figures:
         if costs is None or not self.tasks or self._rounds < MIN_ROUNDS:
             return {}
         parts = [(each.function, each.total, each.scatter) for each in costs.functions]
-        per_task = 1 if METRICS[metric].is_peak else self.tasks
         return {
-            subject: total[metric] / per_task * scatter[metric]
+            subject: total[metric] / self._divisor(metric) * scatter[metric]
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
             if metric in total and metric in scatter
         }
@@ -167,7 +170,12 @@ class Figures:
         if costs is None:
             return []
         found = {metric for each in costs.functions for metric in each.total} | set(costs.whole)
-        return [name for name, metric in METRICS.items() if metric.is_exact and name in found]
+        rounds = self._rounds
+        return [
+            name
+            for name, metric in METRICS.items()
+            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or not metric.is_least)
+        ]
 
     @cached_property
     def cpu(self) -> Figure:

@@ -6,7 +6,7 @@ docs/limits.md explains each metric to users.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PERCENT = {"%": Decimal("0.01")}
 NUMBER = {"": Decimal(1)}
@@ -38,13 +38,18 @@ class Metric(NamedTuple):
     """Whether it is estimated from samples: results have it as shares and CPU time of the window,
     not among their costs."""
     is_peak: bool = False
-    """Whether it is an amount of the whole window, the largest of all rounds; all others are per
-    task."""
+    """Whether it is a figure of the whole window, the largest of all rounds; all others are amounts
+    that are divided by the window's tasks."""
     is_way: bool = False
     """Whether it tells which way tasks took through the state machine. Where the test's own process
     runs all, that depends on timing: under load, tasks are queued that otherwise are not."""
     is_decision: bool = False
     """Whether it tells of the scheduler's decisions in virtual time, where each run is the same."""
+    is_held: bool = False
+    """Whether it is per task that the scheduler held at once, and not per task of the window; the
+    backend divides. Its functions are types of objects."""
+    is_least: bool = False
+    """Whether the smallest of all rounds counts: what is kept once is no leak. It takes two."""
     is_traffic: bool = False
     """Whether it counts messages. How many are sent as one batch depends on timing, so it is not
     taken as exact even if all rounds agree."""
@@ -71,6 +76,12 @@ def _decision(units: dict[str, Decimal], noun: str = "") -> Metric:
     return Metric(units, noun, is_exact=True, is_peak=True, is_decision=True, of_functions=False)
 
 
+def _held(noun: str, **more: Any) -> Metric:
+    return Metric(
+        NUMBER, noun, is_exact=True, is_peak=True, is_held=True, of_owners=False
+    )._replace(**more)
+
+
 SHARE, SELF, CPU = "share", "self", "cpu"
 """The metrics that samples give, for the modules that compute them."""
 
@@ -88,6 +99,10 @@ METRICS: dict[str, Metric] = {
     "bytes_out": Metric(BYTES, "", is_exact=True, is_traffic=True, of_functions=False),
     "peak": Metric(BYTES, "", rank=5, is_peak=True, of_functions=False),
     "leaked": Metric(BYTES, "", rank=6, is_peak=True, of_functions=False),
+    "objects": _held("objects per task held", rank=7),
+    "blocks": _held("blocks per task held", of_functions=False),
+    "objects_leaked": _held("objects per task released", rank=8, is_least=True),
+    "blocks_leaked": _held("blocks per task released", of_functions=False, is_least=True),
     "makespan": _decision(TIME),
     "idle": _decision(TIME, "of idle threads"),
     "transferred": _decision(BYTES),
@@ -111,6 +126,10 @@ GROWING = tuple(
 """Metrics whose growth can be limited: amounts, not fractions."""
 
 DECISIONS = frozenset(name for name, metric in METRICS.items() if metric.is_decision)
+
+HELD = frozenset(name for name, metric in METRICS.items() if metric.is_held)
+
+LEAST = frozenset(name for name, metric in METRICS.items() if metric.is_least)
 
 TRAFFIC = frozenset(name for name, metric in METRICS.items() if metric.is_traffic)
 
