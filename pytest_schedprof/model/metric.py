@@ -70,6 +70,8 @@ class Metric(NamedTuple):
     more expensive."""
     is_extra: bool = False
     """Whether histories show it only if a user names it."""
+    spelling: str = ""
+    """How limits write it, if that is not its name."""
 
 
 def _decision(units: dict[str, Decimal], noun: str = "") -> Metric:
@@ -80,6 +82,11 @@ def _held(noun: str, **more: Any) -> Metric:
     return Metric(
         NUMBER, noun, is_exact=True, is_peak=True, is_held=True, of_owners=False
     )._replace(**more)
+
+
+def _stall(percentile: str) -> Metric:
+    spelling = f"stall({percentile})"
+    return Metric(TIME, "", is_peak=True, of_functions=False, spelling=spelling, is_extra=True)
 
 
 SHARE, SELF, CPU = "share", "self", "cpu"
@@ -99,10 +106,19 @@ METRICS: dict[str, Metric] = {
     "bytes_out": Metric(BYTES, "", is_exact=True, is_traffic=True, of_functions=False),
     "peak": Metric(BYTES, "", rank=5, is_peak=True, of_functions=False),
     "leaked": Metric(BYTES, "", rank=6, is_peak=True, of_functions=False),
-    "objects": _held("objects per task held", rank=7),
-    "blocks": _held("blocks per task held", of_functions=False),
-    "objects_leaked": _held("objects per task released", rank=8, is_least=True),
-    "blocks_leaked": _held("blocks per task released", of_functions=False, is_least=True),
+    "objects": _held("per task held", rank=7),
+    "blocks": _held("per task held", of_functions=False),
+    "objects_leaked": _held("per task released", rank=8, is_least=True),
+    "blocks_leaked": _held("per task released", of_functions=False, is_least=True),
+    "stall": Metric(TIME, "of CPU", rank=9, is_peak=True, of_owners=False),
+    "stall_p50": _stall("p50"),
+    "stall_p90": _stall("p90"),
+    "stall_p99": _stall("p99")._replace(is_extra=False),
+    "stall_p999": _stall("p99.9"),
+    "stall_wall": Metric(TIME, "by the clock", is_peak=True, of_owners=False, is_extra=True),
+    "gc_pauses": Metric(NUMBER, "pauses", is_peak=True, of_functions=False, is_extra=True),
+    "gc_pause": Metric(TIME, "of CPU", is_peak=True, of_functions=False),
+    "gc_share": Metric(PERCENT, "", is_peak=True, of_functions=False),
     "makespan": _decision(TIME),
     "idle": _decision(TIME, "of idle threads"),
     "transferred": _decision(BYTES),
@@ -130,6 +146,14 @@ DECISIONS = frozenset(name for name, metric in METRICS.items() if metric.is_deci
 HELD = frozenset(name for name, metric in METRICS.items() if metric.is_held)
 
 LEAST = frozenset(name for name, metric in METRICS.items() if metric.is_least)
+
+STALLS = frozenset(name for name in METRICS if name.startswith(("stall", "gc_")))
+"""What is measured of the event loop's callbacks, and of the collector between them."""
+
+SPELLINGS = {metric.spelling: name for name, metric in METRICS.items() if metric.spelling} | {
+    "stall(max)": "stall"
+}
+"""Metrics by how limits may write them."""
 
 TRAFFIC = frozenset(name for name, metric in METRICS.items() if metric.is_traffic)
 

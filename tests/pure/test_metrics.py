@@ -91,7 +91,7 @@ def test_rows_agree_with_each_other(name: str) -> None:
     assert metric.is_least <= metric.is_held
     assert metric.is_exact >= metric.is_traffic
     assert metric.weighed_by in ("", *METRICS)
-    assert (metric.units is PERCENT) <= metric.is_sampled
+    assert (metric.units is PERCENT) <= (metric.is_sampled or metric.is_peak)
     assert (name in GROWING) == (metric.units is not PERCENT and not metric.of_metric)
     assert INCLUSIVE.get(own_part(name), name) == name
 
