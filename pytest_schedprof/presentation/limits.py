@@ -145,7 +145,8 @@ class _Case:
         )
 
     def _grounds(self, finding: Finding, is_first: bool) -> str:
-        unit = "busy samples" if self.metric.is_sampled else "tasks"
+        is_of_samples = self.metric.is_sampled and self.metric.units is PERCENT
+        unit = "busy samples" if is_of_samples else "tasks"
         words = [f"{finding.estimate.samples:,} {unit}"]
         if finding.before:
             words.append(f"before: {readable(finding.before.value, self.metric)}")
