@@ -45,6 +45,13 @@ def compared(project: Project) -> Comparison:
     return comparison
 
 
+def callbacks(project: Project) -> list[str]:
+    """Return what occupied the loop, hollow workers not among it."""
+    (result,) = load(str(max((project.path / ".schedprof").glob("2*"))), str(project.path)).results
+    (costs,) = [each.costs for each in result.backends if each.backend == "stalls"]
+    return [each.function for each in costs.functions] if costs else []
+
+
 def test_one_round_names_the_type_of_which_each_task_has_one_more(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +65,8 @@ def test_one_round_names_the_type_of_which_each_task_has_one_more(
 
     session("", "--schedprof-save=main")
     session("", "--schedprof-compare=main")
+    assert callbacks(project)
+    assert [name for name in callbacks(project) if name.startswith("pytest_schedprof")] == []
     assert compared(project).changes == ()
     assert compared(project).same > 5
     told = session(repr(MORE), "--schedprof-compare=main")

@@ -36,7 +36,7 @@ class ObjectsBackend(Backend):
     """Reads what the scheduler's process holds, with tasks and without."""
 
     name = "objects"
-    rank = 25
+    rank = 52
     artifacts = (Artifact("objects.json", JSON),)
     options_type = ObjectsOptions
     measures = HELD

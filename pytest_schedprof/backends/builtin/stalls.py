@@ -26,7 +26,7 @@ class StallsBackend(Backend):
     """Times the callbacks of the event loop, and the garbage collector's pauses."""
 
     name = "stalls"
-    rank = 28
+    rank = 54
     artifacts = (Artifact("stalls.json", JSON),)
     options_type = StallsOptions
     measures = STALLS
