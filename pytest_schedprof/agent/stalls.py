@@ -69,6 +69,8 @@ class Stalls:
         self.handler: tuple[float, float, CodeType | None] = (0.0, 0.0, None)
         """The handler of messages, or what is called by the clock, that took long last: when it
         began and how long it took."""
+        self.last: tuple[float, CodeType | None] = (0.0, None)
+        """The handler that was called last, and when."""
         self.own_at = 0.0
         """When the agent was called last."""
 
@@ -123,6 +125,8 @@ class Stalls:
         self.read(perf_counter())
         at, took, code = self.handler
         if at < begun or took < wall / 2:
+            at, code = self.last  # one of a batch of messages, most of which are alike
+        if at < begun:
             code = code_of(callback)
         if self.own_at >= begun or (self.is_virtual and is_hollow(code)):
             return
@@ -165,6 +169,7 @@ class Stalls:
         @functools.wraps(handler)
         def handle(*args: Any, **keywords: Any) -> Any:
             begun = perf_counter()
+            stalls.last = begun, code
             try:
                 return handler(*args, **keywords)
             finally:

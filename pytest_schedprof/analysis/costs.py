@@ -100,7 +100,7 @@ class Costs:
             for metric in LEAST & costs.keys():  # a round may lack the function
                 found = (unit.functions.get(function, {}) for unit in self.units)
                 costs[metric] = min(each.get(metric, 0.0) for each in found)
-        return dict(sums)
+        return {function: costs for function, costs in sums.items() if _is_kept(costs)}
 
     def seen(self, metric: str) -> Collection[Function]:
         """Return every function that was called."""
@@ -187,6 +187,11 @@ def scatter(values: Sequence[float]) -> float:
     """Return the standard deviation as a fraction of the mean."""
     mean = fmean(values)
     return round(stdev(values) / mean, DIGITS) if mean else 0.0
+
+
+def _is_kept(costs: Amounts) -> bool:
+    """Whether a type is still there after the round in which the fewest objects were left."""
+    return not costs.keys() <= LEAST or any(costs.values())
 
 
 def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:

@@ -183,9 +183,12 @@ def obstacle_to_metric(metric: str, before: Measurement, after: Measurement) -> 
     known = METRICS[metric]
     if not known.is_decision and (reason := other_work(before, after)):
         return reason
-    if (known.of_functions or known.is_held) and before.python != after.python:
-        what = "numbers of objects" if known.is_held else "bytecodes"
-        return f"{what} of Python {before.python} and {after.python} are not the same"
+    if before.python == after.python:
+        return ""
+    if known.is_held:
+        return f"numbers of objects of Python {before.python} and {after.python} are not the same"
+    if known.of_functions:
+        return f"bytecodes of Python {before.python} and {after.python} are not the same"
     return ""
 
 

@@ -50,6 +50,8 @@ class Metric(NamedTuple):
     backend divides. Its functions are types of objects."""
     is_least: bool = False
     """Whether the smallest of all rounds counts: what is kept once is no leak. It takes two."""
+    is_longest: bool = False
+    """Whether the figure of the whole is that of one function, which is told."""
     is_traffic: bool = False
     """Whether it counts messages. How many are sent as one batch depends on timing, so it is not
     taken as exact even if all rounds agree."""
@@ -110,12 +112,14 @@ METRICS: dict[str, Metric] = {
     "blocks": _held("per task held", of_functions=False),
     "objects_leaked": _held("per task released", rank=8, is_least=True),
     "blocks_leaked": _held("per task released", of_functions=False, is_least=True),
-    "stall": Metric(TIME, "of CPU", rank=9, is_peak=True, of_owners=False),
+    "stall": Metric(TIME, "of CPU", rank=9, is_peak=True, of_owners=False, is_longest=True),
     "stall_p50": _stall("p50"),
     "stall_p90": _stall("p90"),
     "stall_p99": _stall("p99")._replace(is_extra=False),
     "stall_p999": _stall("p99.9"),
-    "stall_wall": Metric(TIME, "by the clock", is_peak=True, of_owners=False, is_extra=True),
+    "stall_wall": Metric(
+        TIME, "by the clock", is_peak=True, of_owners=False, is_longest=True, is_extra=True
+    ),
     "gc_pauses": Metric(NUMBER, "pauses", is_peak=True, of_functions=False, is_extra=True),
     "gc_pause": Metric(TIME, "of CPU", is_peak=True, of_functions=False),
     "gc_share": Metric(PERCENT, "", is_peak=True, of_functions=False),

@@ -21,6 +21,7 @@ from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.result import MeasuredCosts
 from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.limits import describe
 from pytest_schedprof.remote.control import Control
 
 TASKS = 200
@@ -190,6 +191,14 @@ def test_limits(control: Control, client: Client, limit: str, verdict: Verdict) 
     (result,) = assessment.backends[0].limits
     assert result.verdict is verdict
     assert parse_limit(result.limit) == parse_limit(limit)
+
+
+def test_the_longest_is_told_by_name(control: Control, client: Client) -> None:
+    assessment = assess(recorded(control, client), [parse_limit("stall <= 1us")], None)
+    (limit,) = assessment.backends[0].limits
+    assert ":" in limit.findings[0].subject
+    assert f"stall of {limit.findings[0].subject} is" in describe(limit)
+    assert " of CPU (at least " in describe(limit)
 
 
 def hooks(dask_scheduler: Any = None) -> list[str]:
