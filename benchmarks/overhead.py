@@ -1,12 +1,12 @@
-"""Measure what profiling with py-spy costs the scheduler: its CPU per task, profiled and not.
+"""Measure what profiling costs the scheduler: its CPU per task, profiled and not.
 
-    python benchmarks/overhead.py [--pairs N] [--tasks N] [--rate HZ]
+    python benchmarks/overhead.py [--backend pyspy] [--pairs N] [--tasks N] [--rate HZ]
 
-With hollow workers, the whole load is the scheduler's. Rounds with and without py-spy take turns
-on one scheduler. The scheduler itself counts CPU and tasks, from after the first proven sample
-until before the profiler is stopped, so the figure contains neither start nor stop. A round has
-one full garbage collection or none, which costs up to a fifth of its CPU. Therefore collections
-run between rounds only.
+With hollow workers, the whole load is the scheduler's. Rounds with and without the backend take
+turns on one scheduler. The scheduler itself counts CPU and tasks, from after the recording has
+begun until before it is stopped, so the figure contains neither start nor stop. A round has one
+full garbage collection or none, which costs up to a fifth of its CPU. Therefore collections run
+between rounds only.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from distributed import Client, wait
 from figures import closing_line, interleaved, interval
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
 from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.remote.control import Control
 
-ASKED = 1.03
+ASKED = {"pyspy": 1.03, "stalls": 1.10}
 WORKERS = 16
 WARM_UP_PAIRS = 1
 
@@ -72,11 +72,11 @@ def cpu_per_task(
     return segment.cpu_seconds / segment.tasks * 1e6
 
 
-def measure(pairs: int, tasks: int, rate_hz: float) -> dict[str, list[float]]:
+def measure(backend: str, pairs: int, tasks: int, rate_hz: float) -> dict[str, list[float]]:
     """CPU per task of each round."""
     arms: dict[str, list[Backend]] = {
         "unprofiled": [],
-        "profiled": [PySpyBackend(rate_hz=rate_hz, options={})],
+        "profiled": [BackendRegistry().make(backend, rate_hz=rate_hz, options={})],
     }
     costs: dict[str, list[float]] = {name: [] for name in arms}
     with load() as (control, client):
@@ -85,7 +85,7 @@ def measure(pairs: int, tasks: int, rate_hz: float) -> dict[str, list[float]]:
     return {name: values[WARM_UP_PAIRS:] for name, values in costs.items()}
 
 
-def report(costs: dict[str, list[float]]) -> None:
+def report(costs: dict[str, list[float]], asked: float) -> None:
     for name, values in costs.items():
         print(
             f"{name:10s} {len(values)} rounds, CPU per task: median {median(values):.1f} us, "
@@ -95,16 +95,18 @@ def report(costs: dict[str, list[float]]) -> None:
     low, high = interval(ratios)
     print(f"median of paired ratios {median(ratios):.3f}, 95 % interval [{low:.3f}, {high:.3f}]")
     ratio = median(costs["profiled"]) / median(costs["unprofiled"])
-    print(closing_line("ratio of the medians", ratio, ASKED))
+    print(closing_line("ratio of the medians", ratio, asked))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--backend", default="pyspy")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=4000)
     parser.add_argument("--rate", type=float, default=100)
     given = parser.parse_args()
-    report(measure(given.pairs, given.tasks, given.rate))
+    costs = measure(given.backend, given.pairs, given.tasks, given.rate)
+    report(costs, ASKED.get(given.backend, 1.03))
 
 
 if __name__ == "__main__":

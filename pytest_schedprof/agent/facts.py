@@ -101,7 +101,7 @@ def finished_tasks(dask_scheduler: Any = None) -> int:
     return sum(count["memory"] + count["erred"] for count in counts)
 
 
-def _now() -> float:
+def now() -> float:
     """Return the time of the event loop, by which its timers go; it may be virtual."""
     return asyncio.get_running_loop().time()
 
@@ -115,12 +115,12 @@ async def settle(steady: float, timeout: float, dask_scheduler: Any = None) -> N
     """
     if not getattr(dask_scheduler, "is_any_alive", True):
         return
-    deadline = _now() + timeout
-    before, since = dask_scheduler.transition_counter, _now()
-    while _now() - since < steady and _now() < deadline:
+    deadline = now() + timeout
+    before, since = dask_scheduler.transition_counter, now()
+    while now() - since < steady and now() < deadline:
         await asyncio.sleep(steady / 10)
         if dask_scheduler.transition_counter != before:
-            before, since = dask_scheduler.transition_counter, _now()
+            before, since = dask_scheduler.transition_counter, now()
 
 
 def describe(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -230,16 +230,16 @@ async def wait_until_idle(
 
     Returns how many other tasks it still has at the deadline.
     """
-    deadline = _now() + timeout
+    deadline = now() + timeout
     while True:
-        begun = _now()
+        begun = now()
         left = dask_scheduler.tasks.keys() - tasks
         if left and clients:
             left -= others.wanted_by(clients, dask_scheduler)
         if not left or begun > deadline:
             return len(left)
         # With many tasks of others a check takes long: leave the scheduler time to work.
-        await asyncio.sleep(max(0.002, _now() - begun))
+        await asyncio.sleep(max(0.002, now() - begun))
 
 
 def processing(dask_scheduler: Any = None) -> frozenset[Any]:
@@ -253,9 +253,9 @@ async def wait_until_worker_idle(
     timeout: float, others: frozenset[Any] = frozenset(), dask_worker: Any = None
 ) -> int:
     """Wait until a worker's threads run only the given tasks; cancelled ones count as running."""
-    deadline = _now() + timeout
+    deadline = now() + timeout
     while running := sum(key not in others for key in dask_worker.active_threads.values()):
-        if _now() > deadline:
+        if now() > deadline:
             break
         await asyncio.sleep(0.002)
     return running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
 from statistics import fmean, stdev
@@ -13,9 +13,14 @@ from typing import TypeAlias
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.folding import folded, is_line
 from pytest_schedprof.analysis.growth import DIGITS, MIN_SCALES, exponent
-from pytest_schedprof.analysis.owners import doubt_of_collector, owner_alone, owner_of_counted
+from pytest_schedprof.analysis.owners import (
+    OBJECTS,
+    doubt_of_collector,
+    owner_alone,
+    owner_of_counted,
+)
 from pytest_schedprof.analysis.student import MANY, bound_at
-from pytest_schedprof.model.metric import METRICS, RANKED, own_part
+from pytest_schedprof.model.metric import HELD, LEAST, METRICS, RANKED, own_part
 from pytest_schedprof.model.profile import CostProfile, Function, compile_pattern
 from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
 from pytest_schedprof.model.verdict import Estimate
@@ -23,6 +28,12 @@ from pytest_schedprof.model.verdict import Estimate
 DRIFT = 0.1
 """Standard deviation of a timed cost or a peak between identical windows, as a fraction of it.
 It depends on the machine, not on the backend; docs/costs.md says where it was measured."""
+
+LEAST_ROUNDS = 2
+
+ONE_ROUND = (
+    "one round does not tell what each task leaves from what is kept once: give the test rounds=2"
+)
 
 Amounts: TypeAlias = dict[str, float]
 """Costs by metric."""
@@ -43,6 +54,8 @@ class Unit:
     """Size of the test's workload; 0 if the test runs at one size only."""
     is_everything: bool = False
     """Whether it has all code that the scheduler ran, and no other."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that could not be measured, each with the reason."""
 
 
 def unit_of(
@@ -53,21 +66,26 @@ def unit_of(
     together = dict(whole)
     doubt = hides = ""
     is_everything = False
+    lacks: dict[str, str] = {}
     for profile in profiles:
+        lacks |= profile.lacks
         doubt, hides = doubt or profile.doubt, hides or profile.hides
         for function, costs in profile.functions.items():
             gather(functions[function], costs)
         gather(together, profile.whole)
         is_everything = is_everything or profile.is_everything
-    return Unit(tasks, functions, together, doubt, hides, scale, is_everything)
+    return Unit(tasks, functions, together, doubt, hides, scale, is_everything, lacks)
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
-    """Add costs to others; of two peaks the higher one is kept."""
+    """Add costs to others; of two peaks the higher one is kept, or the one that counts."""
     for metric, amount in costs.items():
-        before = into.get(metric, 0)
-        is_peak = metric in METRICS and METRICS[metric].is_peak
-        into[metric] = max(before, amount) if is_peak else before + amount
+        row = METRICS.get(metric)
+        if metric in into and row and row.is_peak:
+            amount = min(into[metric], amount) if row.is_least else max(into[metric], amount)
+        elif metric in into:
+            amount += into[metric]
+        into[metric] = amount
 
 
 @dataclass(frozen=True)
@@ -88,7 +106,11 @@ class Costs:
         for unit in self.units:
             for function, costs in unit.functions.items():
                 gather(sums[function], costs)
-        return dict(sums)
+        for function, costs in sums.items():
+            for metric in LEAST & costs.keys():  # a round may lack the function
+                found = (unit.functions.get(function, {}) for unit in self.units)
+                costs[metric] = min(each.get(metric, 0.0) for each in found)
+        return {function: costs for function, costs in sums.items() if _is_kept(costs)}
 
     def seen(self, metric: str) -> Collection[Function]:
         """Return every function that was called, and the lines of functions that cost little."""
@@ -115,16 +137,18 @@ class Costs:
         amounts = [self._amount(unit, metric, subject) for unit in self.units]
         if METRICS[metric].is_peak:
             judge = exactly if METRICS[metric].is_exact else roughly
-            return judge(max(amounts), self.tasks)
+            return judge((min if METRICS[metric].is_least else max)(amounts), self.tasks)
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
     def doubt(self, metric: str, subject: str) -> str:
         """Return why there is no verdict: an incomplete profile, or no task to divide a cost by."""
         for unit in self.units:
-            if unit.doubt:
-                return unit.doubt
+            if doubt := unit.doubt or unit.lacks.get(metric, ""):
+                return doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides
+        if METRICS[metric].is_least and len(self.units) < LEAST_ROUNDS:
+            return ONE_ROUND
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
         if METRICS[metric].is_peak or self.tasks:
@@ -179,7 +203,8 @@ class Costs:
             gather(total, self.functions[function])
             for costs, unit in zip(rounds, self.units, strict=True):
                 gather(costs, unit.functions.get(function, {}))
-        return FunctionCost(name, self._owner(name), total, self._scatter(rounds, total))
+        owner = OBJECTS if HELD & total.keys() else self._owner(name)
+        return FunctionCost(name, owner, total, self._scatter(rounds, total))
 
     def _owner(self, name: Function) -> str:
         is_everything = any(unit.is_everything for unit in self.units)
@@ -199,6 +224,7 @@ class Costs:
                 for group in groups
             )
             for metric in total
+            if metric not in LEAST
         }
 
 
@@ -206,6 +232,11 @@ def scatter(values: Sequence[float]) -> float:
     """Return the standard deviation as a fraction of the mean."""
     mean = fmean(values)
     return round(stdev(values) / mean, DIGITS) if mean else 0.0
+
+
+def _is_kept(costs: Amounts) -> bool:
+    """Whether a type is still there after the round in which the fewest objects were left."""
+    return not costs.keys() <= LEAST or any(costs.values())
 
 
 def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:

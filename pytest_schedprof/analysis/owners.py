@@ -215,6 +215,9 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 UNDIVIDED = "undivided"
 """Owner of samples that may be the scheduler's, a worker's or a client's, in a process of all."""
 
+OBJECTS = "types"
+"""In the place of the owner of a type of objects: objects of one type belong to many parts."""
+
 FOREIGN = "foreign"
 """Owner of samples without a function of the table, as of a thread that does not run dask."""
 

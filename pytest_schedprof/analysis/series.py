@@ -198,7 +198,7 @@ def _of_functions(
     together = sum(owners.values())
     if is_summed and METRICS[metric].of_whole:
         yield (metric, ""), Amount(together / divisor)
-    for owner, amount in owners.items():
+    for owner, amount in owners.items() if METRICS[metric].of_owners else ():
         yield (metric, f"@{owner}"), Amount(amount / divisor)
     for each in functions:
         part = each.total.get(own, 0) / together if together else 0.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from math import isclose, sqrt
 
-from pytest_schedprof.analysis.owners import owner_of_counted
+from pytest_schedprof.analysis.owners import OBJECTS, owner_of_counted
 from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.contrast import Contrast, Figure, unpaired
 from pytest_schedprof.comparison.figures import Figures
@@ -41,6 +41,16 @@ MISSED = (
     "it was counted in some rounds and not at all in others: if the test replaces or imports it, "
     "do so before the window"
 )
+
+NO_LONGER_STEADY = (
+    "it was the same in every round before, and now differs between rounds by {amount:,.3g} per "
+    "task: see what differs between the rounds of the test"
+)
+
+WAVERING, WAVERING_OF_WHOLE = 0.1, 0.002
+"""Least scatter between rounds, as a part of the figure and of the whole, by which a steady figure
+is no longer steady. Where time decides, figures that agree in the rounds of one session scatter in
+those of the next by up to 16 % (0.13 % of the whole), in `workloads.all_to_all` of 300 tasks."""
 
 ALIKE = 0.01
 """Relative tolerance for rounds that differ in nothing but that a function was not counted."""
@@ -102,6 +112,12 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
     ]
     if old and new:
         found.append(judged("", unpaired(old, new)))
+    steady = {name: figure.value for name, figure in olds.items() if not figure.error}
+    if old and not old.error:
+        steady[""] = old.value
+    wavering = {} if METRICS[metric].is_traffic else after.wavering(metric)
+    bar = partial(_scatter_told, total=total, policy=policy, is_timed=bool(least))
+    found = [_unless_wavering(each, steady, wavering, bar) for each in found]
     if has_one_seed(before, after):
         return found
     return [_with_seeds(each) for each in found]
@@ -139,7 +155,7 @@ def _change(
     return Change(
         metric,
         subject,
-        owner_of_counted(subject) if subject else "",
+        _owner(metric, subject),
         outcome,
         contrast.before,
         contrast.after,
@@ -147,6 +163,13 @@ def _change(
         contrast.high,
         UNSTEADY if outcome is Outcome.UNDECIDED else "",
     )
+
+
+def _owner(metric: str, subject: str) -> str:
+    """Return the owner of a function or type; none of the scheduler as a whole."""
+    if not subject:
+        return ""
+    return OBJECTS if METRICS[metric].is_held else owner_of_counted(subject)
 
 
 def _outcome(contrast: Contrast, total: float, least: float, policy: Policy) -> Outcome:
@@ -165,6 +188,32 @@ def _unless_missed(change: Change, old: Figure, new: Figure) -> Change:
     if change.outcome is Outcome.SAME and (_misses_rounds(old, new) or _misses_rounds(new, old)):
         return replace(change, outcome=Outcome.UNDECIDED, note=MISSED)
     return change
+
+
+def _unless_wavering(
+    change: Change,
+    steady: Mapping[str, float],
+    wavering: Mapping[str, float],
+    bar: Callable[[float], float],
+) -> Change:
+    """Leave it open how a figure changed that was steady and no longer is.
+
+    Its mean may be the same by chance, or be so uncertain that no change can be seen.
+    """
+    amount, before = wavering.get(change.subject, 0.0), steady.get(change.subject)
+    if change.outcome is not Outcome.SAME or not before or amount < bar(before):
+        return change
+    note = NO_LONGER_STEADY.format(amount=amount)
+    return replace(change, outcome=Outcome.UNDECIDED, note=note)
+
+
+def _scatter_told(before: float, *, total: float, policy: Policy, is_timed: bool) -> float:
+    """Return from which scatter on a figure is no longer steady."""
+    least = policy.exact_rise * before
+    if not is_timed:
+        return least
+    timed = min(policy.exact_rise * total, max(WAVERING * before, WAVERING_OF_WHOLE * total))
+    return max(least, timed)
 
 
 def _misses_rounds(steady: Figure, other: Figure) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import hypot, sqrt
 from statistics import median, stdev
 
-from pytest_schedprof.analysis.costs import DRIFT
+from pytest_schedprof.analysis.costs import DRIFT, LEAST_ROUNDS
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
 from pytest_schedprof.analysis.student import MANY
@@ -102,13 +102,17 @@ class Figures:
         return {
             each.function: self._count(
                 metric,
-                each.total[metric] / self.tasks,
+                each.total[metric] / self._divisor(metric),
                 each.scatter.get(metric),
                 is_carrier=self.is_everything and not is_work(each.function),
             )
             for each in self.result.costs.functions
             if metric in each.total and self._is_schedulers(each)
         }
+
+    def _divisor(self, metric: str) -> int:
+        """Return what totals are divided by."""
+        return 1 if METRICS[metric].is_peak else self.tasks
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
@@ -124,8 +128,9 @@ class Figures:
         """Return the figure of the scheduler as a whole, None if the backend has none."""
         if self.result.costs is None or not self.tasks:
             return None
-        if metric in self.result.costs.whole and not METRICS[metric].of_functions:
-            value = self.result.costs.whole[metric] / (1 if METRICS[metric].is_peak else self.tasks)
+        is_sum = self.is_everything and METRICS[metric].of_functions
+        if metric in self.result.costs.whole and not is_sum:
+            value = self.result.costs.whole[metric] / self._divisor(metric)
             return self._count(metric, value, self.result.costs.scatter.get(metric))
         found = self.exact(metric)
         parts = [found[name] for name in found if not self.is_everything or is_work(name)]
@@ -152,6 +157,22 @@ class Figures:
         least = UNSTEADY_IN_PROCESS if self.is_in_process else 0.0
         return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
 
+    def wavering(self, metric: str) -> dict[str, float]:
+        """Return how much the count per task of each function varies between rounds.
+
+        It is the standard deviation; the whole is the empty name. Nothing is known of fewer than
+        three rounds.
+        """
+        costs = self.result.costs
+        if costs is None or not self.tasks or self._rounds < MIN_ROUNDS:
+            return {}
+        parts = [(each.function, each.total, each.scatter) for each in costs.functions]
+        return {
+            subject: total[metric] / self._divisor(metric) * scatter[metric]
+            for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
+            if metric in total and metric in scatter
+        }
+
     @property
     def _has_unknown_orders(self) -> bool:
         """Whether an earlier release counted, which left the order of sets to the hash seed."""
@@ -170,7 +191,12 @@ class Figures:
         if costs is None:
             return []
         found = {metric for each in costs.functions for metric in each.total} | set(costs.whole)
-        return [name for name, metric in METRICS.items() if metric.is_exact and name in found]
+        rounds = self._rounds
+        return [
+            name
+            for name, metric in METRICS.items()
+            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or not metric.is_least)
+        ]
 
     @cached_property
     def cpu(self) -> Figure:

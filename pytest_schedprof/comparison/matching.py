@@ -215,7 +215,11 @@ def obstacle_to_metric(metric: str, before: Measurement, after: Measurement) -> 
     known = METRICS[metric]
     if not known.is_decision and (reason := other_work(before, after)):
         return reason
-    if known.of_functions and before.python != after.python:
+    if before.python == after.python:
+        return ""
+    if known.is_held:
+        return f"numbers of objects of Python {before.python} and {after.python} are not the same"
+    if known.of_functions:
         return f"bytecodes of Python {before.python} and {after.python} are not the same"
     return ""
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from pytest_schedprof.analysis.folding import is_line
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.profile import Function, compile_pattern
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
 
@@ -83,6 +84,8 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
 
     If no function was seen, one known function stands for all: it cannot break the limit.
     """
+    if METRICS[limit.metric].is_longest and not limit.pattern:
+        return [_longest(limit.metric, measurements)]
     if limit.owner or not limit.pattern:
         return [limit.pattern]
     matches = compile_pattern(limit.pattern).fullmatch
@@ -99,6 +102,13 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
             "scheduler's code; see `functions` in a result.json for names that exist"
         )
     return list(known[:1])
+
+
+def _longest(metric: str, measurements: Measurements) -> str:
+    """Return the function that has the figure of the whole; empty if none has."""
+    whole = measurements.of(metric, "").value
+    found = (name for name in measurements.seen(metric) if measurements.of(metric, name).value)
+    return next((name for name in found if measurements.of(metric, name).value >= whole), "")
 
 
 def _doubt(limit: Limit, measurements: Measurements) -> str:

@@ -15,7 +15,7 @@ from pytest_schedprof.analysis.owners import COUNTED, NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.errors import LimitError, quoted
 from pytest_schedprof.model.limit import POINTS, Limit
-from pytest_schedprof.model.metric import GROWING, METRICS, PERCENT, Metric
+from pytest_schedprof.model.metric import GROWING, METRICS, PERCENT, SPELLINGS, Metric
 from pytest_schedprof.model.verdict import LimitResult
 
 LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)
@@ -23,7 +23,7 @@ LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDUL
 MOST = 1e15
 """Largest number in a limit: above everything that can be measured, and exact as a float."""
 
-_METRIC = re.compile(r"[A-Za-z_]+")
+_METRIC = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _PATTERN = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNIT = re.compile(r"%|[A-Za-z]+")
@@ -108,11 +108,19 @@ class _Parser:
 
     def _metric(self) -> str:
         start = self._skip_space()
-        word = self._take(_METRIC) or ""
+        word = self._word()
         if word not in METRICS:
             self._at = start
             raise self._error(_one_of("a metric", word, tuple(METRICS)))
         return word
+
+    def _word(self) -> str:
+        """Read the name of a metric, or how limits write it, as `stall(p99)`."""
+        for spelling, name in SPELLINGS.items():
+            if self._text.startswith(spelling, self._at):
+                self._at += len(spelling)
+                return name
+        return self._take(_METRIC) or ""
 
     def _subject(self, name: str, metric: Metric) -> str:
         """Read the pattern in brackets, which some metrics need and some cannot have."""
@@ -131,7 +139,7 @@ class _Parser:
         """Read the metric and the optional pattern in `growth(calls, pattern)`."""
         self._expect("(", "'(' and a metric, as in growth(bytecodes) <= 1.05")
         start = self._skip_space()
-        of = self._take(_METRIC) or ""
+        of = self._word()
         if of not in GROWING:
             self._at = start
             raise self._error(_one_of("a metric that can grow", of, GROWING))

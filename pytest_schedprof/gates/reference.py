@@ -24,7 +24,7 @@ from pytest_schedprof.comparison.matching import (
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Comparison
-from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, own_part
+from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
 from pytest_schedprof.model.result import FunctionCost, Result
 from pytest_schedprof.model.verdict import Estimate
 
@@ -110,7 +110,8 @@ class Before:
         if METRICS[metric].is_exact:
             return obstacle_to_metric(metric, self.found, self.after)
         if METRICS[metric].is_peak:
-            return ""
+            is_time = METRICS[metric].units is TIME
+            return another_machine(self.found, self.after) if is_time else ""
         if self.after.of.shares is not None:
             return obstacle_to_time(self.found, self.after)
         return another_machine(self.found, self.after) or other_work(self.found, self.after)

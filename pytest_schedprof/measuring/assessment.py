@@ -20,6 +20,7 @@ from pytest_schedprof.measuring.keeping import Kept, keep_files, keep_raws
 from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.metric import HELD
 from pytest_schedprof.model.profile import (
     CodeLocation,
     CostProfile,
@@ -236,14 +237,16 @@ class _Recorded:
                 self.errors.append(error)
 
     def _functions_of(self, limits: Sequence[Limit]) -> dict[str, list[Function]]:
-        """Ask the scheduler which functions of its code the limits' patterns name."""
+        """Ask the scheduler which functions of its code, or types, the limits' patterns name."""
+        of_types = self.backend.metrics <= HELD
+        find = names.find_types if of_types else names.find_functions
         patterns = {limit.pattern for limit in limits if ":" in limit.pattern}
         if not patterns:
             return {}
         if self._is_lost:  # then nothing is judged, whatever the patterns name
             return {pattern: [pattern] for pattern in patterns}
         compiled = {pattern: compile_pattern(pattern).pattern for pattern in patterns}
-        found: dict[str, list[Function]] = self.control.call(names.find_functions, compiled, 1)
+        found: dict[str, list[Function]] = self.control.call(find, compiled, 1)
         return found
 
     def _result(

@@ -34,7 +34,7 @@ from pytest_schedprof.measuring.sides import environment_of
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.environment import ClusterFacts
-from pytest_schedprof.model.metric import METRICS, PERCENT
+from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.words import listed
 from pytest_schedprof.remote.control import Control
@@ -127,7 +127,7 @@ def _groups(wanted: Wanted) -> list[_Group]:
 
 def _is_compared(metrics: Iterable[str]) -> bool:
     """Whether comparisons look at one of these metrics of a backend."""
-    return any(METRICS[each].is_exact or METRICS[each].units is PERCENT for each in metrics)
+    return any(METRICS[each].is_exact or METRICS[each].is_sampled for each in metrics)
 
 
 @contextmanager

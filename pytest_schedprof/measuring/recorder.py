@@ -86,6 +86,8 @@ class Recorder:
     kept: dict[Path, RawProfile] = field(default_factory=dict)
     """Files that have been written, with what they hold."""
     _open: _Open | None = None
+    _lasting: list[tuple[SegmentRecord, str, Recording]] = field(default_factory=list)
+    """Recordings that go on after their window, with its segment and the backend's name."""
     _depth: int = 0
     _is_narrowed: bool = False
     _is_in_round: bool = False
@@ -119,6 +121,7 @@ class Recorder:
                 self._is_in_round = False
                 self._refuse_open_window()
                 self._stop(keep=not self._is_narrowed)
+                self._finish()
 
     def _refuse_open_window(self) -> None:
         """Fail a test whose body ends before its window: nobody knows what it would measure."""
@@ -165,6 +168,7 @@ class Recorder:
 
     def _start(self) -> None:
         """Start all backends, or none."""
+        self._finish()
         if self.errors:
             return
         opened = _Open(now(), {}, [], [])
@@ -236,7 +240,24 @@ class Recorder:
         self._settle()
         after = self.control.call(facts.close_window, self._own_client)
         segment = replace(_segment(opened.before, after), scale=self._scale, client=client)
-        return self._brought(segment, opened, self._stopped)
+        lasting = {backend.name for backend in self._taking_part if backend.outlasts}
+        for name, _, recording in opened.recordings:
+            if name in lasting:
+                _end_window(recording)
+        ending = [each for each in opened.recordings if each[0] not in lasting]
+        found = self._brought(segment, replace(opened, recordings=ending), self._stopped)
+        going_on = [each for each in opened.recordings if each[0] in lasting]
+        self._lasting += [(found, name, recording) for name, _, recording in going_on]
+        return found
+
+    def _finish(self) -> None:
+        """Stop the recordings that went on after their window."""
+        lasting, self._lasting = self._lasting, []
+        for segment, name, recording in lasting:
+            with self._keeping_trouble():
+                self._settle()
+                if (brought := self._stopped(recording)) is not None:
+                    segment.raw[name] = brought
 
     def _brought(
         self, segment: Segment, opened: _Open, fetch: Callable[[Recording], RawProfile | None]
@@ -310,6 +331,12 @@ class Recorder:
         except Exception as error:
             # A third party's backend may raise anything, and the test is not to blame.
             self.errors.append(as_own(error))
+
+
+def _end_window(recording: Recording) -> None:
+    """Tell a recording that goes on that its window has ended."""
+    told: Callable[[], None] = getattr(recording, "end_window", lambda: None)
+    told()
 
 
 def _salvaged(recording: Recording) -> RawProfile | None:

@@ -56,9 +56,11 @@ class Limit:
         return (self.owner or "").startswith(CLIENT_PREFIX)
 
     def __str__(self) -> str:
-        words = ", ".join(filter(None, (self.of, self.pattern)))
+        of = METRICS[self.of].spelling or self.of if self.of else ""
+        words = ", ".join(filter(None, (of, self.pattern)))
         subject = f"({words})" if words else ""
-        return f"{self.metric}{subject} <= {self._bound}"
+        name = METRICS[self.metric].spelling or self.metric
+        return f"{name}{subject} <= {self._bound}"
 
     @property
     def _bound(self) -> str:

@@ -6,7 +6,7 @@ docs/limits.md explains each metric to users.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PERCENT = {"%": Decimal("0.01")}
 NUMBER = {"": Decimal(1)}
@@ -38,13 +38,20 @@ class Metric(NamedTuple):
     """Whether it is estimated from samples: results have it as shares and CPU time of the window,
     not among their costs."""
     is_peak: bool = False
-    """Whether it is an amount of the whole window, the largest of all rounds; all others are per
-    task."""
+    """Whether it is a figure of the whole window, the largest of all rounds; all others are amounts
+    that are divided by the window's tasks."""
     is_way: bool = False
     """Whether it tells which way tasks took through the state machine. Where the test's own process
     runs all, that depends on timing: under load, tasks are queued that otherwise are not."""
     is_decision: bool = False
     """Whether it tells of the scheduler's decisions in virtual time, where each run is the same."""
+    is_held: bool = False
+    """Whether it is per task that the scheduler held at once, and not per task of the window; the
+    backend divides. Its functions are types of objects."""
+    is_least: bool = False
+    """Whether the smallest of all rounds counts: what is kept once is no leak. It takes two."""
+    is_longest: bool = False
+    """Whether the figure of the whole is that of one function, which is told."""
     is_traffic: bool = False
     """Whether it counts messages. How many are sent as one batch depends on timing, so it is not
     taken as exact even if all rounds agree."""
@@ -65,10 +72,23 @@ class Metric(NamedTuple):
     more expensive."""
     is_extra: bool = False
     """Whether histories show it only if a user names it."""
+    spelling: str = ""
+    """How limits write it, if that is not its name."""
 
 
 def _decision(units: dict[str, Decimal], noun: str = "") -> Metric:
     return Metric(units, noun, is_exact=True, is_peak=True, is_decision=True, of_functions=False)
+
+
+def _held(noun: str, **more: Any) -> Metric:
+    return Metric(
+        NUMBER, noun, is_exact=True, is_peak=True, is_held=True, of_owners=False
+    )._replace(**more)
+
+
+def _stall(percentile: str) -> Metric:
+    spelling = f"stall({percentile})"
+    return Metric(TIME, "", is_peak=True, of_functions=False, spelling=spelling, is_extra=True)
 
 
 SHARE, SELF, CPU = "share", "self", "cpu"
@@ -88,6 +108,21 @@ METRICS: dict[str, Metric] = {
     "bytes_out": Metric(BYTES, "", is_exact=True, is_traffic=True, of_functions=False),
     "peak": Metric(BYTES, "", rank=5, is_peak=True, of_functions=False),
     "leaked": Metric(BYTES, "", rank=6, is_peak=True, of_functions=False),
+    "objects": _held("per task held", rank=7),
+    "blocks": _held("per task held", of_functions=False),
+    "objects_leaked": _held("per task released", rank=8, is_least=True),
+    "blocks_leaked": _held("per task released", of_functions=False, is_least=True),
+    "stall": Metric(TIME, "of CPU", rank=9, is_peak=True, of_owners=False, is_longest=True),
+    "stall_p50": _stall("p50"),
+    "stall_p90": _stall("p90"),
+    "stall_p99": _stall("p99")._replace(is_extra=False),
+    "stall_p999": _stall("p99.9"),
+    "stall_wall": Metric(
+        TIME, "by the clock", is_peak=True, of_owners=False, is_longest=True, is_extra=True
+    ),
+    "gc_pauses": Metric(NUMBER, "pauses", is_peak=True, of_functions=False, is_extra=True),
+    "gc_pause": Metric(TIME, "of CPU", is_peak=True, of_functions=False),
+    "gc_share": Metric(PERCENT, "", is_peak=True, of_functions=False),
     "makespan": _decision(TIME),
     "idle": _decision(TIME, "of idle threads"),
     "transferred": _decision(BYTES),
@@ -112,6 +147,18 @@ GROWING = tuple(
 """Metrics whose growth can be limited: amounts, not fractions."""
 
 DECISIONS = frozenset(name for name, metric in METRICS.items() if metric.is_decision)
+
+HELD = frozenset(name for name, metric in METRICS.items() if metric.is_held)
+
+LEAST = frozenset(name for name, metric in METRICS.items() if metric.is_least)
+
+STALLS = frozenset(name for name in METRICS if name.startswith(("stall", "gc_")))
+"""What is measured of the event loop's callbacks, and of the collector between them."""
+
+SPELLINGS = {metric.spelling: name for name, metric in METRICS.items() if metric.spelling} | {
+    "stall(max)": "stall"
+}
+"""Metrics by how limits may write them."""
 
 TRAFFIC = frozenset(name for name, metric in METRICS.items() if metric.is_traffic)
 

@@ -62,13 +62,16 @@ class CostProfile:
     mode: str
     functions: Mapping[Function, Mapping[str, float]]
     """Costs of each function by metric, over the whole recording. `self_seconds` are without
-    callees; `peak` and `leaked` are the function's own part of the whole."""
+    callees; `peak` and `leaked` are the function's own part of the whole. Of objects, these are
+    types."""
     whole: Mapping[str, float] = field(default_factory=dict)
     """Metrics that belong to no single function, as messages or the peak of memory."""
     doubt: str = ""
     """Why it cannot judge any limit, for example a trace without its beginning; else empty."""
     hides: str = ""
     """Why a function that is missing in it may still have run; else empty."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Metrics of the backend that could not be measured, each with the reason."""
     hash: str = ""
     """Hash of everything that happened in the recording, if it can be told; else empty."""
     is_everything: bool = False

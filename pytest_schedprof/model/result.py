@@ -135,7 +135,8 @@ class FunctionCost:
     function: Function
     owner: str
     total: dict[str, float]
-    """Cost by metric. All but `peak` and `leaked` must be divided by the window's tasks."""
+    """Cost by metric. All but `peak`, `leaked` and those of objects must be divided by the window's
+    tasks."""
     scatter: dict[str, float] = field(default_factory=dict)
     """Standard deviation between rounds of the cost per task, by metric, as a fraction of the cost;
     empty with one round."""

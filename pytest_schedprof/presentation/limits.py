@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pytest_schedprof.gates.limits import parsed_limit
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.metric import METRICS, PERCENT, Metric, readable
+from pytest_schedprof.model.metric import METRICS, PERCENT, TIME, Metric, readable
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Finding, LimitResult, Verdict
 from pytest_schedprof.presentation.amounts import WHOLE, Interval, bounds_of, counted, interval_of
@@ -85,11 +85,12 @@ def _fact(finding: Finding, name: str) -> str:
         )
     bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
     bounds += _before(finding, metric)
-    if metric.units is PERCENT:
+    if metric.units is PERCENT and metric.is_sampled:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
-    if metric.is_peak:
-        return f"{name} of {subject} is {value}{bounds}"
     noun = f" {metric.noun}" if metric.noun else ""
+    if metric.is_peak:
+        unit = noun if metric.is_held or metric.units is TIME else ""
+        return f"{metric.spelling or name} of {subject} is {value}{unit}{bounds}"
     return f"{subject} takes {value}{noun}{bounds} per task over {estimate.samples} tasks"
 
 
@@ -144,7 +145,8 @@ class _Case:
         )
 
     def _grounds(self, finding: Finding, is_first: bool) -> str:
-        unit = "busy samples" if self.metric.units is PERCENT else "tasks"
+        is_of_samples = self.metric.is_sampled and self.metric.units is PERCENT
+        unit = "busy samples" if is_of_samples else "tasks"
         words = [f"{finding.estimate.samples:,} {unit}"]
         if finding.before:
             words.append(f"before: {readable(finding.before.value, self.metric)}")

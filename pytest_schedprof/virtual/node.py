@@ -55,8 +55,9 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _name_addresses()
     _order_sets()
     leave_out_debugging()
-    scheduler = Scheduler(**_scheduler_options(spec))
-    restarts = Restarts(scheduler, _scheduler_options(spec))
+    made_of = _scheduler_options(spec)
+    scheduler = Scheduler(**made_of)
+    restarts = Restarts(scheduler, made_of)
     await scheduler
     world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world

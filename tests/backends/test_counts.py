@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 from distributed import Client, wait
+from injection import plant, uproot
+from measured import measured
 
 from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.errors import RecordingError, SettingsError
+from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.modules import PACKAGES, is_work
 from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.remote.control import Control
 
 TASKS = 300
@@ -209,3 +215,45 @@ def test_nonsense_in_an_option_is_told(options: dict[str, Any]) -> None:
     make: Callable[..., CountsBackend] = CountsBackend
     with pytest.raises(SettingsError, match="schedprof: "):
         make(rate_hz=100, options=options)
+
+
+BEFORE_OF_ROUND = "SchedulerState._add_to_processing"
+
+
+def counted_rounds(
+    cluster: LocalProcesses, control: Control, statements: list[str]
+) -> BackendResult:
+    """Count rounds with another statement planted in each; an empty one is unchanged code."""
+    backend = CountsBackend(rate_hz=100, options={"modules": "distributed.scheduler"})
+    recorder = Recorder(control, [backend], 30.0)
+    for statement in statements:
+        with Client(cluster.address) as client:
+            if statement:
+                planted = {"qualname": BEFORE_OF_ROUND, "statement": statement}
+                client.run_on_scheduler(plant, module="distributed.scheduler", **planted)
+            with recorder.round():
+                wait(client.map(inc, range(TASKS), pure=False))
+            client.run_on_scheduler(uproot, module="distributed.scheduler")
+        clean(control)
+    (result,) = assess(recorder, (), None).backends
+    return result
+
+
+def test_a_function_whose_rounds_differ_is_told_though_its_mean_is_the_same(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    """It loops 200 times in each round of one side, and 0, 200 and 400 times on the other."""
+    counted_rounds(cluster, control, [""])  # creates the task prefix
+    loops = [f"for _ in range({times}): pass" for times in (1, 200, 400)]
+    steady = counted_rounds(cluster, control, [loops[1]] * 3)
+    wavering = counted_rounds(cluster, control, loops)
+    name = f"distributed.scheduler:{BEFORE_OF_ROUND}"
+    (comparison,) = compare([measured(steady)], [measured(wavering)]).comparisons
+    (change,) = [
+        each for each in comparison.changes if (each.metric, each.subject) == ("bytecodes", name)
+    ]
+    assert change.outcome is Outcome.UNDECIDED
+    assert "differs between rounds" in change.note
+    assert abs(change.difference) < 0.02 * change.before
+    (back,) = compare([measured(wavering)], [measured(steady)]).comparisons
+    assert name not in {each.subject for each in back.of(Outcome.UNDECIDED)}

@@ -160,6 +160,34 @@ def test_a_function_that_some_rounds_did_not_count_is_undecided(missed: int) -> 
         assert "not at all in others" in change.note
 
 
+@pytest.mark.parametrize("metric", ["calls", "bytecodes"])
+@pytest.mark.parametrize(
+    "now", [(0.0, 1000.0, 1000.0), (500.0, 1000.0, 1500.0), (970.0, 1000.0, 1030.0)]
+)
+def test_a_figure_that_was_steady_and_no_longer_is_is_told(
+    now: tuple[float, ...], metric: str
+) -> None:
+    """Its mean may be that of before, so that nothing else is changed."""
+    steady = counted({**COSTS, TRANSITION: 1000.0}, metric=metric)
+    wavering = counted(*({**COSTS, TRANSITION: each} for each in now), metric=metric)
+    comparison = compared(steady, wavering)
+    assert outcomes(comparison) == {f"{metric} {TRANSITION}": Outcome.UNDECIDED}
+    assert "in" in comparison.changes[0].note.split()  # "in every round", "in some rounds"
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+
+
+def test_what_wavers_as_before_or_by_little_is_not_told() -> None:
+    wavering = [{**COSTS, WRITE: each} for each in (290.0, 300.0, 310.0)]
+    assert compared(counted(*wavering), counted(*wavering)).changes == ()
+    assert compared(counted(*wavering), counted(COSTS)).changes == ()
+    slightly = [{**COSTS, WRITE: each} for each in (298.0, 300.0, 302.0)]
+    assert compared(counted(COSTS), counted(*slightly)).changes == ()
+    by_chance = [{**COSTS, CHECK: each} for each in (170.0, 178.0, 186.0)]  # as where time decides
+    assert compared(counted(COSTS), counted(*by_chance)).changes == ()
+    rare = [{**COSTS, CHECK: each} for each in (1.0, 2.0, 3.0)]
+    assert compared(counted({**COSTS, CHECK: 2.0}), counted(*rare)).changes == ()
+
+
 def test_of_a_single_round_nobody_knows_what_depends_on_time() -> None:
     once, more = counted_in([COSTS]), counted_in([{**COSTS, CHECK: 186.0}])
     assert outcomes(compared(once, more)) == {f"bytecodes {CHECK}": Outcome.UNDECIDED}

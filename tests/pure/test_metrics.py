@@ -26,6 +26,7 @@ TABLE = "model/metric.py"
 OTHER_WORDS = {
     ("measuring/assessment.py", "cpu"): "the scheduler itself counts it, whatever the backend",
     ("measuring/assessment.py", "transitions"): "the scheduler itself counts it, too",
+    ("analysis/shares.py", "blocks"): "units of inference, stretches of a window",
     ("measuring/recorder.py", "cpu"): "a fact of the agent, about the process",
     ("measuring/recorder.py", "transitions"): "a fact of the agent, a counter of the scheduler",
     ("clusters/in_process.py", "transitions"): "a counter of schedulers in this process",
@@ -87,10 +88,11 @@ def test_ranks_are_distinct_and_in_order() -> None:
 def test_rows_agree_with_each_other(name: str) -> None:
     metric = METRICS[name]
     assert not (metric.is_exact and metric.is_sampled)
-    assert (metric.is_exact and metric.is_peak) == metric.is_decision
+    assert (metric.is_exact and metric.is_peak) == (metric.is_decision or metric.is_held)
+    assert metric.is_least <= metric.is_held
     assert metric.is_exact >= metric.is_traffic
     assert metric.weighed_by in ("", *METRICS)
-    assert (metric.units is PERCENT) <= metric.is_sampled
+    assert (metric.units is PERCENT) <= (metric.is_sampled or metric.is_peak)
     assert (name in GROWING) == (metric.units is not PERCENT and not metric.of_metric)
     assert INCLUSIVE.get(own_part(name), name) == name
 

@@ -43,3 +43,20 @@ def test_without_one_fixed_seed_it_is_not(seeds: tuple[str, str]) -> None:
 def test_on_other_clusters_it_is_not() -> None:
     found = outcome({**BEFORE, LARGE: 101_000.0}, ("0", "0"), "simulated")
     assert Outcome.REGRESSED not in found
+
+
+@pytest.mark.parametrize(("kind", "found"), [(VIRTUAL, {Outcome.UNDECIDED}), ("simulated", set())])
+def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
+    kind: str, found: set[Outcome]
+) -> None:
+    wavering = [{**BEFORE, SMALL: each} for each in (0.98, 1.0, 1.02)]
+    sides = [
+        measured(
+            counted_in(rounds),
+            cluster=ClusterFacts(kind, "", 8, 8),
+            environment=replace(ENVIRONMENT, test_hash_seed="0"),
+        )
+        for rounds in ([BEFORE] * 3, wavering)
+    ]
+    (comparison,) = compare(sides[:1], sides[1:]).comparisons
+    assert {each.outcome for each in comparison.changes} == found

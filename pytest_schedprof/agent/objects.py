@@ -1,0 +1,266 @@
+"""Counts objects and memory blocks of the scheduler's process while it holds tasks, and after.
+
+A test often drops its futures as soon as it has waited for them, and the scheduler forgets their
+tasks. So the first message that releases keys waits until the scheduler is quiet, and the reading
+is taken then. Nothing is counted between readings, and nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import inspect
+import json
+import pickle
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from . import facts
+from .recordings import RECORDINGS, Recording, as_json, begin, under_way
+
+RELEASING = "client-releases-keys"
+
+QUIET_S = 0.05
+"""A scheduler that made no transition for this long holds all tasks that the client waited for."""
+
+PATIENCE_S = 2.0
+"""How long a release waits at most for that."""
+
+STEADY_S = 0.15
+
+GROWN = 2
+"""By how much more tasks must be held for a further reading: few tasks at a time cost few."""
+
+
+def read(scheduler: Any) -> bytes:
+    """Return the numbers of tasks, of objects by type, and of blocks, after a collection.
+
+    They are packed, so that a reading takes two blocks itself. What is kept in logs of a fixed
+    length is put aside: it depends on what the scheduler did before.
+    """
+    _forget_executing(scheduler)
+    _forget_messages()
+    with _logs_aside(scheduler):
+        for _ in range(2):  # what the first one frees may have kept more alive
+            gc.collect()
+        blocks = sys.getallocatedblocks()
+        types = Counter(map(type, gc.get_objects()))
+    named: Counter[str] = Counter({"builtins:dict": _unseen(scheduler)})
+    for each, number in types.items():
+        named[f"{each.__module__}:{each.__qualname__}"] += number
+    record = {"tasks": len(scheduler.tasks), "blocks": blocks, "types": named}
+    return json.dumps(record).encode("ascii")
+
+
+def _unseen(scheduler: Any) -> int:
+    """Count the dicts of workers that are empty: the collector loses sight of those."""
+    return sum(
+        type(value) is dict and not gc.is_tracked(value)
+        for worker in scheduler.workers.values()
+        for value in gc.get_referents(worker)
+    )
+
+
+def _forget_executing(scheduler: Any) -> None:
+    """Drop tasks that are gone from what workers last said to execute; they say it by the clock."""
+    for worker in scheduler.workers.values():
+        for task in [each for each in worker.executing if each.state == "forgotten"]:
+            del worker.executing[task]
+
+
+def _forget_messages() -> None:
+    """Drop the messages that were read last from each stream.
+
+    Who reads a stream keeps them in local variables until the next ones come: a heartbeat, at any
+    time. Those that released tasks are as many as the tasks.
+    """
+    for task in asyncio.all_tasks():
+        coroutine: Any = task.get_coro()
+        while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+            awaited = coroutine.cr_await
+            is_reading = getattr(awaited, "__name__", "") == "read"
+            if is_reading and frame.f_code.co_name == "handle_stream":
+                _set_locals(frame, msgs=(), msg=None)
+            coroutine = awaited
+
+
+def _set_locals(frame: FrameType, **values: Any) -> None:
+    """Set local variables of a function that waits; before Python 3.13 that takes a second step."""
+    frame.f_locals.update({name: each for name, each in values.items() if name in frame.f_locals})
+    if sys.version_info < (3, 13):
+        write_back = ctypes.pythonapi.PyFrame_LocalsToFast
+        write_back(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+@contextmanager
+def _logs_aside(scheduler: Any) -> Iterator[None]:
+    """Pack the content of logs for developers, of the last thousand events, for a moment."""
+    packed = []
+    for log in _logs(scheduler):
+        with suppress(Exception):  # plugins may log anything
+            packed.append((log, pickle.dumps(list(log))))
+            log.clear()
+    try:
+        yield
+    finally:
+        for log, content in packed:
+            log.extend(pickle.loads(content))
+
+
+def _logs(scheduler: Any) -> Iterator[Any]:
+    yield scheduler.transition_log
+    stealing = scheduler.extensions.get("stealing")
+    yield from filter(None, [getattr(stealing, "log", None)])
+    topics = getattr(getattr(scheduler, "_broker", None), "_topics", {})
+    for topic in list(topics.values()):
+        yield topic.events
+
+
+class ObjectsRecording(Recording):
+    """Readings of one window."""
+
+    kind = "objects"
+
+    def __init__(self, client: str, scheduler: Any) -> None:
+        super().__init__(client)
+        self.scheduler = scheduler
+        self.handlers: dict[str, Callable[..., Any]] = {}
+        """Handlers of the scheduler that are wrapped."""
+        self.logs: list[tuple[Any, Any]] = []
+        self.waiting: dict[str, list[Any]] = {}
+        """Keys that wait to be released, by client. A list of the tasks' own keys: the messages
+        would be among the objects that are counted."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.deadline, self.transitions = 0.0, 0
+        self.start_tasks = self.most = 0
+        self.held = b""
+
+    def begin(self) -> None:
+        """Take the first reading and let releases wait."""
+        self._log_no_messages()
+        self.start_tasks = len(self.scheduler.tasks)
+        self.before = read(self.scheduler)
+        handlers = self.scheduler.stream_handlers
+        for name, handler in list(handlers.items()):
+            if name == RELEASING:
+                self.handlers[name] = handler
+                handlers[name] = self._release
+            elif "client" in inspect.signature(handler).parameters and "heartbeat" not in name:
+                self.handlers[name] = handler
+                handlers[name] = self._in_order(handler)
+
+    def _log_no_messages(self) -> None:
+        """Keep no copies of messages, which are kept for each worker until a thousand have come."""
+        comms = (self.scheduler.stream_comms, self.scheduler.client_comms)
+        for each in [comm for found in comms for comm in found.values()]:
+            if hasattr(each, "recent_message_log"):
+                self.logs.append((each, each.recent_message_log))
+                each.recent_message_log = deque(maxlen=0)
+
+    def _release(self, keys: Any, client: str, stimulus_id: Any = None) -> None:
+        """Do as `Scheduler.client_releases_keys`, after a reading if many tasks are held."""
+        if not self.waiting and not self._is_larger():
+            self.handlers[RELEASING](keys=keys, client=client, stimulus_id=stimulus_id)
+            return
+        tasks = self.scheduler.tasks
+        known = (tasks[key].key if key in tasks else key for key in keys)
+        self.waiting.setdefault(client, []).extend(known)
+        if self.timer is None:
+            self.deadline = facts.now() + PATIENCE_S
+            self._wait()
+
+    def _is_larger(self) -> bool:
+        return len(self.scheduler.tasks) - self.start_tasks > GROWN * self.most
+
+    def _wait(self) -> None:
+        self.transitions = self.scheduler.transition_counter
+        self.timer = asyncio.get_running_loop().call_later(QUIET_S, self._look)
+
+    def _look(self) -> None:
+        """Take the reading if the scheduler is quiet, and release; else wait on."""
+        is_quiet = self.transitions == self.scheduler.transition_counter
+        if not is_quiet and facts.now() < self.deadline:
+            self._wait()
+            return
+        if is_quiet:
+            self.take()
+        self._let_go()
+
+    def take(self) -> None:
+        """Take a reading of what is held, if that is more than at any before."""
+        held = len(self.scheduler.tasks) - self.start_tasks
+        if held > self.most:
+            self.most, self.held = held, read(self.scheduler)
+
+    def _let_go(self) -> None:
+        """Release what waits."""
+        if self.timer is not None:
+            self.timer.cancel()
+        waiting, self.waiting, self.timer = self.waiting, {}, None
+        for client, keys in waiting.items():
+            if client in self.scheduler.clients:
+                self.handlers[RELEASING](keys=keys, client=client)
+
+    def _in_order(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a handler before which the releases that came before it are done."""
+        if asyncio.iscoroutinefunction(handler):
+
+            async def handle_later(*args: Any, **keywords: Any) -> Any:
+                self._let_go()
+                return await handler(*args, **keywords)
+
+            return handle_later
+
+        def handle(*args: Any, **keywords: Any) -> Any:
+            self._let_go()
+            return handler(*args, **keywords)
+
+        return handle
+
+    async def end(self, timeout: float) -> dict[str, Any]:
+        """Take the last readings, and leave the scheduler as it was."""
+        try:
+            self.take()
+            self._let_go()
+            await facts.settle(STEADY_S, min(PATIENCE_S, timeout), dask_scheduler=self.scheduler)
+            after = read(self.scheduler)
+        finally:
+            self._restore()
+        readings = {"before": self.before, "held": self.held, "after": after}
+        read_out = {name: json.loads(each) if each else None for name, each in readings.items()}
+        self.content = as_json({"schedprof_objects": 1, **read_out})
+        return {}
+
+    def _restore(self) -> None:
+        self._let_go()
+        self.scheduler.stream_handlers.update(self.handlers)
+        for comm, log in self.logs:
+            comm.recent_message_log = log
+        self.logs.clear()
+
+
+async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
+    """Take the first reading; return a `token` or a `problem`."""
+    if ObjectsRecording.kind in under_way(dask_scheduler):
+        return {"problem": "busy"}
+    if not hasattr(dask_scheduler, "stream_handlers"):  # the test's own process
+        return {"problem": "shared"}
+    recording = ObjectsRecording(client, dask_scheduler)
+    try:
+        recording.begin()
+    except BaseException:
+        recording._restore()
+        raise
+    return begin(dask_scheduler, recording)
+
+
+def end_window(token: str, dask_scheduler: Any = None) -> None:
+    """Take the reading of what is held at the end of the window."""
+    recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
+    if recording is not None:
+        recording.take()

@@ -1,0 +1,234 @@
+"""Tests of stalls: how long one callback occupies the loop, on real schedulers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from distributed import Client, wait
+from injection import plant, uproot
+
+from pytest_schedprof.agent import names
+from pytest_schedprof.backends.builtin.stalls import StallsBackend
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.measuring.assessment import assess
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.model.result import MeasuredCosts
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.limits import describe
+from pytest_schedprof.remote.control import Control
+
+TASKS = 200
+MODULE = "distributed.scheduler"
+FINISHED = f"{MODULE}:Scheduler.handle_task_finished"
+
+BURNT_S = 0.1
+
+ONCE = "not vars(type(self)).get('burnt') and setattr(type(self), 'burnt', True) is None"
+BURN = (
+    "import time\n"
+    f"if {ONCE}:\n"
+    " until = time.thread_time() + 0.1\n"
+    " while time.thread_time() < until: pass"
+)
+SLEEP = f"import time\nif {ONCE}: time.sleep(0.1)"
+COLLECT = f"import gc\nif {ONCE}:\n for _ in range(5): gc.collect()"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SimulatedCluster]:
+    cluster = SimulatedCluster(8, timeout_s=30)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def client(cluster: SimulatedCluster) -> Iterator[Client]:
+    with Client(cluster.address, set_as_default=False) as client:
+        work(client)  # what is imported for the first task is a stall
+        yield client
+        restore(client)
+
+
+def restore(client: Client) -> None:
+    for module in (MODULE, "distributed.stealing"):
+        client.run_on_scheduler(uproot, module=module)
+
+
+def inc(number: int) -> int:
+    return number + 1
+
+
+def work(client: Client) -> None:
+    with client.as_current():
+        wait(client.map(inc, range(TASKS), pure=False), timeout=60)
+
+
+def recorded(control: Control, client: Client, body: Callable[[Client], None] = work) -> Recorder:
+    recorder = Recorder(control, [StallsBackend(rate_hz=100, options={})], 30.0)
+    with recorder.round():
+        body(client)
+    clean(control)
+    return recorder
+
+
+def costs_of(recorder: Recorder) -> MeasuredCosts:
+    assessment = assess(recorder, (), None)
+    assert assessment.troubles == ()
+    (result,) = assessment.backends
+    assert result.costs
+    return result.costs
+
+
+def longest(costs: MeasuredCosts) -> dict[str, float]:
+    return {each.function: each.total["stall"] for each in costs.functions}
+
+
+def burnt(client: Client, statement: str, qualname: str = "Scheduler.handle_task_finished") -> None:
+    """Change a function so that its next call does something once."""
+
+    def again(dask_scheduler: Any = None) -> None:
+        from distributed import scheduler
+
+        for each in (scheduler.Scheduler,):
+            if "burnt" in vars(each):
+                delattr(each, "burnt")
+
+    client.run_on_scheduler(again)
+    client.run_on_scheduler(plant, module=MODULE, qualname=qualname, statement=statement)
+
+
+def in_tables(dask_scheduler: Any = None) -> None:
+    """Let the scheduler's table of handlers have the function that was planted, or its own."""
+    dask_scheduler.stream_handlers["task-finished"] = dask_scheduler.handle_task_finished
+
+
+def test_a_stall_is_named_and_goes_with_its_cause(control: Control, client: Client) -> None:
+    before = costs_of(recorded(control, client))
+    assert before.whole["stall"] < BURNT_S
+    burnt(client, BURN)
+    client.run_on_scheduler(in_tables)
+    stalled = costs_of(recorded(control, client))
+    assert BURNT_S <= longest(stalled)[FINISHED] < BURNT_S + 0.05
+    assert stalled.whole["stall"] == max(longest(stalled).values())
+    assert stalled.whole["stall_wall"] >= stalled.whole["stall"]
+    assert stalled.whole["stall_p99"] < BURNT_S / 2  # it happened once
+    restore(client)
+    client.run_on_scheduler(in_tables)
+    assert costs_of(recorded(control, client)).whole["stall"] < BURNT_S
+
+
+def test_what_only_takes_time_by_the_clock_is_no_stall(control: Control, client: Client) -> None:
+    """As when a neighbour on the machine has the processor."""
+    burnt(client, SLEEP)
+    client.run_on_scheduler(in_tables)
+    costs = costs_of(recorded(control, client))
+    client.run_on_scheduler(in_tables)
+    assert costs.whole["stall_wall"] >= BURNT_S
+    assert costs.whole["stall"] < BURNT_S / 2
+
+
+def test_collections_are_told_apart(control: Control, client: Client) -> None:
+    burnt(client, COLLECT)
+    client.run_on_scheduler(in_tables)
+    costs = costs_of(recorded(control, client))
+    assert costs.whole["gc_pauses"] >= 5
+    assert costs.whole["gc_pause"] > 0
+    assert 0 < costs.whole["gc_share"] < 1
+    together = 5 * costs.whole["gc_pause"]
+    assert longest(costs).get(FINISHED, 0.0) < max(0.02, together / 2)
+
+
+def test_percentiles_are_those_of_all_callbacks(control: Control, client: Client) -> None:
+    whole = costs_of(recorded(control, client)).whole
+    names = ["stall_p50", "stall_p90", "stall_p99", "stall_p999", "stall"]
+    values = [whole[name] for name in names]
+    assert values == sorted(values)
+    assert 0 < values[0] < 1e-3
+
+
+def burn_by_user(dask_scheduler: Any = None) -> None:
+    import time
+
+    until = time.thread_time() + 0.1
+    while time.thread_time() < until:
+        pass
+
+
+def walk_all(control: Control) -> None:
+    """Let the agent do something that takes long: it walks through all modules."""
+    begun = time.monotonic()
+    control.call(names.find_functions, {f"*:*nothing-{n}": f".*nothing-{n}" for n in range(9)}, 1)
+    assert time.monotonic() - begun > BURNT_S / 2
+
+
+def test_work_of_the_test_counts_and_that_of_the_agent_does_not(
+    control: Control, client: Client
+) -> None:
+    costs = costs_of(recorded(control, client, lambda each: each.run_on_scheduler(burn_by_user)))
+    assert costs.whole["stall"] >= BURNT_S
+    costs = costs_of(recorded(control, client, lambda each: walk_all(control)))
+    assert costs.whole["stall"] < BURNT_S / 2
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [
+    ("stall(p99) <= 1s", Verdict.PASS),
+    ("stall(max) <= 1s", Verdict.PASS),
+    ("stall <= 1us", Verdict.FAIL),
+    ("stall(p99.9) <= 1us", Verdict.FAIL),
+    ("stall(distributed.scheduler:Scheduler.*) <= 1us", Verdict.FAIL),
+    ("gc_share <= 100%", Verdict.PASS),
+])  # fmt: skip
+def test_limits(control: Control, client: Client, limit: str, verdict: Verdict) -> None:
+    assessment = assess(recorded(control, client), [parse_limit(limit)], None)
+    assert assessment.troubles == ()
+    (result,) = assessment.backends[0].limits
+    assert result.verdict is verdict
+    assert parse_limit(result.limit) == parse_limit(limit)
+
+
+def test_the_longest_is_told_by_name(control: Control, client: Client) -> None:
+    assessment = assess(recorded(control, client), [parse_limit("stall <= 1us")], None)
+    (limit,) = assessment.backends[0].limits
+    assert ":" in limit.findings[0].subject
+    assert f"stall of {limit.findings[0].subject} is" in describe(limit)
+    assert " of CPU (at least " in describe(limit)
+
+
+def hooks(dask_scheduler: Any = None) -> list[str]:
+    import gc
+    from asyncio.events import Handle
+
+    tables = (dask_scheduler.handlers, dask_scheduler.stream_handlers)
+    periodic = dask_scheduler.periodic_callbacks.values()
+    return [
+        repr(Handle._run),
+        *map(repr, gc.callbacks),
+        *(repr(each) for table in tables for each in table.values()),
+        *(repr(each.callback) for each in periodic),
+    ]
+
+
+def test_the_scheduler_is_left_as_it_was(control: Control) -> None:
+    backend = StallsBackend(rate_hz=100, options={})
+    before = control.call(hooks)
+    backend.start(control, timeout_s=10).abandon(timeout_s=10)
+    assert control.call(hooks) == before
+    recording = backend.start(control, timeout_s=10)
+    with pytest.raises(RecordingError, match="is under way"):
+        backend.start(control, timeout_s=10)
+    recording.stop(timeout_s=10)
+    assert control.call(hooks) == before
+
+
+def test_the_process_of_the_test_is_refused() -> None:
+    here = InProcess()
+    with pytest.raises(BackendUnavailableError, match="process of its own"):
+        StallsBackend(rate_hz=100, options={}).start(here, timeout_s=10)
+    here.leave(())
