@@ -35,10 +35,12 @@ NOT_COUNTED = (
     "pytest_schedprof.virtual.choices:Choices.complete",
     "pytest_schedprof.virtual.choices:Choices.sent",
     "pytest_schedprof.virtual.choices:Choices.transition",
+    "pytest_schedprof.virtual.loop:_Selector.select",
 )
-"""Functions that clients and workers call from time to time, or what records decisions. Neither
-they nor what they call is ever counted: the session has clients too, and heartbeats of hollow
-workers hold no measurements."""
+"""Functions that clients and workers call from time to time, what records decisions, and turns of
+the test's process. Neither they nor what they call is ever counted: the session has clients too,
+heartbeats of hollow workers hold no measurements, and how often the turn goes back and forth
+depends on how fast the processes are."""
 
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""

@@ -68,6 +68,10 @@ NOISE = (
     # workers, which a virtual cluster has in the scheduler's process
     "distributed.nanny",
     "distributed.worker*",
+    # finders of modules, which packages install
+    "__editable__*",
+    "_distutils_hack*",
+    "_pytest*",
     # the event loop, and what everything uses
     "_weakrefset",
     "abc",
