@@ -104,6 +104,8 @@ class Costs:
                 return unit.doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides
+        if subject.startswith("c:") and not self._matching(subject):
+            return f"no C function ran that {subject!r} names; perhaps there is none"
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
         if METRICS[metric].is_peak or self.tasks:

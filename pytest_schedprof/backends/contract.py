@@ -56,6 +56,11 @@ class Backend(ABC):
     sparing: ClassVar[Mapping[str, object]] = MappingProxyType({})
     """Options with which `schedprof doctor` tries the backend out."""
 
+    launcher: ClassVar[tuple[str, ...]] = ()
+    """Command that must start the interpreter of the scheduler, if any; only clusters that are
+    started for the test can do so. It consists of variables of the environment, as `NAME=value`, a
+    program, and its arguments. The text `{directory}` stands for a directory of the cluster."""
+
     @property
     @abstractmethod
     def name(self) -> str:

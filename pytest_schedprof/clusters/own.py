@@ -21,6 +21,12 @@ from pytest_schedprof.remote.compatibility import require_compatible
 
 HOST = "127.0.0.1"
 
+SCHEDULER = "scheduler"
+"""Name of the scheduler's process, in messages and of its log."""
+
+SLOWER = 10
+"""How many times longer a process may take that a launcher starts: emulated, it is that slow."""
+
 PROVEN: set[str] = set()
 """Interpreters whose schedulers the client here can use: one trial of each is enough."""
 
@@ -38,14 +44,18 @@ class OwnCluster(Cluster):
         threads: int = 1,
         options: Mapping[str, str] = NOTHING,
         interpreter: str = "",
+        launcher: Sequence[str] = (),
     ) -> None:
         self.interpreter = interpreter
+        self.launcher = launcher
         self.security = _temporary_security() if is_encrypted(options) else None
         self._children: list[Child] = []
         self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
         try:
             with dask.config.set(config_of(options)):  # children inherit it
-                self._start(self._orders(workers, threads, options), time.monotonic() + timeout_s)
+                patience_s = timeout_s * (SLOWER if launcher else 1)
+                deadline = time.monotonic() + patience_s
+                self._start(self._orders(workers, threads, options), deadline)
             if interpreter and interpreter not in PROVEN:
                 require_compatible(self.address, self.security, interpreter, timeout_s)
                 PROVEN.add(interpreter)
@@ -62,6 +72,7 @@ class OwnCluster(Cluster):
             threads=spec.threads,
             options=dict(spec.options),
             interpreter=spec.interpreter,
+            launcher=spec.launcher,
         )
 
     @abstractmethod
@@ -70,9 +81,8 @@ class OwnCluster(Cluster):
 
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         """Start all processes at once, since each takes long to import distributed."""
-        names = ["scheduler", *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
-        made = [Child(each, self._directory / f"{each}.log", self.interpreter) for each in names]
-        scheduler, *workers = made
+        names = [SCHEDULER, *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
+        scheduler, *workers = (self._child(each) for each in names)
         self._children = [*workers, scheduler]
         hollow = sum(order["count"] for order in orders if order["role"] == "hollow-workers")
         scheduler.tell(
@@ -84,6 +94,12 @@ class OwnCluster(Cluster):
             child.tell({**order, "scheduler": self.address, "security": self._secrets()})
         for child in workers:
             child.answer(deadline)
+
+    def _child(self, name: str, hash_seed: int | None = None) -> Child:
+        """Start a process; the launcher is for the scheduler, which is the one that is measured."""
+        launcher = self.launcher if name == SCHEDULER else ()
+        log = self._directory / f"{name}.log"
+        return Child(name, log, self.interpreter, hash_seed, launcher)
 
     def _scheduler_order(self) -> dict[str, Any]:
         protocol = "tls" if self.security else "tcp"

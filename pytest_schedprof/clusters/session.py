@@ -35,7 +35,7 @@ class ClusterSession:
 
     def cluster(self, request: ClusterRequest) -> Cluster:
         """Return the requested cluster, and start it if it does not run."""
-        spec = replace(_spec(request), interpreter=self._interpreter)
+        spec = replace(_spec(request), interpreter=self._interpreter, launcher=request.launcher)
         return self._pool.get(spec, timeout_s=request.timeout_s)
 
     @contextmanager

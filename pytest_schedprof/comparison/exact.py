@@ -91,7 +91,7 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
         name: unpaired(olds.get(name, NOTHING), news.get(name, NOTHING))
         for name in sorted({*olds, *news})
     }
-    least = max(before.floor, after.floor) * total
+    least = max(before.floor, after.floor, METRICS[metric].scatter) * total
     judged = partial(_change, metric, total=total, least=least, policy=policy)
     found = _with_moves([judged(name, each) for name, each in contrasts.items()], policy)
     found = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -236,7 +236,11 @@ class _Recorded:
 
     def _functions_of(self, limits: Sequence[Limit]) -> dict[str, list[Function]]:
         """Ask the scheduler which functions of its code the limits' patterns name."""
-        patterns = {limit.pattern for limit in limits if ":" in limit.pattern}
+        in_c = {limit.pattern for limit in limits if limit.pattern.startswith("c:")}
+        patterns = {limit.pattern for limit in limits if ":" in limit.pattern} - in_c
+        return {each: [each] for each in in_c} | self._python_functions_of(patterns)
+
+    def _python_functions_of(self, patterns: Collection[str]) -> dict[str, list[Function]]:
         if not patterns:
             return {}
         if self._is_lost:  # then nothing is judged, whatever the patterns name

@@ -20,6 +20,7 @@ ALLOWED = {
     "api/profile.py": {"pyspy"},  # the default of a public function
     "settings/options.py": {"pyspy", "cputime", "counts"},  # the defaults of commands and options
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
+    "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
 }
 """Names in text that is no list of backends, by file, with the reason."""
