@@ -22,7 +22,7 @@ import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to
 from pytest_schedprof.environments.paths import session_paths
 from pytest_schedprof.environments.programs import environment_elsewhere
-from pytest_schedprof.errors import ClusterError
+from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
 PROGRAM = """
 import sys
@@ -228,15 +228,15 @@ def launched(launcher: Sequence[str], directory: Path) -> tuple[dict[str, str], 
     """Return the environment variables that a launcher begins with, and its command.
 
     Raises:
-        ClusterError: if its program is not installed.
+        BackendNotInstalledError: if its program is not installed.
     """
     words = [word.replace("{directory}", str(directory)) for word in launcher]
     command = list(dropwhile(lambda word: "=" in word, words))
     if command and shutil.which(command[0]) is None:
-        raise ClusterError(
-            f"schedprof: the backend of this test needs its scheduler to be started by "
-            f"{command[0]}, which is not installed here: apt-get install {command[0]}, or use "
-            "another backend"
+        raise BackendNotInstalledError(
+            f"schedprof: the backend needs its scheduler to be started by {command[0]}, which is "
+            "not installed here",
+            f"apt-get install {command[0]}, or what it is called in other systems than Debian",
         )
     return dict(word.split("=", 1) for word in words[: len(words) - len(command)]), command
 

@@ -13,8 +13,8 @@ from pytest_schedprof.model.profile import Function
 EVENT = "Ir"
 """Callgrind's name for instructions: they are read before they are executed."""
 
-SYMBOL = b"# schedprof-symbol: "
-"""Begins the lines that the agent adds: address and size in hexadecimal, and a name."""
+SYMBOL = re.compile(rb"# schedprof-symbol: ([0-9a-f]{1,16}) ([0-9a-f]{1,16}) (.*)\n")
+"""A line that the agent adds: address and size in hexadecimal, and a name."""
 
 PYTHON = "py::"
 """Begins the interpreter's names of Python functions."""
@@ -68,25 +68,17 @@ def with_names(content: bytes) -> bytes:
 
     Any program that reads such files shows Python functions then.
     """
-    lines = content.splitlines(keepends=True)
-    symbols = sorted(_symbol(each) for each in lines if each.startswith(SYMBOL))
-    kept = b"".join(each for each in lines if not each.startswith(SYMBOL))
-    starts = [start for start, _, _ in symbols]
+    symbols = sorted(
+        (int(begin, 16), int(size, 16), name) for begin, size, name in SYMBOL.findall(content)
+    )
+    begins = [begin for begin, _, _ in symbols]
 
     def name(found: re.Match[bytes]) -> bytes:
         address = int(found[0], 16)
-        place = bisect_right(starts, address) - 1
-        if place < 0 or address >= symbols[place][1]:
-            return UNKNOWN
-        return symbols[place][2]
+        begin, size, name = symbols[bisect_right(begins, address) - 1] if symbols else (0, 0, b"")
+        return name if begin <= address < begin + size else UNKNOWN
 
-    return ADDRESS.sub(name, kept)
-
-
-def _symbol(line: bytes) -> tuple[int, int, bytes]:
-    """Return where a symbol begins and ends, and its name."""
-    start, size, name = line[len(SYMBOL) :].rstrip(b"\n").split(b" ", 2)
-    return int(start, 16), int(start, 16) + int(size, 16), name
+    return ADDRESS.sub(name, SYMBOL.sub(b"", content))
 
 
 def read_callgrind(content: bytes) -> CallGraph:

@@ -75,7 +75,6 @@ class CallgrindBackend(Backend):
         "--tool=callgrind",
         "--callgrind-out-file={directory}/callgrind.out",
         "--instr-atstart=no",
-        "--dump-line=no",
         "--vgdb=no",
         "--quiet",
         f"--separate-callers1={EVALUATOR}",
