@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from importlib import _bootstrap
 from typing import Any
@@ -10,11 +11,10 @@ from typing import Any
 from .requests import TOGGLE_COLLECT, request
 
 
-class Aside:
-    """Lets callgrind look away from what is done inside."""
+class Aside(threading.local):
+    """Lets callgrind look away from what this thread does inside."""
 
-    def __init__(self) -> None:
-        self._depth = 0
+    _depth = 0
 
     def __enter__(self) -> None:
         if not self._depth:
