@@ -11,7 +11,7 @@ from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
-from pytest_schedprof.model.metric import INSTRUCTIONS, METRICS
+from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import BackendResult, Result
 
 SAME_WORK = 0.01
@@ -184,8 +184,7 @@ def obstacle_to_metric(metric: str, before: Measurement, after: Measurement) -> 
     if not known.is_decision and (reason := other_work(before, after)):
         return reason
     if known.of_functions and before.python != after.python:
-        what = metric if metric == INSTRUCTIONS else "bytecodes"
-        return f"{what} of Python {before.python} and {after.python} are not the same"
+        return f"bytecodes of Python {before.python} and {after.python} are not the same"
     return ""
 
 

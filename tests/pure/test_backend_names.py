@@ -22,6 +22,7 @@ ALLOWED = {
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
     "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
+    "formats/perfcount.py": {"perfcount"},  # the same
 }
 """Names in text that is no list of backends, by file, with the reason."""
 
