@@ -61,24 +61,23 @@ class CallgrindRecording(Recording):
         if self._had_collector:
             gc.enable()
         request(DUMP_STATS)
-        files = sorted(written(), key=_number)
-        for file in files:
+        for _, file in sorted(written().items()):
             self.content = file.read_bytes()
             file.unlink()
         lines = (f"{SYMBOL}{start:x} {size:x} {name}\n" for start, size, name in symbols())
         self.content += "".join(lines).encode("utf-8", "replace")
-        return {"files": len(files)}
+        return {}
 
 
-def written() -> Iterator[Path]:
-    """Yield the files that callgrind wrote on request: each has a number behind its name."""
+def written() -> dict[int, Path]:
+    """Return the files that callgrind wrote on request about the main thread, by their numbers.
+
+    The event loop runs there. Threads beside it work by the clock, as the one that samples stacks.
+    """
     out = Path(os.environ[OUT])
-    return (each for each in out.parent.glob(f"{out.name}.*") if _number(each))
-
-
-def _number(file: Path) -> int:
-    last = file.name.rpartition(".")[2]
-    return int(last) if last.isdigit() else 0
+    form = re.compile(rf"{re.escape(out.name)}\.(\d+)-01")
+    names = {each: form.fullmatch(each.name) for each in out.parent.iterdir()}
+    return {int(found[1]): each for each, found in names.items() if found}
 
 
 def symbols() -> Iterator[tuple[int, int, str]]:

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from pytest_schedprof.formats.callgrind import CallGraph, is_python
+from pytest_schedprof.formats.callgrind import Call, CallGraph, is_python
 
 PASSES = 100
 """Most calls of C functions by each other that a cost is passed up."""
+
+ROUNDS = 8
+"""How often it is estimated anew how many calls were measured."""
 
 LEAST = 0.5
 """Smallest cost that is passed up."""
@@ -52,22 +55,43 @@ def _passed_up(
 def weights(graph: CallGraph) -> Weights:
     """Return what callers are charged with, for each C function that has any."""
     back = _that_call_python(graph)
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    callers: dict[str, dict[str, Call]] = defaultdict(dict)
     for (caller, called), call in graph.calls.items():
-        if not is_python(called):
-            found[called][caller] = float(call.count if called in back else call.cost)
+        if call.cost and not is_python(called):
+            callers[called][caller] = call
     return {
-        name: {caller: weight / total for caller, weight in callers.items()}
-        for name, callers in found.items()
-        if (total := sum(callers.values()))
+        name: _shared(_counts(graph.own.get(name, 0), calls) if name in back else _costs(calls))
+        for name, calls in callers.items()
     }
+
+
+def _shared(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return each weight as a part of all."""
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
+
+
+def _costs(calls: Mapping[str, Call]) -> dict[str, float]:
+    return {caller: float(call.cost) for caller, call in calls.items()}
+
+
+def _counts(own: int, calls: Mapping[str, Call]) -> dict[str, float]:
+    """Return the number of calls by each caller that were measured.
+
+    Callgrind counts those in imports too, at no cost. A call costs what the function itself takes.
+    """
+    counts = {caller: float(call.count) for caller, call in calls.items()}
+    for _ in range(ROUNDS if own else 0):
+        each = own / sum(counts.values())
+        counts = {caller: min(counts[caller], call.cost / each) for caller, call in calls.items()}
+    return counts
 
 
 def _that_call_python(graph: CallGraph) -> set[str]:
     """Return the C functions that call Python functions, themselves or through others in C."""
     callers: dict[str, set[str]] = defaultdict(set)
-    for caller, called in graph.calls:
-        if not is_python(caller):
+    for (caller, called), call in graph.calls.items():
+        if call.cost and not is_python(caller):
             callers[called].add(caller)
     found: set[str] = set()
     waiting = [name for name in callers if is_python(name)]

@@ -219,6 +219,21 @@ def test_c_code_that_calls_python_is_charged_by_the_number_of_its_calls() -> Non
     assert found == {"m:F": 130, "m:G": 20, "m:H": 1000}
 
 
+def test_calls_that_were_not_measured_are_charged_nothing() -> None:
+    graph = graph_of(
+        {"F": 100, "G": 0, "H": 1000, "call": 400},
+        F__call=(9, 1360),
+        G__call=(900, 40),  # one of them was measured
+        K__call=(900, 0),
+        call__H=(3, 1000),
+    )
+    found = charges.charged(graph)
+    assert found["m:H"] == 1000
+    assert found["m:F"] == pytest.approx(460, abs=5)
+    assert found["m:G"] == pytest.approx(40, abs=5)
+    assert "m:K" not in found
+
+
 def test_c_functions_that_call_each_other_are_charged_once() -> None:
     graph = graph_of(
         {"F": 0, "repr": 60_000, "list_repr": 40_000},

@@ -75,6 +75,7 @@ class CallgrindBackend(Backend):
         "--tool=callgrind",
         "--callgrind-out-file={directory}/callgrind.out",
         "--instr-atstart=no",
+        "--separate-threads=yes",
         "--vgdb=no",
         "--quiet",
         f"--separate-callers1={EVALUATOR}",
@@ -85,7 +86,7 @@ class CallgrindBackend(Backend):
     measures = frozenset({INSTRUCTIONS})
     drift = 0.0
     targets = frozenset({"scheduler"})
-    sees_threads = True
+    sees_threads = False
     disturbs = True
     needs = ()
 
