@@ -36,7 +36,7 @@ def _name(
     file, name, line = place
     module = modules.get(file)
     if module is None:
-        return f"{_module_of_file(file)}:{name}"
+        return f"{module_of_file(file)}:{name}"
     if "." in name or name == "<module>":
         return f"{module.__name__}:{name}"
     if codes := _at_top_level(module, file, name, line):
@@ -75,7 +75,7 @@ def _last_line(code: CodeType) -> int:
     return max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
 
 
-def _module_of_file(file: str) -> str:
+def module_of_file(file: str) -> str:
     """Return a module's name by its file: the part after the longest matching `sys.path` entry."""
     if file.startswith("<frozen "):
         return file[len("<frozen ") : -1]

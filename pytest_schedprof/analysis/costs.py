@@ -149,6 +149,8 @@ class Costs:
                 return unit.hides
         if METRICS[metric].is_least and len(self.units) < LEAST_ROUNDS:
             return ONE_ROUND
+        if subject.startswith("c:") and not self._matching(subject):
+            return f"no C function ran that {subject!r} names; perhaps there is none"
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
         if METRICS[metric].is_peak or self.tasks:

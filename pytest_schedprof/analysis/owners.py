@@ -210,6 +210,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("asyncio.*:*", "tornado.*:*", "uvloop*:*", "distributed.core:*"),
     ),
     ("other", ("distributed*:*", "dask*:*")),
+    ("c-code", ("c:*",)),
 )
 
 UNDIVIDED = "undivided"

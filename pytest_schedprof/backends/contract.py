@@ -63,6 +63,11 @@ class Backend(ABC):
     disturb, so that it has a run of the body of its own.
     """
 
+    launcher: ClassVar[tuple[str, ...]] = ()
+    """Command that must start the interpreter of the scheduler, if any; only clusters that are
+    started for the test can do so. It consists of variables of the environment, as `NAME=value`, a
+    program, and its arguments. The text `{directory}` stands for a directory of the cluster."""
+
     @property
     @abstractmethod
     def name(self) -> str:

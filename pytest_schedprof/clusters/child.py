@@ -6,11 +6,13 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to
 from pytest_schedprof.environments.paths import session_paths
 from pytest_schedprof.environments.programs import environment_elsewhere
-from pytest_schedprof.errors import ClusterError
+from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
 PROGRAM = """
 import sys
@@ -57,19 +59,26 @@ class Child:
     """One process of `clusters.process`, with its log."""
 
     def __init__(
-        self, name: str, log: Path, interpreter: str = "", hash_seed: int | None = None
+        self,
+        name: str,
+        log: Path,
+        interpreter: str = "",
+        hash_seed: int | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.log = log
         self._hash_seed = hash_seed
         self._is_here = not interpreter
+        settings, before = launched(launcher, log.parent)
+        command = [*before, *self._command(interpreter)]
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                self._command(interpreter),
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
-                env=self._environment(),
+                env={**self._environment(), **settings},
                 start_new_session=True,  # a Ctrl-C is for the session, which closes this
             )
 
@@ -214,6 +223,23 @@ class Child:
         """Return the error that says how the process ended; its reason is logged before it ends."""
         death = self.death(LAST_WORDS_S) or f"{self._whose} process hung up"
         return ClusterError(f"schedprof: {death} {when}: {self.last_error()}")
+
+
+def launched(launcher: Sequence[str], directory: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the environment variables that a launcher begins with, and its command.
+
+    Raises:
+        BackendNotInstalledError: if its program is not installed.
+    """
+    words = [word.replace("{directory}", str(directory)) for word in launcher]
+    command = list(dropwhile(lambda word: "=" in word, words))
+    if command and shutil.which(command[0]) is None:
+        raise BackendNotInstalledError(
+            f"schedprof: the backend needs its scheduler to be started by {command[0]}, which is "
+            "not installed here",
+            f"apt-get install {command[0]}, or what it is called in other systems than Debian",
+        )
+    return dict(word.split("=", 1) for word in words[: len(words) - len(command)]), command
 
 
 def profilers_of(pid: int) -> list[int]:

@@ -23,6 +23,8 @@ class ClusterSpec:
     options: tuple[tuple[str, str], ...] = ()
     interpreter: str = ""
     """Path of another interpreter for the cluster's processes; empty for this one."""
+    launcher: tuple[str, ...] = ()
+    """Command that starts the interpreter of the scheduler; see `Backend.launcher`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class ClusterRequest:
     timeout_s: float
     chosen: frozenset[str] = frozenset()
     """Names of the settings that a marker of the test gives."""
+    launcher: tuple[str, ...] = ()
+    """Command that the test's backend needs its scheduler to be started by."""
 
 
 class Cluster(ABC):

@@ -23,6 +23,12 @@ Made = TypeVar("Made", bound="OwnCluster")
 
 HOST = "127.0.0.1"
 
+SCHEDULER = "scheduler"
+"""Name of the scheduler's process, in messages and of its log."""
+
+SLOWER = 10
+"""How many times longer a process may take that a launcher starts: emulated, it is that slow."""
+
 PROVEN: set[str] = set()
 """Interpreters whose schedulers the client here can use: one trial of each is enough."""
 
@@ -41,16 +47,20 @@ class OwnCluster(Cluster):
         options: Mapping[str, str] = NOTHING,
         interpreter: str = "",
         is_ahead: bool = False,
+        launcher: Sequence[str] = (),
     ) -> None:
         """Start the processes; wait until they are ready unless it is for a later test."""
         self.interpreter = interpreter
         self._is_ahead = is_ahead
+        self.launcher = launcher
         self.security = _temporary_security() if is_encrypted(options) else None
         self._children: list[Child] = []
         self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
         try:
             with dask.config.set(config_of(options)):  # children inherit it
-                self._start(self._orders(workers, threads, options), time.monotonic() + timeout_s)
+                patience_s = timeout_s * (SLOWER if launcher else 1)
+                deadline = time.monotonic() + patience_s
+                self._start(self._orders(workers, threads, options), deadline)
             if interpreter and interpreter not in PROVEN:
                 require_compatible(self.address, self.security, interpreter, timeout_s)
                 PROVEN.add(interpreter)
@@ -74,6 +84,7 @@ class OwnCluster(Cluster):
             options=dict(spec.options),
             interpreter=spec.interpreter,
             is_ahead=is_ahead,
+            launcher=spec.launcher,
         )
 
     @abstractmethod
@@ -82,9 +93,8 @@ class OwnCluster(Cluster):
 
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         """Start all processes at once, since each takes long to import distributed."""
-        names = ["scheduler", *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
-        made = [Child(each, self._directory / f"{each}.log", self.interpreter) for each in names]
-        scheduler, *workers = made
+        names = [SCHEDULER, *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
+        scheduler, *workers = (self._child(each) for each in names)
         self._children = [*workers, scheduler]
         hollow = sum(order["count"] for order in orders if order["role"] == "hollow-workers")
         scheduler.tell(
@@ -96,6 +106,12 @@ class OwnCluster(Cluster):
             child.tell({**order, "scheduler": self.address, "security": self._secrets()})
         for child in workers:
             child.answer(deadline)
+
+    def _child(self, name: str, hash_seed: int | None = None) -> Child:
+        """Start a process; the launcher is for the scheduler, which is the one that is measured."""
+        launcher = self.launcher if name == SCHEDULER else ()
+        log = self._directory / f"{name}.log"
+        return Child(name, log, self.interpreter, hash_seed, launcher)
 
     def _scheduler_order(self) -> dict[str, Any]:
         protocol = "tls" if self.security else "tcp"

@@ -42,7 +42,7 @@ class ClusterSession:
         self._pool.begin(self._spec(request))
 
     def _spec(self, request: ClusterRequest) -> ClusterSpec:
-        return replace(_spec(request), interpreter=self._interpreter)
+        return replace(_spec(request), interpreter=self._interpreter, launcher=request.launcher)
 
     @contextmanager
     def scheduler(self, value: object, request: ClusterRequest) -> Iterator[SchedulerUnderTest]:

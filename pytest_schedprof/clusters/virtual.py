@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_schedprof.clusters.child import Child
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.options import EVENT_LOOP, config_of
-from pytest_schedprof.clusters.own import PROVEN, OwnCluster
+from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, SLOWER, OwnCluster
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.virtual.conductor import Conductor
@@ -62,7 +61,7 @@ class VirtualCluster(OwnCluster):
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         (order,) = orders
         seed = int(order["options"].get("seed", 0))
-        child = Child("scheduler", self._directory / "scheduler.log", self.interpreter, seed)
+        child = self._child(SCHEDULER, seed)
         self._children = [child]
         child.tell(order)
         self._seed = seed
@@ -72,7 +71,7 @@ class VirtualCluster(OwnCluster):
     def finish(self, timeout_s: float) -> None:
         """Wait until a cluster that was begun is ready; end it if that fails."""
         try:
-            self._meet(time.monotonic() + timeout_s)
+            self._meet(time.monotonic() + timeout_s * (SLOWER if self.launcher else 1))
         except BaseException:
             self.close()
             raise

@@ -25,6 +25,9 @@ ERRORS = 4
 """Number of standard errors by which a scattering count must change. It must also change by a
 relevant part of the whole, since counts that depend on timing differ from session to session."""
 
+CLEAR = 2.5
+"""How many times its scatter the whole must change of a metric whose scatter is known."""
+
 UNSTEADY = "it may depend on timing: run three rounds or more, on a simulated cluster"
 
 OTHER_WAYS = (
@@ -103,15 +106,16 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
         name: unpaired(olds.get(name, NOTHING), news.get(name, NOTHING))
         for name in sorted({*olds, *news})
     }
-    least = max(before.floor, after.floor) * total
+    least = max(before.floor, after.floor, METRICS[metric].scatter) * total
     judged = partial(_change, metric, total=total, least=least, policy=policy)
-    found = _with_moves([judged(name, each) for name, each in contrasts.items()], policy)
+    of_sums = _policy_of_sums(metric, policy)
+    found = _with_moves([judged(name, each) for name, each in contrasts.items()], of_sums)
     found = [
         _unless_missed(each, olds.get(each.subject, NOTHING), news.get(each.subject, NOTHING))
         for each in found
     ]
     if old and new:
-        found.append(judged("", unpaired(old, new)))
+        found.append(judged("", unpaired(old, new), policy=of_sums))
     steady = {name: figure.value for name, figure in olds.items() if not figure.error}
     if old and not old.error:
         steady[""] = old.value
@@ -121,6 +125,14 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
     if has_one_seed(before, after):
         return found
     return [_with_seeds(each) for each in found]
+
+
+def _policy_of_sums(metric: str, policy: Policy) -> Policy:
+    """Return the policy for the whole and for owners: of a metric whose scatter is known, changes
+    count that are clearly larger than that."""
+    if not METRICS[metric].scatter:
+        return policy
+    return replace(policy, exact_rise=min(policy.exact_rise, CLEAR * METRICS[metric].scatter))
 
 
 def has_one_seed(before: Figures, after: Figures) -> bool:

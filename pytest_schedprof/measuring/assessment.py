@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -238,9 +238,13 @@ class _Recorded:
 
     def _functions_of(self, limits: Sequence[Limit]) -> dict[str, list[Function]]:
         """Ask the scheduler which functions of its code, or types, the limits' patterns name."""
+        in_c = {limit.pattern for limit in limits if limit.pattern.startswith("c:")}
+        patterns = {limit.pattern for limit in limits if ":" in limit.pattern} - in_c
+        return {each: [each] for each in in_c} | self._found_there(patterns)
+
+    def _found_there(self, patterns: Collection[str]) -> dict[str, list[Function]]:
         of_types = self.backend.metrics <= HELD
         find = names.find_types if of_types else names.find_functions
-        patterns = {limit.pattern for limit in limits if ":" in limit.pattern}
         if not patterns:
             return {}
         if self._is_lost:  # then nothing is judged, whatever the patterns name

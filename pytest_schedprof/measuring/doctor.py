@@ -7,11 +7,13 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from pytest_schedprof.agent import checkup as agent
 from pytest_schedprof.agent import facts, privileges
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry, find_backends
+from pytest_schedprof.clusters.child import launched
 from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import (
     BackendInvalidError,
@@ -88,7 +90,8 @@ def _examined(
         if isinstance(each, BackendInvalidError):
             checks.append(_unusable(name, each))
             continue
-        check = _checked(each, control, is_chosen=name in chosen, timeout_s=timeout_s)
+        check_it = _checked_apart if is_own and each.launcher else _checked
+        check = check_it(each, control, is_chosen=name in chosen, timeout_s=timeout_s)
         notes = dict(each.notes(there, is_main_thread=is_main_thread))
         checks.append(replace(check, notes=notes))
     return Checkup(
@@ -127,6 +130,31 @@ def _round_trip(control: Control) -> ClockOffset:
 def _unusable(name: str, error: BackendInvalidError) -> BackendCheck:
     reason = str(error).removeprefix("schedprof: ")
     return BackendCheck(name, is_chosen=False, works=False, seconds=0.0, reason=reason)
+
+
+def _checked_apart(
+    backend: Backend, control: Control, *, is_chosen: bool, timeout_s: float
+) -> BackendCheck:
+    """Check a backend on a scheduler of its own, which its launcher starts if it was chosen."""
+    try:
+        program = launched(backend.launcher, Path())[1][0]
+        if not is_chosen:
+            return _untried(backend, program)
+        cluster = LocalProcesses(0, timeout_s=timeout_s, launcher=backend.launcher)
+    except BackendUnavailableError as error:
+        reason = error.reason.removeprefix("schedprof: ")
+        return BackendCheck(backend.name, is_chosen, False, 0.0, reason, error.remedies)
+    try:
+        with Control(cluster.address, timeout_s=timeout_s) as line:
+            return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)
+    finally:
+        cluster.close()
+
+
+def _untried(backend: Backend, program: str) -> BackendCheck:
+    reason = f"not tried: it takes a scheduler of its own, started by {program}, which is installed"
+    remedy = f"to try it: schedprof doctor --backend {backend.name}"
+    return BackendCheck(backend.name, False, False, 0.0, reason, (remedy,))
 
 
 def _checked(

@@ -55,6 +55,11 @@ class Plan:
         return any(need in kind.needs for kind in self.evidence)
 
     @property
+    def launcher(self) -> tuple[str, ...]:
+        """Command that starts the scheduler's interpreter, if a backend needs one."""
+        return next((each.launcher for each in self.backends if each.launcher), ())
+
+    @property
     def interim_checks(self) -> InterimChecks:
         """The schedule of interim checks, for a test that is compared in turns."""
         samples = any(SHARE in backend.metrics for backend in self.backends)

@@ -52,6 +52,14 @@ PSTATS = FileKind("python -m pstats, or snakeviz", "python -m pstats FILE, or sn
 PAGE = FileKind("a browser", "any browser")
 """A web page or a picture."""
 
+CALLGRIND = FileKind(
+    "kcachegrind",
+    "kcachegrind FILE, qcachegrind FILE, or callgrind_annotate FILE",
+    program=("kcachegrind",),
+    by_hand="(Debian and Ubuntu have it): callgrind_annotate {path!r} lists its functions",
+)
+"""A file of callgrind."""
+
 JSON = FileKind("", "any editor; it is JSON")
 
 TEXT = FileKind("", "any editor")

@@ -55,6 +55,9 @@ class Metric(NamedTuple):
     is_traffic: bool = False
     """Whether it counts messages. How many are sent as one batch depends on timing, so it is not
     taken as exact even if all rounds agree."""
+    scatter: float = 0.0
+    """How far windows of the same code differ on a cluster in virtual time, as a part of the whole.
+    Smaller changes of functions are ignored."""
     of_functions: bool = True
     """Whether it can be limited for functions and owners. If not, it is of the whole scheduler."""
     of_owners: bool = True
@@ -94,12 +97,15 @@ def _stall(percentile: str) -> Metric:
 SHARE, SELF, CPU = "share", "self", "cpu"
 """The metrics that samples give, for the modules that compute them."""
 
+INSTRUCTIONS = "instructions"
+
 METRICS: dict[str, Metric] = {
     SHARE: Metric(PERCENT, "", is_sampled=True, of_whole=False),
     SELF: Metric(PERCENT, "", is_sampled=True, of_whole=False, of_owners=False, is_extra=True),
     CPU: Metric(TIME, "of CPU", rank=1, is_sampled=True, of_client=True),
     "calls": Metric(NUMBER, "calls", rank=4, is_exact=True, weighed_by="bytecodes"),
     "bytecodes": Metric(NUMBER, "bytecodes", rank=3, is_exact=True),
+    INSTRUCTIONS: Metric(NUMBER, "instructions", rank=7, is_exact=True, scatter=0.002),
     "seconds": Metric(TIME, "", rank=2, of_whole=False, own="self_seconds"),
     "transitions": Metric(NUMBER, "transitions", is_exact=True, is_way=True, of_functions=False),
     "messages_in": Metric(NUMBER, "messages", is_exact=True, is_traffic=True, of_functions=False),

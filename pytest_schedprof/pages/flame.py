@@ -45,11 +45,38 @@ def flame(
         **_names(tree),
         "bounds": _bounds(tree, backend.shares),
         "cost": micros_per_sample(backend),
+        "unit": "us",
+        "isSampled": True,
     }
     if other is not None:
         content |= {"before": list(tree.before), "costBefore": micros_per_sample(other)}
         content["scatter"] = max(_scatter(backend), _scatter(other))
     return Flame(id, content, len(tree.depths), other is not None, name)
+
+
+def counted_flame(id: str, tree: CallTree, metric: str, name: str | None = None) -> Flame:
+    """Return the flame graph of amounts per task, alone or compared with the side of a name."""
+    content: dict[str, Any] = {
+        **_nodes(tree),
+        **_names(tree),
+        "bounds": _exact_bounds(tree),
+        "cost": 1,
+        "unit": metric,
+        "isSampled": False,
+    }
+    if name is not None:
+        content |= {"before": list(tree.before), "costBefore": 1, "scatter": 1.0}
+    return Flame(id, content, len(tree.depths), name is not None, name or "")
+
+
+def _exact_bounds(tree: CallTree) -> list[int]:
+    """Return share, twice as its bounds, and own share of each function."""
+    total = sum(tree.own) or 1
+    return [
+        round(part / total * PARTS)
+        for both, own in zip(*tree.of_functions(), strict=True)
+        for part in (both, both, both, own)
+    ]
 
 
 def _scatter(backend: BackendResult) -> float:

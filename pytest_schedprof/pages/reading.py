@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_schedprof.analysis.tally import busy_stack
 from pytest_schedprof.errors import ArtifactError, SchedprofError
+from pytest_schedprof.formats.callgrind import CallGraph, is_python, read_callgrind
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.unfolding import unfolded
+from pytest_schedprof.model.backend import CALLGRIND, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, Result, SampledShares
 from pytest_schedprof.model.run import Run, TestEntry
@@ -23,6 +27,8 @@ from pytest_schedprof.storage.runs import read_run_record
 
 AGAINST = "against"
 """Directory of the other side, beside the record of a test in turns."""
+
+UNNAMED = "the scheduler's Python does not name its functions, as Python 3.12 and newer do"
 
 SAMPLES = ".speedscope.json"
 """Ending of the names of files with samples, whichever backend wrote them."""
@@ -106,6 +112,29 @@ def read_samples(directory: Path, backend: BackendResult) -> Sampled:
         return Sampled(busy_stacks(_profiles(directory, files, backend.shares)))
     except SchedprofError as error:
         return Sampled(Counter(), _told(error))
+
+
+def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> Sampled:
+    """Read all files of one backend with costs of calls, as amounts per task."""
+    artifacts = artifacts_of(backend.backend, known)
+    files = [name for name in backend.artifacts if kind_of(name, artifacts) is CALLGRIND]
+    found: Counter[Stack] = Counter()
+    try:
+        for file in files:
+            found.update(_of_scheduler(read_callgrind(read_kept(inside(directory, file)))))
+    except SchedprofError as error:
+        return Sampled(Counter(), _told(error))
+    tasks = max(1, backend.window.tasks)
+    per_task = {stack: round(cost / tasks) for stack, cost in found.items()}
+    problem = UNNAMED if files and not found else ""
+    return Sampled(Counter({stack: cost for stack, cost in per_task.items() if cost}), problem)
+
+
+def _of_scheduler(graph: CallGraph) -> dict[Stack, int]:
+    """Return the cost of each stack, without what ran for hollow workers in the same process."""
+    if not any(map(is_python, graph.own)):
+        return {}
+    return {stack: cost for stack, cost in unfolded(graph).items() if busy_stack(stack)}
 
 
 def _profiles(directory: Path, files: list[str], shares: SampledShares) -> Iterator[SampleProfile]:

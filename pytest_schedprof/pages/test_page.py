@@ -10,12 +10,13 @@ from pathlib import Path
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.metric import INSTRUCTIONS
 from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
-from pytest_schedprof.pages.flame import Flame, flame
+from pytest_schedprof.pages.flame import Flame, counted_flame, flame
 from pytest_schedprof.pages.others import Other
-from pytest_schedprof.pages.reading import read_samples
+from pytest_schedprof.pages.reading import read_calls, read_samples
 from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
@@ -129,7 +130,7 @@ def page_of_test(
         known: facts about backends, which tell what opens their files.
     """
     partings = {each.backend: each.parting for each in result.comparisons if each.parting}
-    builder = _Backends(directory, other, partings)
+    builder = _Backends(directory, other, known, partings)
     return TestPage(
         test_id=result.test_id,
         outcome=result.outcome,
@@ -155,6 +156,7 @@ def page_of_test(
 class _Backends:
     directory: Path
     other: Other | None
+    known: KnownBackends
     partings: Mapping[str, Parting]
     """Where the decisions part, by backend."""
 
@@ -192,7 +194,7 @@ class _Backends:
 
     def _flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
         if backend.shares is None:
-            return (), ""
+            return self._counted_flames(id, backend)
         mine = read_samples(self.directory, backend)
         if not mine.stacks:
             return (), mine.problem or "no busy sample of the scheduler"
@@ -202,6 +204,19 @@ class _Backends:
             tree = call_tree(mine.stacks, theirs.stacks)
             return (flame(id, tree, backend, before, self.other.name),), ""
         return (flame(id, call_tree(mine.stacks), backend),), ""
+
+    def _counted_flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
+        """Return the flame graph of a backend that knows what calls cost; else nothing."""
+        mine = read_calls(self.directory, backend, self.known)
+        if not mine.stacks:
+            return (), mine.problem
+        before = self.other.backend(backend) if self.other else None
+        if self.other and before:
+            theirs = read_calls(self.other.directory, before, self.known)
+            if theirs.stacks:
+                tree = call_tree(mine.stacks, theirs.stacks)
+                return (counted_flame(id, tree, INSTRUCTIONS, self.other.name),), ""
+        return (counted_flame(id, call_tree(mine.stacks), INSTRUCTIONS),), ""
 
 
 def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:

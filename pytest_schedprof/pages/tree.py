@@ -24,6 +24,18 @@ class CallTree:
     before: tuple[int, ...] = ()
     """Number of samples of the other side that end in each node; empty without another side."""
 
+    def of_functions(self) -> tuple[list[int], list[int]]:
+        """Return the samples of each function, with those of its callees and without."""
+        own = [0] * len(self.functions)
+        both = [0] * len(self.functions)
+        path: list[int] = []
+        for depth, name, count in zip(self.depths, self.names, self.own, strict=True):
+            path[depth:] = [name]
+            own[name] += count
+            for each in set(path):  # recursion counts once
+                both[each] += count
+        return both, own
+
 
 def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""

@@ -27,6 +27,7 @@ from pytest_schedprof.plugin.stash import (
     OTHER_SESSIONS,
     OTHER_SETTINGS,
     SETTINGS,
+    cluster_request_of,
 )
 from pytest_schedprof.settings.other_settings import OtherSettings, read_other_settings
 
@@ -91,7 +92,7 @@ class OtherSides:
 
 
 def other_schedulers(
-    config: pytest.Config, settings: Settings, cluster: Any, opened: ExitStack
+    item: pytest.Item, settings: Settings, cluster: Any, opened: ExitStack
 ) -> dict[str, SchedulerUnderTest]:
     """Open the schedulers that one test is compared with; they stay open while the test runs.
 
@@ -99,6 +100,7 @@ def other_schedulers(
         SettingsError: if the test's cluster is not of a kind that can be started twice.
         ClusterError: if the other side cannot be started, or is incompatible with dask here.
     """
+    config = item.config
     if INCOMPATIBLE in config.stash:
         raise config.stash[INCOMPATIBLE]  # another attempt takes long and ends the same way
     kind = getattr(cluster, "kind", type(cluster).__name__)
@@ -114,7 +116,7 @@ def other_schedulers(
         )
     try:
         return {
-            name: _open(session, settings.cluster_request, _settings_of(config, name), opened)
+            name: _open(session, cluster_request_of(item), _settings_of(config, name), opened)
             for name, session in _sessions(config, settings).items()
         }
     except IncompatibleError as error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
+from pytest_schedprof.clusters.contract import ClusterRequest
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.plugin import lazy
@@ -28,7 +30,7 @@ def begin_next(item: pytest.Item) -> None:
         settings = _with_seed(following)
         both = item.stash[SETTINGS], settings
         if all(_goes_by_counts(item.config, each) for each in both):
-            clusters_of(item.config).begin(settings.cluster_request)
+            clusters_of(item.config).begin(_request(item.config, settings))
 
 
 def _with_seed(item: pytest.Item) -> Settings:
@@ -45,3 +47,9 @@ def _goes_by_counts(config: pytest.Config, settings: Settings) -> bool:
     known = backends_of(config)
     measured = {metric for name in settings.backend for metric in known.facts_of(name).measures}
     return bool(measured) and all(METRICS[metric].is_exact for metric in measured)
+
+
+def _request(config: pytest.Config, settings: Settings) -> ClusterRequest:
+    """Return the cluster that the settings ask for, started as their backends need it."""
+    launchers = (backends_of(config).launcher_of(name) for name in settings.backend)
+    return replace(settings.cluster_request, launcher=next(filter(None, launchers), ()))

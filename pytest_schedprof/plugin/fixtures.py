@@ -10,7 +10,13 @@ import pytest
 
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.plugin import lazy
-from pytest_schedprof.plugin.stash import OTHER_SCHEDULERS, SCHEDULER, SETTINGS, clusters_of
+from pytest_schedprof.plugin.stash import (
+    OTHER_SCHEDULERS,
+    SCHEDULER,
+    SETTINGS,
+    cluster_request_of,
+    clusters_of,
+)
 
 if TYPE_CHECKING:
     from pytest_schedprof.clusters.contract import Cluster
@@ -28,7 +34,7 @@ def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
     Override it with a fixture of any scope that returns a dask Cluster, a Client or an address.
     """
     try:
-        cluster = clusters_of(request.config).cluster(request.node.stash[SETTINGS].cluster_request)
+        cluster = clusters_of(request.config).cluster(cluster_request_of(request.node))
         lazy.ahead.begin_next(request.node)
         return cluster
     except SchedprofError as error:
@@ -58,11 +64,11 @@ def schedprof_scheduler(
         with ExitStack() as opened:
             settings = request.node.stash[SETTINGS]
             scheduler = opened.enter_context(
-                clusters.scheduler(schedprof_cluster, settings.cluster_request)
+                clusters.scheduler(schedprof_cluster, cluster_request_of(request.node))
             )
             if settings.against is not None:
                 request.node.stash[OTHER_SCHEDULERS] = lazy.against.other_schedulers(
-                    request.config, settings, schedprof_cluster, opened
+                    request.node, settings, schedprof_cluster, opened
                 )
             request.node.stash[SCHEDULER] = scheduler
             try:

@@ -5,6 +5,7 @@ What a session may not need at all is made by a function at the end of this file
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from pytest_schedprof.backends.registry import BackendRegistry
+    from pytest_schedprof.clusters.contract import ClusterRequest
     from pytest_schedprof.clusters.session import ClusterSession
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
     from pytest_schedprof.environments.interpreter import Interpreter
@@ -115,6 +117,13 @@ def run_of(config: pytest.Config) -> RunDirectory:
         given = getattr(config, "workerinput", {}).get("schedprof_run")
         config.stash[RUN] = RunDirectory(config.stash[SETTINGS].dir, given or new_run_id())
     return config.stash[RUN]
+
+
+def cluster_request_of(item: pytest.Item) -> ClusterRequest:
+    """Return the cluster that a test asks for, started as its backends need it."""
+    request = item.stash[SETTINGS].cluster_request
+    plan = item.stash.get(PLAN, None)
+    return replace(request, launcher=plan.launcher) if plan else request
 
 
 def clusters_of(config: pytest.Config) -> ClusterSession:

@@ -12,6 +12,7 @@ import itertools
 import selectors
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from select import select
 from typing import Any
 
@@ -49,6 +50,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Whether the test's process has the turn."""
         self.deadline: float | None = None
         """When the next timer of the test's process is due."""
+        self.aside: AbstractContextManager[Any] = nullcontext()
+        """Around each turn of the test's process, for what measures this one: how often the turn
+        goes back and forth depends on how fast the two processes are."""
         self.find_fault: Callable[[bool], Fault | None] = lambda is_patient: None
         """Says why the test must not go on, if so; told whether the test waits for ever."""
         self._is_patient = False
@@ -195,7 +199,8 @@ class _Selector(selectors.DefaultSelector):
         if loop.turns is None:
             return self._pass_freely()
         if loop.owes or loop.is_away:
-            loop.hand_over()
+            with loop.aside:
+                loop.hand_over()
             self._is_drained = False
             # Still away, it was woken by a signal, which stays unread otherwise and wakes it again.
             return super().select(0) if loop.is_away else []

@@ -21,7 +21,9 @@ ALLOWED = {
     "settings/options.py": {"pyspy", "cputime", "counts"},  # the defaults of commands and options
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
     "model/metric.py": {"objects"},  # a metric that has the same name
+    "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
+    "formats/perfcount.py": {"perfcount"},  # the same
 }
 """Names in text that is no list of backends, by file, with the reason."""
 

@@ -50,6 +50,29 @@ def test_one_percent_more_bytecodes_of_one_function_is_a_regression() -> None:
     assert comparison.changes[0].relative == pytest.approx(0.01)
 
 
+INSTRUCTIONS = {TRANSITION: 20_000.0, "c:list_sort_impl": 30_000.0, "c:insertdict": 50_000.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"c:list_sort_impl": 30_150.0}, {}),  # 0.5 % of the function
+        ({TRANSITION: 20_190.0, "c:list_sort_impl": 30_190.0}, {}),  # 0.19 % of the whole each
+        ({TRANSITION: 20_210.0}, {TRANSITION}),
+        ({"c:sum": 900.0}, {"c:sum", ""}),  # no move: nothing of its owner fell
+        ({name: cost * 1.006 for name, cost in INSTRUCTIONS.items()}, {""}),
+    ],
+)
+def test_instructions_count_from_a_part_of_the_whole_on(
+    changed: dict[str, float], found: set[str]
+) -> None:
+    after = {**INSTRUCTIONS, **changed}
+    sides = (counted(each, metric="instructions") for each in (INSTRUCTIONS, after))
+    assert outcomes(compared(*sides)) == {
+        f"instructions {each}".strip(): Outcome.REGRESSED for each in found
+    }
+
+
 def test_less_than_one_percent_is_the_same() -> None:
     comparison = compared(counted(COSTS), counted({**COSTS, TRANSITION: 1052.0 * 1.009}))
     assert comparison.verdict is Verdict.PASS

@@ -102,6 +102,7 @@ REALISTIC: dict[str, Stack] = {
         "distributed.diagnostics.task_stream:TaskStreamPlugin.transition",
     ),
     "event-loop": TICK,
+    "c-code": (*FINISHED, "c:list_sort_impl"),
     "other": (*TICK, "distributed.utils:log_errors.<locals>.wrapper"),
     FOREIGN: (*THREAD, "http.server:HTTPServer.serve_forever"),
 }

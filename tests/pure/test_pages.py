@@ -10,10 +10,11 @@ from html import unescape
 from importlib.resources import files
 from pathlib import Path
 
-from measured import counted, measured, sampled
+from measured import TASKS, counted, measured, sampled
 
 from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.analysis.owners import owner_of
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import LIMITABLE_OWNERS, parse_limit
 from pytest_schedprof.model.evidence import Evidence
@@ -22,9 +23,11 @@ from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.pages.naming import Names
+from pytest_schedprof.pages.others import other_of
 from pytest_schedprof.pages.reading import read_run
 from pytest_schedprof.pages.rendering import as_json, breakable, render_run
 from pytest_schedprof.pages.run_page import page_of_run
+from pytest_schedprof.pages.test_page import page_of_test
 from pytest_schedprof.pages.tree import busy_stacks, call_tree
 from pytest_schedprof.pages.writing import write_pages
 from pytest_schedprof.presentation.trends import trend_row
@@ -140,6 +143,51 @@ def test_pages_are_made_of_the_records_alone(tmp_path: Path) -> None:
     assert "missing: no Bokeh" in test
     assert "5,000 busy samples, 5,000 tasks in 5.00 s" in test
     assert ", 3 rounds" in test
+
+
+ALL_TASKS = 3 * TASKS
+"""Those of the three rounds that a record of `counted` has."""
+
+
+def called(sort: int) -> bytes:
+    """A file of callgrind in which the loop calls a transition, which sorts."""
+    return f"""# callgrind format
+events: Ir
+fn=(1) PyObject_Vectorcall
+0 {10 * ALL_TASKS}
+cfn=(2) py::{TRANSITION}
+calls=1 0
+0 {(400 + sort) * ALL_TASKS}
+
+fn=(2)
+0 {400 * ALL_TASKS}
+cfn=(3) list_sort_impl
+calls=1 0
+0 {sort * ALL_TASKS}
+
+fn=(3)
+0 {sort * ALL_TASKS}
+""".encode()
+
+
+def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> None:
+    for name, sort in {"before": 100, "now": 150}.items():
+        backend = counted({TRANSITION: 400.0 + sort}, metric="instructions")
+        kept = replace(backend, backend="callgrind", artifacts=("scheduler.callgrind.out",))
+        run = stored(tmp_path / name, measured(kept, test_id="test_a"))
+        (run / "0" / "scheduler.callgrind.out").write_bytes(called(sort))
+    before, now = (read_run(tmp_path / name) for name in ("before", "now"))
+    (test,) = now.tests
+    assert test.result is not None
+    other, known = other_of(test, before), BackendRegistry().facts
+    (view,) = page_of_test(test.result, test.directory, now.path, other, known).backends
+    (flame,) = view.flames
+    content = flame.content
+    assert flame.is_difference
+    assert (content["unit"], content["isSampled"]) == ("instructions", False)
+    assert (content["own"], content["before"]) == ([10, 400, 150], [10, 400, 100])
+    assert content["bounds"][:4] == [10_000, 10_000, 10_000, round(10_000 * 10 / 560)]
+    assert content["owners"] == ["c-code", "transitions"]
 
 
 def test_a_page_without_a_record_says_why(tmp_path: Path) -> None:

@@ -34,8 +34,9 @@ function refresh(graph) {
 function caption({ tree, view, caption }) {
   if (view.word) {
     caption.textContent = "Width: the larger of both sides. Red with +: more than before; "
-      + "blue with −: less; grey: no more than chance. " + (view.mode === "cost" && view.word === microseconds
-        ? "Absolute: CPU time per task." : "Relative: parts of each side’s samples.");
+      + "blue with −: less; grey: no more than chance. " + (view.unit
+        ? `Absolute: ${view.unit === "us" ? "CPU time" : view.unit} per task.`
+        : `Relative: parts of each side’s ${tree.data.isSampled ? "samples" : tree.data.unit}.`);
     return;
   }
   const seen = new Set(tree.owner);

@@ -27,9 +27,10 @@ function ownerMark(owner) {
 }
 
 function profileWords(tree, node) {
-  const { cost } = tree.data, count = tree.after[node];
-  const here = [`here ${percent(count / (tree.after[0] || 1))}`, samples(count)];
-  if (cost) here.splice(1, 0, `${digits(count * cost)} us per task`);
+  const { cost, unit, isSampled } = tree.data, count = tree.after[node];
+  const here = [`here ${percent(count / (tree.after[0] || 1))}`];
+  if (cost) here.push(`${amounts(count * cost, unit)} per task`);
+  if (isSampled) here.push(samples(count));
   return node ? `${here.join(" · ")}   —   ${everywhere(tree, node)}` : here.join(" · ");
 }
 
@@ -37,15 +38,16 @@ function everywhere(tree, node) {
   const [share, low, high, own] = tree.data.bounds.slice(4 * tree.name[node], 4 * tree.name[node] + 4);
   if (!high) return "not in any stack of this side";
   const part = amount => percent(amount / 10000);
-  const range = `${part(low).slice(0, -1)} to ${part(high)}`;
-  return `in all stacks ${part(share)} (95% bounds ${range}), self ${part(own)}`;
+  const range = ` (95% bounds ${part(low).slice(0, -1)} to ${part(high)})`;
+  return `in all stacks ${part(share)}${tree.data.isSampled ? range : ""}, self ${part(own)}`;
 }
 
 function changeWords(graph, node) {
   const { tree, view } = graph, found = difference(tree, view, node);
-  const amount = view.word === points ? percent : value => `${digits(value)} us per task`;
+  const amount = view.unit ? value => `${amounts(value, view.unit)} per task` : percent;
   const relative = found.before ? ` (${signed(found.change, percent(Math.abs(found.change) / found.before))})` : "";
   const word = found.isNoise ? "no more than chance: " : "";
-  const counts = `${samples(tree.before[node])} before, ${samples(tree.after[node])} now`;
-  return `${word}${amount(found.before)} → ${amount(found.after)}, ${view.word(found.change)}${relative}   —   ${counts}`;
+  const change = `${word}${amount(found.before)} → ${amount(found.after)}, ${view.word(found.change)}${relative}`;
+  if (!tree.data.isSampled) return change;
+  return `${change}   —   ${samples(tree.before[node])} before, ${samples(tree.after[node])} now`;
 }

@@ -1,0 +1,159 @@
+"""callgrind: machine instructions per task, those of C code included."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from pytest_schedprof.agent import callgrind as agent
+from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
+from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError
+from pytest_schedprof.formats.callgrind import (
+    EVALUATOR,
+    is_python,
+    read_callgrind,
+    with_names,
+)
+from pytest_schedprof.formats.charges import charged
+from pytest_schedprof.model.backend import CALLGRIND, Artifact
+from pytest_schedprof.model.metric import INSTRUCTIONS
+from pytest_schedprof.model.profile import CostProfile, Function, Namer, compile_pattern
+from pytest_schedprof.remote.contract import Target
+
+PLUMBING = (
+    "PyObject_Call*",
+    "PyObject_Vectorcall*",
+    "PyVectorcall_Call",
+    "_PyEval_Vector",
+    "_PyFunction_Vectorcall",
+    "_PyObject_Call*",
+    "_PyObject_FastCall*",
+    "_PyObject_MakeTpCall",
+    "_PyObject_Vectorcall*",
+    "_PyVectorcall_Call",
+    "cfunction*",
+    "context_run",
+    "method_call",
+    "method_vectorcall*",
+    "object_vacall",
+    "partial_vectorcall",
+    "py_trampoline_evaluator",
+    "vectorcall_*",
+)
+"""Functions by which the interpreter calls others: callgrind counts them as their callers, so that
+it tells which Python function called which."""
+
+KEPT = 0.0005
+"""Part of the whole from which a function has a line of its own; the others of a module share one.
+The record of a test would have half a megabyte else."""
+
+OTHERS = "<others>"
+
+UNNAMED = (
+    "the scheduler's Python does not name its functions, as Python 3.12 and newer do on Linux, so "
+    "only C functions are known"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallgrindOptions:
+    """The backend has no options."""
+
+
+class CallgrindBackend(Backend):
+    """Counts in a scheduler that valgrind emulates."""
+
+    name = "callgrind"
+    rank = None
+    launcher: ClassVar[tuple[str, ...]] = (
+        f"{agent.OUT}={{directory}}/callgrind.out",
+        "PYTHONPERFSUPPORT=1",
+        "valgrind",
+        "--tool=callgrind",
+        "--callgrind-out-file={directory}/callgrind.out",
+        "--instr-atstart=no",
+        "--separate-threads=yes",
+        "--vgdb=no",
+        "--quiet",
+        f"--separate-callers1={EVALUATOR}",
+        *(f"--fn-skip={each}" for each in PLUMBING),
+    )
+    artifacts = (Artifact("callgrind.out", CALLGRIND),)
+    options_type = CallgrindOptions
+    measures = frozenset({INSTRUCTIONS})
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = False
+    disturbs = True
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        read_options(CallgrindOptions, self.name, options)
+        self._patterns = tuple(patterns)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """No options."""
+        return {}
+
+    def start(self, target: Target, *, timeout_s: float) -> CallgrindRecording:
+        """Switch callgrind on."""
+        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
+        if answer.get("problem") == "busy":
+            raise already_at_work(self.name, target.label, "stop it first")
+        if answer.get("problem") == "not-emulated":
+            raise BackendUnavailableError(
+                f"schedprof: callgrind counts only what valgrind emulates, and {target.label} was "
+                "not started by it",
+                "take the fixture schedprof_scheduler on a cluster that is started for the test: "
+                "--schedprof-cluster=virtual, simulated or local",
+            )
+        return CallgrindRecording(target, answer["token"], self.name)
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse callgrind's file."""
+        graph = read_callgrind(content)
+        costs = {name: cost for name, cost in graph.own.items() if not is_python(name)}
+        python = {name: round(cost) for name, cost in charged(graph).items()}
+        costs |= python
+        return CostProfile(
+            self.name,
+            self.mode,
+            {name: {INSTRUCTIONS: float(cost)} for name, cost in self._folded(costs, graph.total)},
+            {INSTRUCTIONS: float(graph.total)},
+            hides="" if python else UNNAMED,
+        )
+
+    def _folded(self, costs: Mapping[Function, int], total: int) -> Collection[tuple[str, int]]:
+        """Add up the functions of a module that cost next to nothing, if no limit names them."""
+        named = [compile_pattern(each).fullmatch for each in self._patterns]
+        folded: dict[Function, int] = {}
+        for name, cost in costs.items():
+            is_kept = cost >= KEPT * total or any(match(name) for match in named)
+            line = name if is_kept else f"{name.partition(':')[0]}:{OTHERS}"
+            folded[line] = folded.get(line, 0) + cost
+        return folded.items()
+
+
+class CallgrindRecording(RemoteRecording):
+    """Callgrind at work in a scheduler."""
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """Fetch callgrind's file, and put names into it."""
+        raw = super().stop(timeout_s=timeout_s)
+        return replace(raw, content=with_names(raw.content))
+
+    def verify(self, content: bytes) -> None:
+        """Check that callgrind wrote a file."""
+        if not content.startswith(b"# callgrind format"):
+            raise RecordingError(
+                "schedprof: callgrind wrote no file; is the disk full, or did the test remove it?"
+            )
+
+
+BACKEND: type[Backend] = CallgrindBackend

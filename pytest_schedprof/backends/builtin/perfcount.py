@@ -1,0 +1,113 @@
+"""perfcount: instructions per task, by a counter of the processor, at no cost."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_schedprof.agent import perfcount as agent
+from pytest_schedprof.backends.contract import Backend, Setting
+from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.errors import (
+    BackendNotPermittedError,
+    BackendUnavailableError,
+)
+from pytest_schedprof.formats.perfcount import read_perfcount
+from pytest_schedprof.model.backend import JSON, Artifact
+from pytest_schedprof.model.metric import INSTRUCTIONS
+from pytest_schedprof.model.profile import CostProfile, Namer
+from pytest_schedprof.remote.contract import Target
+
+INSTEAD = "callgrind counts without one"
+FORBIDS = 2
+"""Values of perf_event_paranoid above this keep users from counting their own processes."""
+
+TAKEN = "others took the processor's counter for {:.0%} of the time: end programs that use perf"
+
+
+@dataclass(frozen=True, slots=True)
+class PerfcountOptions:
+    """The backend has no options."""
+
+
+class PerfcountBackend(Backend):
+    """Counts the instructions of the event loop's thread as a whole."""
+
+    name = "perfcount"
+    rank = None
+    artifacts = (Artifact("perfcount.json", JSON),)
+    options_type = PerfcountOptions
+    measures = frozenset({INSTRUCTIONS})
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = False
+    disturbs = False
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        read_options(PerfcountOptions, self.name, options)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """No options."""
+        return {}
+
+    def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
+        """Open the counter in the thread that runs the scheduler."""
+        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
+        if answer.get("problem") == "busy":
+            raise already_at_work(self.name, target.label, "stop it first")
+        if "problem" in answer:
+            raise refusal(answer, target.label)
+        return RemoteRecording(target, answer["token"], self.name)
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse the file that the agent wrote."""
+        found = read_perfcount(content)
+        doubt = "" if found.is_complete else TAKEN.format(found.missing)
+        whole = {INSTRUCTIONS: float(found.instructions)}
+        return CostProfile(
+            self.name,
+            self.mode,
+            {},
+            whole,
+            doubt=doubt,
+            hides="perfcount counts the scheduler as a whole; callgrind tells functions apart",
+        )
+
+
+def refusal(answer: Mapping[str, Any], label: str) -> BackendUnavailableError:
+    """Return why there is no counter, and what to do about it."""
+    if answer["problem"] == "system":
+        reason = f"perfcount needs Linux on x86-64 or ARM, and {label} runs {answer['system']}"
+        return BackendUnavailableError(f"schedprof: {reason}", INSTEAD)
+    if answer["error"] in (errno.EACCES, errno.EPERM):
+        return _forbidden(answer["paranoid"], label)
+    why = {
+        errno.ENOENT: "the machine has none to lend, as most virtual machines",
+        errno.ENOSYS: "the system there does not know perf_event_open, as in some sandboxes",
+    }.get(answer["error"], f"the system says {errno.errorcode.get(answer['error'], 'no')}")
+    return BackendUnavailableError(
+        f"schedprof: {label} gets no counter of instructions: {why}", INSTEAD
+    )
+
+
+def _forbidden(paranoid: str, label: str) -> BackendNotPermittedError:
+    is_paranoid = paranoid.isdigit() and int(paranoid) > FORBIDS
+    by = f"perf_event_paranoid is {paranoid}" if is_paranoid else "a filter or policy refuses it"
+    remedy = (
+        "as root: sysctl kernel.perf_event_paranoid=2"
+        if is_paranoid
+        else "containers: permit perf_event_open, as with --cap-add PERFMON"
+    )
+    return BackendNotPermittedError(
+        f"schedprof: {label} may not use counters of the processor: {by}", remedy, INSTEAD
+    )
+
+
+BACKEND: type[Backend] = PerfcountBackend

@@ -1,0 +1,209 @@
+"""Tests of callgrind on schedulers that valgrind really emulates, and where it does not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Project
+
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.clusters.child import launched
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    BackendUnavailableError,
+    RecordingError,
+)
+from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.remote.control import Control
+
+PATIENCE_S = 120.0
+NAMES_PYTHON = sys.version_info >= (3, 12)
+
+
+def callgrind() -> Backend:
+    return find_backends().make("callgrind", rate_hz=100, options={})
+
+
+@pytest.fixture(scope="module")
+def emulated() -> Iterator[LocalProcesses]:
+    """A scheduler that valgrind emulates, which takes long to start."""
+    if shutil.which("valgrind") is None:
+        if "CI" in os.environ:
+            pytest.fail("valgrind is not installed")
+        pytest.skip("needs valgrind")
+    cluster = LocalProcesses(0, timeout_s=PATIENCE_S, launcher=callgrind().launcher)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def line(emulated: LocalProcesses) -> Iterator[Control]:
+    with Control(emulated.address, timeout_s=PATIENCE_S) as control:
+        yield control
+
+
+def sort_often(times: int) -> None:
+    numbers = [(37 * n) % 1009 for n in range(1000)]
+    for _ in range(times):
+        sorted(numbers)
+
+
+def import_something() -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "xmlrpc"]:
+        del sys.modules[name]
+    import xmlrpc.server  # noqa: F401
+
+
+def state(dask_scheduler: Any = None) -> dict[str, Any]:
+    import gc
+    import os
+    from importlib import _bootstrap
+
+    return {
+        "collector": gc.isenabled(),
+        "frozen": gc.get_freeze_count(),
+        "importer": _bootstrap._find_and_load.__name__,  # type: ignore[attr-defined]
+        "attributes": sorted(name for name in vars(dask_scheduler) if "schedprof" in name),
+        "files": sorted(os.listdir(os.path.dirname(os.environ["SCHEDPROF_CALLGRIND"]))),
+    }
+
+
+def counted(control: Control, work: Any, *arguments: Any) -> CostProfile:
+    recording = callgrind().start(control, timeout_s=PATIENCE_S)
+    control.call(work, *arguments)
+    content = recording.stop(timeout_s=PATIENCE_S).content
+    profile = callgrind().read(content, control.name_places)
+    assert isinstance(profile, CostProfile)
+    return profile
+
+
+def of(profile: CostProfile, name: str) -> float:
+    return sum(
+        costs["instructions"] for each, costs in profile.functions.items() if each.startswith(name)
+    )
+
+
+def test_known_work_has_its_instructions_in_each_window(line: Control) -> None:
+    before = line.call(state)
+    counted(line, sort_often, 100)  # the first window also has what is only done once
+    hundred, again, two_hundred = (counted(line, sort_often, times) for times in (100, 100, 200))
+    sorting = of(hundred, "c:list_sort")
+    assert of(again, "c:list_sort") == sorting > 1_000_000
+    assert of(two_hundred, "c:list_sort") == pytest.approx(2 * sorting, rel=0.001)
+    # In real time a window also has what the scheduler does by the clock.
+    more = two_hundred.whole["instructions"] - hundred.whole["instructions"]
+    assert more > sorting / 2
+    assert line.call(state) == before
+
+
+def test_python_functions_are_charged_for_the_c_code_that_they_call(line: Control) -> None:
+    profile = counted(line, sort_often, 30)
+    if not NAMES_PYTHON:
+        assert "Python 3.12" in profile.hides
+        return
+    (name,) = [each for each in profile.functions if each.endswith(":sort_often")]
+    assert profile.functions[name]["instructions"] > of(profile, "c:list_sort")
+    assert not profile.hides
+
+
+def test_imports_are_left_out(line: Control) -> None:
+    counted(line, import_something)
+    imported = counted(line, import_something).whole["instructions"]
+    nothing = counted(line, sort_often, 0).whole["instructions"]
+    assert imported < 1.5 * nothing
+
+
+def test_only_one_recording_at_once_and_an_abandoned_one_leaves_nothing(line: Control) -> None:
+    before = line.call(state)
+    recording = callgrind().start(line, timeout_s=PATIENCE_S)
+    with pytest.raises(RecordingError, match="another callgrind recording is under way"):
+        callgrind().start(line, timeout_s=PATIENCE_S)
+    recording.abandon(timeout_s=PATIENCE_S)
+    assert line.call(state) == before
+
+
+def test_a_scheduler_that_valgrind_did_not_start_is_refused(control: Control) -> None:
+    with pytest.raises(BackendUnavailableError, match="was not started by it") as caught:
+        callgrind().start(control, timeout_s=10)
+    assert "--schedprof-cluster=virtual" in caught.value.remedies[0]
+
+
+def test_a_launcher_gives_variables_and_a_command() -> None:
+    given = ("PLACE={directory}/out", "env", "--file={directory}/a=b", "c=d")
+    assert launched(given, Path("/there")) == (
+        {"PLACE": "/there/out"},
+        ["env", "--file=/there/a=b", "c=d"],
+    )
+    assert launched((), Path("/there")) == ({}, [])
+
+
+def test_without_valgrind_the_error_names_its_package(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(project.path))
+    with pytest.raises(BackendNotInstalledError, match="apt-get install valgrind"):
+        LocalProcesses(0, timeout_s=30, launcher=callgrind().launcher)
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="callgrind")
+def test_it(schedprof_scheduler):
+    pass
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["schedprof: *by valgrind, which is not installed here; apt-get *"])
+    assert main(["doctor", "--backend", "callgrind"]) == 1
+    assert "apt-get install valgrind" in capsys.readouterr().out
+
+
+def test_a_test_of_a_virtual_cluster_is_judged_by_instructions(
+    project: Project, emulated: LocalProcesses, apart: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(
+    "instructions <= 1000",
+    "instructions(c:list_sort*) <= 1000000",
+    "instructions(c:no_such_function) <= 1",
+    "instructions(distributed.scheduler:*) <= 1000000",
+    backend="callgrind",
+    cluster="virtual",
+    workers=3,
+)
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    with schedprof_scheduler.measure():
+        wait(client.map(inc, range(50), pure=False))
+""",
+        "--schedprof-timeout=120",
+        timeout_s=600,
+    )
+    result.assert_outcomes(failed=1)
+    (of_callgrind,) = project.result().backends
+    verdicts = {each.limit: each.verdict.value for each in of_callgrind.limits}
+    assert verdicts == {
+        "instructions <= 1000": "fail",
+        "instructions(c:list_sort*) <= 1000000": "pass",
+        "instructions(c:no_such_function) <= 1": "inconclusive",
+        "instructions(distributed.scheduler:*) <= 1000000": (
+            "pass" if NAMES_PYTHON else "inconclusive"
+        ),
+    }
+    assert of_callgrind.artifacts[0] == "scheduler.callgrind.out"
+    (kept,) = project.run_directory.glob("tests/*/scheduler.callgrind.out")
+    assert b"schedprof-symbol" not in kept.read_bytes()
+    assert kept.stat().st_size < 10**7
+    (record,) = project.run_directory.glob("tests/*/result.json")
+    assert record.stat().st_size < 300_000
