@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from support import Project
 
 COUNTED = """
@@ -28,8 +30,11 @@ def calls(project: Project, cluster: str) -> dict[str, float]:
 
 def test_in_virtual_time_it_is_counted(project: Project) -> None:
     found = calls(project, "virtual")
-    # 20 seconds of virtual time, in which stealing looks at its workers every second, for 40 tasks.
-    assert found[BALANCE] in (20, 21)
+    if hasattr(sys, "monitoring"):
+        # 20 seconds, in which stealing looks at its workers every second, for 40 tasks.
+        assert found[BALANCE] in (20, 21)
+    else:
+        assert not found.get(BALANCE)  # an earlier Python takes too long
     assert not found.get(HEARTBEAT)
 
 
