@@ -16,6 +16,7 @@ from typing import Any
 import dask.config
 
 from . import others
+from .decisions import WORLD
 
 PACKAGES = (
     "dask",
@@ -59,6 +60,8 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
             forget()
 
         dask_scheduler._clear_task_state = count_and_forget
+    if (world := dask_scheduler.extensions.get(WORLD)) is not None:
+        world.begin_log()
     return _counters(dask_scheduler)
 
 
@@ -72,6 +75,8 @@ def outlive(scheduler: Any) -> None:
 def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     """Return counters at the end of a segment; with the last window remove the wrapper."""
     counters = _counters(dask_scheduler)
+    if (world := dask_scheduler.extensions.get(WORLD)) is not None:
+        counters["hash"] = world.end_log()
     if client:
         theirs = others.stop(client, dask_scheduler)
         counters["others_tasks"] = theirs["tasks"]

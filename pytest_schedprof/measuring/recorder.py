@@ -357,4 +357,5 @@ def _segment(before: dict[str, Any], after: dict[str, Any]) -> Segment:
         tasks=after["tasks"] - before["tasks"],
         transitions=after["transitions"] - before["transitions"],
         others_tasks=after.get("others_tasks", 0),
+        hash=after.get("hash", ""),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.environment import ClusterFacts, Environment
@@ -56,6 +57,8 @@ class Segment:
     shares include them."""
     client: dict[str, float] = field(default_factory=dict)
     """CPU seconds of the test's client by phase; empty if they were not measured."""
+    hash: str = ""
+    """Hash of all messages but releases, and of their times, in virtual time; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,16 @@ class Window:
     def seconds(self) -> float:
         """Wall time of all segments."""
         return sum(segment.seconds for segment in self.segments)
+
+    @property
+    def hash(self) -> str:
+        """Hash of all that happened in virtual time; empty if a segment has none."""
+        hashes = [segment.hash for segment in self.segments]
+        if not all(hashes):
+            return ""
+        if len(hashes) == 1:
+            return hashes[0]
+        return blake2b("".join(hashes).encode(), digest_size=16).hexdigest()
 
     @property
     def cpu_us_per_task(self) -> float | None:

@@ -10,6 +10,7 @@ from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.amounts import Fact
+from pytest_schedprof.presentation.parting import HASH_SHOWN
 
 
 def headline(backend: BackendResult, thousands: str = "") -> str:
@@ -27,6 +28,8 @@ def headline(backend: BackendResult, thousands: str = "") -> str:
         words.append(f"{cost:{thousands}.0f} us of scheduler CPU per task")
     if window.seconds:
         words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
+    if window.hash:
+        words.append(f"hash {window.hash[:HASH_SHOWN]}")
     return ", ".join(words)
 
 

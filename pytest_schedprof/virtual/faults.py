@@ -133,8 +133,8 @@ class Faults:
         if not restarts.is_up.is_set():
             return  # it is dead already
         workers: list[Any] = list(self._server.hollow.values())
-        if (window := self._server.world.journal.window) is not None:
-            window.note(self._server.world.loop.now, "the scheduler died")
+        world = self._server.world
+        world.journal.note(world.loop.now, "the scheduler died")
         restarts.die()
         for each in workers:
             each.lose_scheduler()

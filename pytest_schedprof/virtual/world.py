@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pytest_schedprof.virtual.choices import Choices
 from pytest_schedprof.virtual.clocks import EPOCH
-from pytest_schedprof.virtual.journal import Journal, Window, Workforce
+from pytest_schedprof.virtual.journal import Journal, Log, Window, Workforce
 from pytest_schedprof.virtual.loop import VirtualLoop
 from pytest_schedprof.virtual.stories import (
     Fault,
@@ -122,6 +122,15 @@ class World:
         on = getattr(task.processing_on, "address", "")
         worker = self.workers.find(on) if self.workers is not None else None
         return tell_story(task, self._scheduler, worker, EPOCH)
+
+    def begin_log(self) -> None:
+        """Begin a log whose hash tells whether all was the same."""
+        self.journal.log = Log(self.loop.now)
+
+    def end_log(self) -> str:
+        """End the log and return its hash; empty if there is none."""
+        log, self.journal.log = self.journal.log, None
+        return "" if log is None else log.digest()
 
     def begin(self) -> None:
         """Begin a window of the journal."""

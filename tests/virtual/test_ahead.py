@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,6 @@ from support import Project, wait_for
 from pytest_schedprof.clusters.contract import Cluster, ClusterRequest
 from pytest_schedprof.clusters.session import ClusterSession
 from pytest_schedprof.errors import ClusterError
-from pytest_schedprof.formats.decisions import read_decisions
 
 REQUEST = ClusterRequest("virtual", 4, 1, (), 60.0)
 
@@ -113,12 +113,17 @@ def test_the_next_tests_cluster_starts_if_that_disturbs_nothing(
     assert (project.path / "clusters").read_text().split() == clusters
 
 
-def test_what_is_decided_is_the_same_there_and_by_xdist(project: Project) -> None:
+def test_what_happens_is_the_same_there_and_by_xdist(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the backend, the hash of the log is told."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    lines: list[str] = []
     for arguments in ((), ("-n2",)):
-        result = project.run_test(TESTS, "--schedprof=decisions", *VIRTUAL, *arguments)
+        result = project.run_test(TESTS, "--schedprof=counts", *VIRTUAL, *arguments)
         result.assert_outcomes(passed=3)
-    files = project.path.glob(".schedprof/*/tests/*/scheduler.decisions.json")
-    hashes = [read_decisions(each.read_bytes()).hash for each in files]
+        lines += result.outlines
+    hashes = re.findall(r"counts: 50 tasks in .*, hash (\w{8})$", "\n".join(lines), re.MULTILINE)
     assert len(hashes) == 6
     assert len(set(hashes)) == 1
     wait_for(lambda: not project.processes(), "all clusters to end")
