@@ -52,7 +52,7 @@ def test_decisions_with_another_setting_are_compared_and_the_setting_told(
             f"schedprof: against config:{SATURATION}=inf and the same code",
             f"compared with config:{SATURATION}=inf: *in 1 test",
             f"  settings that differ: {SATURATION} (inf before, 1.1 now)",
-            "compared with the same code (null arm): 9 the same in 1 test",
+            "compared with the same code (null arm): 10 the same in 1 test",
         ]
     )
     record = project.result()
