@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from math import hypot
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from math import fsum, hypot
 from typing import Protocol
 
 from pytest_schedprof.analysis.folding import is_line
@@ -28,6 +30,9 @@ class Baseline(Protocol):
     def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
         """Return the current estimate with the bounds that the machine's calibration gives."""
 
+    def line(self, metric: str, function: Function) -> str:
+        """Return under which name the baseline has a function: its own, or its module's others."""
+
     def doubt(self, metric: str) -> str:
         """Return why the limit cannot be judged; empty if it can."""
 
@@ -40,6 +45,10 @@ class NoBaseline:
         raise NotImplementedError
 
     def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
+        """Never called: doubt() is non-empty."""
+        raise NotImplementedError
+
+    def line(self, metric: str, function: Function) -> str:
         """Never called: doubt() is non-empty."""
         raise NotImplementedError
 
@@ -72,7 +81,7 @@ def judge(
     if doubt := _doubt(limit, measurements) or (limit.is_relative and baseline.doubt(limit.metric)):
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
     findings = sorted(
-        (_find(limit, subject, measurements, baseline) for subject in subjects),
+        _findings(limit, subjects, measurements, baseline),
         key=lambda finding: (_ORDER[finding.verdict], -finding.estimate.value, finding.subject),
     )
     verdict = Verdict.worst([finding.verdict for finding in findings])
@@ -115,6 +124,38 @@ def _doubt(limit: Limit, measurements: Measurements) -> str:
     if limit.of and (doubt := measurements.doubt_of_growth(limit.of, limit.pattern)):
         return doubt
     return measurements.doubt(limit.measured, limit.pattern)
+
+
+def _findings(
+    limit: Limit, subjects: Sequence[str], measurements: Measurements, baseline: Baseline
+) -> Iterator[Finding]:
+    """Judge each subject, and together those that the baseline has in one line only.
+
+    That line is of all rare functions of a module, so the limit must be on the whole module, too.
+    """
+    together: dict[str, list[str]] = defaultdict(list)
+    for subject in subjects:
+        is_alone = not (limit.is_relative and limit.pattern.endswith(":*"))
+        line = subject if is_alone else baseline.line(limit.metric, subject)
+        if line == subject:
+            yield _find(limit, subject, measurements, baseline)
+        else:
+            together[line].append(subject)
+    for line, functions in together.items():
+        now = _sum([measurements.of(limit.measured, each) for each in functions])
+        before = baseline.of(limit.metric, line)
+        low, high = excess(now, before, limit.factor)
+        yield Finding(line, now, _verdict(low, high, limit.bound), before)
+
+
+def _sum(parts: Sequence[Estimate]) -> Estimate:
+    """Add up exact figures of functions."""
+    return replace(
+        parts[0],
+        value=fsum(each.value for each in parts),
+        low=fsum(each.low for each in parts),
+        high=fsum(each.high for each in parts),
+    )
 
 
 def _find(limit: Limit, subject: str, measurements: Measurements, baseline: Baseline) -> Finding:

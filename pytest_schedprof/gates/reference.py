@@ -25,6 +25,7 @@ from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
+from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import FunctionCost, Result
 from pytest_schedprof.model.verdict import Estimate
 
@@ -126,6 +127,21 @@ class Before:
         found = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
         most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
         return replace(found, high=found.high + most)
+
+    def line(self, metric: str, function: Function) -> str:
+        """Return under which name the baseline has a function: its own, or its module's others."""
+        line = line_of(function)
+        is_folded = not self._has(metric, function) and self._has(metric, line)
+        return line if is_folded else function
+
+    def _has(self, metric: str, name: str) -> bool:
+        return (metric, name) in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[tuple[str, str]]:
+        costs = self.found.of.costs if self.found else None
+        functions = costs.functions if costs else ()
+        return frozenset((metric, each.function) for each in functions for metric in each.total)
 
     def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
         """Return the current estimate with the bounds that the machine's calibrations give."""
