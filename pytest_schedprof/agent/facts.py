@@ -60,7 +60,7 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
             forget()
 
         dask_scheduler._clear_task_state = count_and_forget
-    if (world := dask_scheduler.extensions.get(WORLD)) is not None:
+    if (world := _world(dask_scheduler)) is not None:
         world.begin_log()
     return _counters(dask_scheduler)
 
@@ -75,7 +75,7 @@ def outlive(scheduler: Any) -> None:
 def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     """Return counters at the end of a segment; with the last window remove the wrapper."""
     counters = _counters(dask_scheduler)
-    if (world := dask_scheduler.extensions.get(WORLD)) is not None:
+    if (world := _world(dask_scheduler)) is not None:
         counters["hash"] = world.end_log()
     if client:
         theirs = others.stop(client, dask_scheduler)
@@ -88,6 +88,11 @@ def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]
         for name in (WINDOWS, "_clear_task_state"):
             dask_scheduler.__dict__.pop(name, None)
     return counters
+
+
+def _world(scheduler: Any) -> Any:
+    """Return what a virtual cluster has; None elsewhere, also for schedulers in this process."""
+    return getattr(scheduler, "extensions", {}).get(WORLD)
 
 
 def _counters(scheduler: Any) -> dict[str, Any]:
