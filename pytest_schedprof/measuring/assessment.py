@@ -17,7 +17,8 @@ from pytest_schedprof.errors import LimitError, SchedprofError, SchedulerLostErr
 from pytest_schedprof.gates.judge import NO_BASELINE, Baseline, Measurements, judge
 from pytest_schedprof.gates.reference import InTurns, Reference
 from pytest_schedprof.measuring.keeping import Kept, keep_files, keep_raws
-from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.measuring.segments import SegmentRecord
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import HELD

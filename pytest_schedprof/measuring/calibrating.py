@@ -29,7 +29,8 @@ from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.comparison.repeats import Repeats
 from pytest_schedprof.errors import RecordingError, SettingsError, together
 from pytest_schedprof.measuring.assessment import assess
-from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.measuring.segments import SegmentRecord
 from pytest_schedprof.measuring.sides import environment_of
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.calibration import Calibration

@@ -16,6 +16,12 @@ from typing import Any, TypeAlias
 from pytest_schedprof.agent import facts, recordings
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError, as_own
+from pytest_schedprof.measuring.segments import (
+    SegmentRecord,
+    end_window,
+    salvaged,
+    segment_between,
+)
 from pytest_schedprof.model.result import Segment
 from pytest_schedprof.remote.contract import Target
 from pytest_schedprof.remote.control import Control
@@ -39,17 +45,6 @@ Watch: TypeAlias = Callable[[], Callable[[], Mapping[str, float]]]
 def no_watch() -> Callable[[], Mapping[str, float]]:
     """Time nothing: the client's phases were not asked for."""
     return dict
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRecord:
-    """What was recorded between a start and a stop of the backends."""
-
-    facts: Segment
-    raw: dict[str, RawProfile]
-    """Profiles of the scheduler, by the backend's name."""
-    elsewhere: tuple[tuple[str, Target, RawProfile], ...] = ()
-    """Profiles of other targets, each with its backend's name."""
 
 
 @dataclass(slots=True)
@@ -231,7 +226,7 @@ class Recorder:
         """
         seconds = now() - opened.begun_at
         segment = Segment(seconds, 0.0, tasks=0, transitions=0, scale=self._scale, client=client)
-        found = self._brought(segment, opened, _salvaged)
+        found = self._brought(segment, opened, salvaged)
         if found.raw:
             self.rounds[-1].append(found)
         return bool(found.raw)
@@ -239,11 +234,11 @@ class Recorder:
     def _close(self, opened: _Open, client: dict[str, float]) -> SegmentRecord:
         self._settle()
         after = self.control.call(facts.close_window, self._own_client)
-        segment = replace(_segment(opened.before, after), scale=self._scale, client=client)
+        segment = replace(segment_between(opened.before, after), scale=self._scale, client=client)
         lasting = {backend.name for backend in self._taking_part if backend.outlasts}
         for name, _, recording in opened.recordings:
             if name in lasting:
-                _end_window(recording)
+                end_window(recording)
         ending = [each for each in opened.recordings if each[0] not in lasting]
         found = self._brought(segment, replace(opened, recordings=ending), self._stopped)
         going_on = [each for each in opened.recordings if each[0] in lasting]
@@ -281,7 +276,7 @@ class Recorder:
             return recording.stop(timeout_s=self.timeout_s)
         except SchedulerLostError as error:
             self.errors.append(self._explained(error))
-            return _salvaged(recording)
+            return salvaged(recording)
 
     def _settle(self) -> None:
         """Wait until the scheduler has finished earlier work, if a backend would measure it."""
@@ -331,31 +326,3 @@ class Recorder:
         except Exception as error:
             # A third party's backend may raise anything, and the test is not to blame.
             self.errors.append(as_own(error))
-
-
-def _end_window(recording: Recording) -> None:
-    """Tell a recording that goes on that its window has ended."""
-    told: Callable[[], None] = getattr(recording, "end_window", lambda: None)
-    told()
-
-
-def _salvaged(recording: Recording) -> RawProfile | None:
-    """Return what survived the scheduler; recordings of third parties need not support this."""
-    salvage: Callable[[], RawProfile | None] = getattr(recording, "salvage", lambda: None)
-    return salvage()
-
-
-def _segment(before: dict[str, Any], after: dict[str, Any]) -> Segment:
-    if any(after[name] < before[name] for name in ("tasks", "transitions")):
-        raise RecordingError(
-            "schedprof: the scheduler's counters ran backwards, so costs per task are unknown; "
-            "do not reset them during the test"
-        )
-    return Segment(
-        seconds=after["time"] - before["time"],
-        cpu_seconds=after["cpu"] - before["cpu"],
-        tasks=after["tasks"] - before["tasks"],
-        transitions=after["transitions"] - before["transitions"],
-        others_tasks=after.get("others_tasks", 0),
-        hash=after.get("hash", ""),
-    )

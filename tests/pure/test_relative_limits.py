@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, TASKS, counted, counted_in, measured, sampled
 
+from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.judge import excess
+from pytest_schedprof.gates.judge import excess, judge
 from pytest_schedprof.gates.limits import merge_limits, parse_limit
 from pytest_schedprof.gates.reference import InTurns, Reference
+from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.model.verdict import Estimate
+from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 
 FUNCTION = f"{SCHEDULER}._transition"
 
@@ -98,6 +100,43 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
     assert "nothing of counts" in doubt(times, counts, "calls")
     older = replace(ENVIRONMENT, scheduler_python="3.10.1")
     assert "Python 3.11 and 3.10" in doubt(counts, counts, "calls", environment=older)
+
+
+MODULE = "distributed.scheduler"
+
+RARE = {f"{SCHEDULER}.rare_{number}": 0.2 for number in range(10)}
+"""Each is less than 0.05 % of the whole, so that a record folds them."""
+
+HOT = {FUNCTION: 1000.0}
+
+
+def held_against(before: dict[str, float], after: dict[str, float], limit: str) -> LimitResult:
+    """Judge a limit as a session does: all functions of now, against the record of then."""
+    then, record = (counted_in([each] * 3, is_everything=True) for each in (before, after))
+    reference = Reference("main", [measured(then)]).before(Measurement(measured(record), record))
+    profile = {name: {"bytecodes": cost * TASKS} for name, cost in after.items()}
+    whole = CostProfile("counts", "", profile, is_everything=True)
+    now = Costs([unit_of(TASKS, {}, [whole])] * 3)
+    return judge(parse_limit(limit), now, list(after), reference)
+
+
+def test_functions_that_the_baseline_folded_are_judged_together() -> None:
+    limit = f"bytecodes({MODULE}:*) <= baseline * 1.1"
+    other_one = {**RARE, f"{SCHEDULER}.rare_0": 0.3, f"{SCHEDULER}.rare_1": 0.1}
+    assert held_against(HOT | RARE, HOT | RARE, limit).verdict is Verdict.PASS
+    assert held_against(HOT | RARE, HOT | other_one, limit).verdict is Verdict.PASS
+    dearer = held_against(HOT | RARE, HOT | {name: 0.4 for name in RARE}, limit)
+    assert dearer.verdict is Verdict.FAIL
+    assert dearer.findings[0].subject == f"{MODULE}:<others>"
+    assert dearer.findings[0].estimate.value == pytest.approx(4)
+    hot = held_against(HOT | RARE, {FUNCTION: 1200.0} | RARE, limit)
+    assert (hot.verdict, hot.findings[0].subject) == (Verdict.FAIL, FUNCTION)
+
+
+def test_of_a_part_of_them_the_baseline_cannot_tell() -> None:
+    """Its line holds functions that the pattern does not name."""
+    limit = f"bytecodes({SCHEDULER}.rare_*) <= baseline * 1.1"
+    assert held_against(HOT | RARE, HOT | RARE, limit).verdict is Verdict.INCONCLUSIVE
 
 
 def doubt_in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> str:

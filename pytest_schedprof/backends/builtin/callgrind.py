@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from pytest_schedprof.agent import callgrind as agent
-from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.backends.plain import PlainBackend
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.formats.callgrind import (
@@ -20,6 +20,7 @@ from pytest_schedprof.formats.callgrind import (
 from pytest_schedprof.formats.charges import charged
 from pytest_schedprof.model.backend import CALLGRIND, Artifact
 from pytest_schedprof.model.metric import INSTRUCTIONS
+from pytest_schedprof.model.modules import OTHERS
 from pytest_schedprof.model.profile import CostProfile, Function, Namer, compile_pattern
 from pytest_schedprof.remote.contract import Target
 
@@ -50,20 +51,13 @@ KEPT = 0.0005
 """Part of the whole from which a function has a line of its own; the others of a module share one.
 The record of a test would have half a megabyte else."""
 
-OTHERS = "<others>"
-
 UNNAMED = (
     "the scheduler's Python does not name its functions, as Python 3.12 and newer do on Linux, so "
     "only C functions are known"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallgrindOptions:
-    """The backend has no options."""
-
-
-class CallgrindBackend(Backend):
+class CallgrindBackend(PlainBackend):
     """Counts in a scheduler that valgrind emulates."""
 
     name = "callgrind"
@@ -82,24 +76,12 @@ class CallgrindBackend(Backend):
         *(f"--fn-skip={each}" for each in PLUMBING),
     )
     artifacts = (Artifact("callgrind.out", CALLGRIND),)
-    options_type = CallgrindOptions
     measures = frozenset({INSTRUCTIONS})
     drift = 0.0
     targets = frozenset({"scheduler"})
     sees_threads = False
     disturbs = True
     needs = ()
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        read_options(CallgrindOptions, self.name, options)
-        self._patterns = tuple(patterns)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """No options."""
-        return {}
 
     def start(self, target: Target, *, timeout_s: float) -> CallgrindRecording:
         """Switch callgrind on."""

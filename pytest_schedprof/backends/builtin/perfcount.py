@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_schedprof.agent import perfcount as agent
-from pytest_schedprof.backends.contract import Backend, Setting
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.plain import PlainBackend
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import (
     BackendNotPermittedError,
@@ -28,34 +27,18 @@ FORBIDS = 2
 TAKEN = "others took the processor's counter for {:.0%} of the time: end programs that use perf"
 
 
-@dataclass(frozen=True, slots=True)
-class PerfcountOptions:
-    """The backend has no options."""
-
-
-class PerfcountBackend(Backend):
+class PerfcountBackend(PlainBackend):
     """Counts the instructions of the event loop's thread as a whole."""
 
     name = "perfcount"
     rank = None
     artifacts = (Artifact("perfcount.json", JSON),)
-    options_type = PerfcountOptions
     measures = frozenset({INSTRUCTIONS})
     drift = 0.0
     targets = frozenset({"scheduler"})
     sees_threads = False
     disturbs = False
     needs = ()
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        read_options(PerfcountOptions, self.name, options)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """No options."""
-        return {}
 
     def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
         """Open the counter in the thread that runs the scheduler."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 from pytest_schedprof.agent import stalls as agent
-from pytest_schedprof.backends.contract import Backend, Setting
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.plain import PlainBackend
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import BackendUnavailableError
 from pytest_schedprof.formats.stalls import read_stalls
@@ -17,34 +14,18 @@ from pytest_schedprof.model.profile import CostProfile, Namer
 from pytest_schedprof.remote.contract import Target
 
 
-@dataclass(frozen=True, slots=True)
-class StallsOptions:
-    """The backend has no options."""
-
-
-class StallsBackend(Backend):
+class StallsBackend(PlainBackend):
     """Times the callbacks of the event loop, and the garbage collector's pauses."""
 
     name = "stalls"
     rank = 54
     artifacts = (Artifact("stalls.json", JSON),)
-    options_type = StallsOptions
     measures = STALLS
     drift = 0.0
     targets = frozenset({"scheduler"})
     sees_threads = True
     disturbs = True  # every stack of another backend would have its wrapper
     needs = ()
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        read_options(StallsOptions, self.name, options)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """No options."""
-        return {}
 
     def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
         """Begin to time callbacks."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
-from pytest_schedprof.backends.contract import Backend, Setting
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.plain import PlainBackend
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendUnavailableError,
@@ -21,34 +19,18 @@ FIRST_PYTHON = (3, 15)
 INSTEAD = "use pyspy, or cputime, which measure the same shares"
 
 
-@dataclass(frozen=True, slots=True)
-class TachyonOptions:
-    """Options of the backend: there are none."""
-
-
-class TachyonBackend(Backend):
+class TachyonBackend(PlainBackend):
     """Refuses to record, and names backends that measure the same."""
 
     name = "tachyon"
     rank = None
     artifacts = (Artifact("tachyon.bin", TEXT),)
-    options_type = TachyonOptions
     measures = frozenset({"share", "self"})
     drift = 0.0
     targets = frozenset({"scheduler"})
     sees_threads = True
     disturbs = False
     needs = ()
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        read_options(TachyonOptions, self.name, options)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """An empty record: there are no options."""
-        return {}
 
     def start(self, target: Target, *, timeout_s: float) -> NoReturn:
         """Raise the refusal for the scheduler's version of Python."""
