@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import gc
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from types import FrameType
 from typing import Any
 
 from distributed import Client, Future, utils
@@ -223,18 +225,35 @@ class _Offloading(Executor):
         return executor.submit(function, *args, **keywords)
 
 
-def _named_by(before: Callable[..., uuid.UUID]) -> Callable[..., uuid.UUID]:
-    """Return a function that makes random names, which are the cluster's for governed threads."""
+def _name_of_place(caller: FrameType) -> uuid.UUID | None:
+    """Return the cluster's random name for a line of code, if its thread is governed."""
+    if (conductor := _governor()) is None:
+        return None
+    function = f"{caller.f_globals.get('__name__')}:{caller.f_code.co_name}"
+    return conductor.make_name(function, caller.f_lineno)
 
-    def make_name(*args: Any, **keywords: Any) -> uuid.UUID:
-        conductor = _governor()
-        if conductor is None:
-            return before(*args, **keywords)
-        caller = sys._getframe(1)
-        function = f"{caller.f_globals.get('__name__')}:{caller.f_code.co_name}"
-        return conductor.make_name(function, caller.f_lineno)
 
-    return make_name
+_REAL_UUID1 = uuid.uuid1
+
+
+def _uuid1(*args: Any, **keywords: Any) -> uuid.UUID:
+    """Make a name, which is the cluster's for governed threads."""
+    return _name_of_place(sys._getframe(1)) or _REAL_UUID1(*args, **keywords)
+
+
+_REAL_URANDOM = os.urandom
+
+
+def _urandom(size: int, /) -> bytes:
+    """Return random bytes; what `uuid4` makes of them is the cluster's name for governed threads.
+
+    Replaced is what `uuid4` calls, because tests and libraries import `uuid4` by its name.
+    """
+    caller = sys._getframe(1)
+    if caller.f_globals is not vars(uuid) or caller.f_back is None:
+        return _REAL_URANDOM(size)
+    name = _name_of_place(caller.f_back)
+    return _REAL_URANDOM(size) if name is None else name.bytes
 
 
 _REAL_TIME = time.time
@@ -250,8 +269,8 @@ def _install() -> None:
     replacements: list[tuple[Any, str, Any]] = [
         (threading.Condition, "wait", _wait),
         (time, "sleep", _sleep),
-        (uuid, "uuid1", _named_by(uuid.uuid1)),
-        (uuid, "uuid4", _named_by(uuid.uuid4)),
+        (uuid, "uuid1", _uuid1),
+        (os, "urandom", _urandom),
         (Client, "_ensure_connected", _ensure_connected),
         (Future, "done", _done),
         (Future, "__dask_tokenize__", _tokenize_future),

@@ -286,11 +286,33 @@ def test_async_tests_run_in_virtual_time(project: Project) -> None:
     assert 2 <= decided(project).figures["makespan"] < 2.1
 
 
+NAMED = """
+from uuid import uuid4
+
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    graph = {f"prefix{number}-{uuid4().hex}": (inc, number) for number in range(40)}
+    wait(client.get(graph, list(graph), sync=False))
+"""
+
+
+def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> None:
+    """Tests import `uuid4` by its name, before there is a cluster."""
+    seen = []
+    for _ in range(2):
+        project.run_test(NAMED, *VIRTUAL).assert_outcomes(passed=1)
+        seen.append(decided(project))
+        project.run_directory.rename(project.path / f"earlier-{len(seen)}")
+    assert seen[0] == seen[1]
+
+
 def test_nothing_stays_patched() -> None:
     before = (
         threading.Condition.wait,
         time.sleep,
-        uuid.uuid4,
+        os.urandom,
+        uuid.uuid1,
         Future.done,
         utils.sync,
         metrics.time,
@@ -301,7 +323,8 @@ def test_nothing_stays_patched() -> None:
     after = (
         threading.Condition.wait,
         time.sleep,
-        uuid.uuid4,
+        os.urandom,
+        uuid.uuid1,
         Future.done,
         utils.sync,
         metrics.time,
