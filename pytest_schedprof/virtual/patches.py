@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import FrameType
