@@ -77,7 +77,10 @@ class CountsRecording(Recording):
             is_own = others is not None
             self.counter = Monitor(choice, left_out, bytecodes=bytecodes, all_threads=is_own)
         else:
-            self.counter = Opcodes(choice, left_out, bytecodes=bytecodes, others=others)
+            periodic = getattr(holder, "periodic_callbacks", {}).values()
+            self.counter = Opcodes(
+                choice, left_out, bytecodes=bytecodes, others=others, periodic=periodic
+            )
         self.traffic = Traffic()
 
     def begin(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from .choice import BODY, Answer, Choice, is_import
 from .offload import in_offload_thread
+from .untraced import Untraced
 
 Tracer = Callable[[FrameType, str, Any], Any]
 
@@ -37,9 +38,11 @@ class Opcodes:
         *,
         bytecodes: bool,
         others: RunOnLoops | None = None,
+        periodic: Iterable[Any] = (),
     ) -> None:
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
+        self.untraced = Untraced(periodic, self.clockwork)
         self.bytecodes = bytecodes
         self.others = others
         self.threads: list[ThreadOpcodes] = []
@@ -52,6 +55,7 @@ class Opcodes:
             threading.settrace(self._first_call)
             self.others(self._trace)
         in_offload_thread(self._trace)
+        self.untraced.begin()
         self._trace()
         return True
 
@@ -80,6 +84,7 @@ class Opcodes:
     def end(self) -> None:
         """Stop tracing, also in waiting coroutines, which keep their trace function."""
         sys.settrace(None)
+        self.untraced.end()
         for thread in self.threads:
             thread.is_over = True
         if self.others is not None:

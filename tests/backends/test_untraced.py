@@ -1,0 +1,86 @@
+"""Tests of periodic callbacks that run without their thread's trace function."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from distributed.utils import log_errors
+from tornado.ioloop import PeriodicCallback
+
+from pytest_schedprof.agent.untraced import Untraced
+
+
+class Ticking:
+    """Notes the trace function of each call, as stealing is called: by a decorated method."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    @log_errors
+    def left_out(self) -> None:
+        self.seen.append(sys.gettrace())
+
+    def counted(self) -> None:
+        self.seen.append(sys.gettrace())
+
+    def failing(self) -> None:
+        raise ArithmeticError
+
+
+def tracer(frame: FrameType, event: str, argument: Any) -> None:
+    """Trace nothing."""
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    yield
+    sys.settrace(before)
+
+
+def callbacks_of(ticking: Ticking) -> list[PeriodicCallback]:
+    return [
+        PeriodicCallback(each, 1000)
+        for each in (ticking.left_out, ticking.counted, ticking.failing)
+    ]
+
+
+CODES = {
+    id(Ticking.left_out.__wrapped__.__code__),  # type: ignore[attr-defined]
+    id(Ticking.failing.__code__),
+}
+
+
+@pytest.mark.usefixtures("traced")
+def test_what_is_left_out_runs_untraced() -> None:
+    ticking = Ticking()
+    callbacks = callbacks_of(ticking)
+    untraced = Untraced(callbacks, CODES)
+    untraced.begin()
+    for each in callbacks[:2]:
+        each.callback()
+    with pytest.raises(ArithmeticError):
+        callbacks[2].callback()
+    assert sys.gettrace() is tracer
+    untraced.end()
+    callbacks[0].callback()
+    assert ticking.seen == [None, tracer, tracer]
+
+
+def test_callbacks_are_put_back() -> None:
+    callbacks = callbacks_of(Ticking())
+    before = [each.callback for each in callbacks]
+    untraced = Untraced(callbacks, CODES)
+    untraced.begin()
+    assert [each.callback == its for each, its in zip(callbacks, before, strict=True)] == [
+        False,
+        True,
+        False,
+    ]
+    untraced.end()
+    assert [each.callback for each in callbacks] == before
