@@ -42,7 +42,6 @@ def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
     with schedprof_scheduler.measure():
         futures = client.map(inc, range(15_000), pure=False)
         wait(futures[:1])  # by then the scheduler has taken in the graph
-    client.cancel(futures)
 
 
 @pytest.mark.schedprof("self(distributed.scheduler:*) <= 60%", rounds=5)

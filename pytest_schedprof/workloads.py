@@ -167,6 +167,12 @@ def submission_only(client: Client, size: int) -> None:
     client.cancel(stuck)
 
 
+def cancelled_tasks(client: Client, size: int) -> None:
+    """Cancel tasks that no worker can run; run only one task."""
+    client.cancel(client.map(_inc, range(size), resources=NOWHERE, pure=False))
+    _finish(client, [client.submit(_inc, 0, pure=False)])
+
+
 @contextmanager
 def _ten_clients(client: Client) -> Iterator[list[Client]]:
     """Connect ten more clients to the same scheduler."""
@@ -306,6 +312,7 @@ WORKLOADS: dict[str, Workload] = {
         annotated_tasks,
         deep_collections,
         submission_only,
+        cancelled_tasks,
         many_clients,
         many_questions,
         broadcasts,

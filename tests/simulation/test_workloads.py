@@ -18,6 +18,7 @@ from pytest_schedprof.workloads import WORKLOADS
 SIZE = 100
 FEWER_TASKS = {
     "submission_only": 1,
+    "cancelled_tasks": 1,
     "many_questions": 1,
     "broadcasts": 1,
     "rechunk": 21,
@@ -25,7 +26,7 @@ FEWER_TASKS = {
 }
 """Tasks of workloads that do not have SIZE of them.
 
-The first three are about other work of the scheduler, and the size of a rechunking is its number of
+The first four are about other work of the scheduler, and the size of a rechunking is its number of
 connections.
 """
 
