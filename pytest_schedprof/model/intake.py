@@ -29,6 +29,10 @@ STEPS: Mapping[str, str] = {
 """Each step in the order in which a graph passes them, with what happens there."""
 
 
+ONCE = "imports"
+"""A step of whichever graph comes first. It is in no sum."""
+
+
 def step_of(function: Function) -> str:
     """Return the step that is named so in the place of a function; empty if it is none."""
     name = function.removeprefix(PREFIX)

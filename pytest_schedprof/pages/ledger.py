@@ -10,7 +10,7 @@ from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.growth import MIN_SCALES, exponent
 from pytest_schedprof.analysis.phases import CLIENT
 from pytest_schedprof.formats.intake import IntakeFile
-from pytest_schedprof.model.intake import STEPS, step_of
+from pytest_schedprof.model.intake import ONCE, STEPS, step_of
 from pytest_schedprof.model.metric import INTAKE, METRICS, STEP_METRICS, readable
 from pytest_schedprof.model.result import BackendResult, Window
 from pytest_schedprof.presentation.amounts import percent
@@ -25,8 +25,8 @@ IN_CLIENT: Mapping[str, str] = {
 }
 """What happens in each phase of the client."""
 
-ONCE, UNCOUNTED = "imports", ("imports", "gc")
-"""The step of whatever graph comes first, and those whose calls are not counted."""
+UNCOUNTED = (ONCE, "gc")
+"""Steps whose calls are not counted."""
 
 HUES = 360 / len(STEPS)
 

@@ -29,3 +29,5 @@ def test_steps_are_timed_where_time_is_virtual(
     assert found["intake:ordering"]["intake_calls"] == found["intake:rest"]["intake_calls"] == 2
     whole = backend.costs.whole["intake_cpu"]
     assert 0 < found["intake:ordering"]["intake_cpu"] < whole < backend.window.cpu_seconds
+    once = found["intake:imports"]["intake_cpu"]
+    assert whole + once == pytest.approx(sum(each["intake_cpu"] for each in found.values()))

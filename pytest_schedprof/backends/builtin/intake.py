@@ -9,7 +9,7 @@ from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import BackendUnavailableError
 from pytest_schedprof.formats.intake import IntakeFile, read_intake
 from pytest_schedprof.model.backend import JSON, Artifact
-from pytest_schedprof.model.intake import PREFIX, STEPS
+from pytest_schedprof.model.intake import ONCE, PREFIX, STEPS
 from pytest_schedprof.model.metric import INTAKE
 from pytest_schedprof.model.profile import CostProfile, Namer
 from pytest_schedprof.remote.contract import Target
@@ -49,7 +49,7 @@ class IntakeBackend(PlainBackend):
             for step, found in file.steps.items()
         }
         whole = {
-            "intake_cpu": sum(found.cpu for found in file.steps.values()),
+            "intake_cpu": sum(each.cpu for step, each in file.steps.items() if step != ONCE),
             "intake_calls": file.steps["rest"].calls if "rest" in file.steps else 0,
         }
         return CostProfile(self.name, self.mode, functions, whole, lacks=_lacks(file))
