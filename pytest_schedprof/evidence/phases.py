@@ -32,5 +32,5 @@ class PhasesKind(
         notes += [] if phases.sampled_by else [UNSAMPLED]
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
         if steps := bar_of_steps(phases):
-            files["phases.intake.svg"] = draw_bar(steps)
+            files["phases.steps.svg"] = draw_bar(steps)
         return Brought(files, tuple(notes))

@@ -56,8 +56,8 @@ def test_the_bar_has_the_colours_of_the_table(page_of_graph: Path, reader: Reade
 
 def test_evidence_has_the_steps_as_a_bar(page_of_graph: Path, reader: Reader) -> None:
     page = reader.open(page_of_graph)
-    assert page.locator("a:has-text('phases.intake.svg')").count() == 1
-    picture = reader.open(page_of_graph.with_name("phases.intake.svg"))
+    assert page.locator("a:has-text('phases.steps.svg')").count() == 1
+    picture = reader.open(page_of_graph.with_name("phases.steps.svg"))
     assert "ordering" in "".join(picture.locator("g title").all_text_contents())
 
 
