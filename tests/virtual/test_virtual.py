@@ -184,6 +184,32 @@ def test_who_asks_again_and_again_lets_time_go_by(client: Client) -> None:
     assert other.status == "finished"
 
 
+def test_who_asks_for_a_state_again_and_again_lets_time_go_by(client: Client) -> None:
+    future = client.submit(inc, 1, pure=False)
+    while future.status == "pending":
+        pass
+    assert 1 <= now() < 5
+
+
+def test_who_waits_for_a_thread_waits_for_the_cluster(client: Client) -> None:
+    """A thread that submits something and waits for it."""
+    seen: list[Any] = []
+    thread = threading.Thread(target=lambda: seen.append(client.submit(inc, 1).result()))
+    thread.start()
+    thread.join()
+    assert len(seen) == 1
+
+
+def test_who_waits_for_a_thread_may_lose_patience(client: Client) -> None:
+    leave = threading.Event()
+    thread = threading.Thread(target=leave.wait)
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    leave.set()
+    thread.join()
+
+
 def test_who_waits_for_a_callback_waits_for_the_cluster(client: Client) -> None:
     called = threading.Event()
     client.submit(inc, 1, pure=False).add_done_callback(lambda future: called.set())
@@ -286,6 +312,37 @@ def test_async_tests_run_in_virtual_time(project: Project) -> None:
     assert 2 <= decided(project).figures["makespan"] < 2.1
 
 
+IMPATIENT = """
+import asyncio, time
+
+@pytest.mark.asyncio
+@pytest.mark.schedprof(cluster_options={"duration": "50ms"})
+async def test_it(schedprof_scheduler):
+    async with schedprof_scheduler.async_client() as client:
+        await asked(client, lambda future: future.done(), 0.01)
+        await asked(client, lambda future: future.done(), 0)
+        await asked(client, lambda future: future.status == "finished", 0)
+        time.sleep(0.01)  # stops the loop for real
+        await asked(client, lambda future: future.done(), 0.01)
+
+async def asked(client, is_there, seconds):
+    future = client.submit(inc, 1, pure=False)
+    while not is_there(future):
+        await asyncio.sleep(seconds)
+"""
+
+
+def test_a_coroutine_may_ask_again_and_again(project: Project) -> None:
+    """Also without a pause that takes time; two runs are the same."""
+    seen = []
+    for _ in range(2):
+        project.run_test(IMPATIENT, *VIRTUAL).assert_outcomes(passed=1)
+        seen.append(decided(project))
+        project.run_directory.rename(project.path / f"earlier-{len(seen)}")
+    assert seen[0] == seen[1]
+    assert seen[0].figures["makespan"] < 1
+
+
 NAMED = """
 from uuid import uuid4
 
@@ -310,10 +367,12 @@ def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> N
 def test_nothing_stays_patched() -> None:
     before = (
         threading.Condition.wait,
+        threading.Thread.join,
         time.sleep,
         os.urandom,
         uuid.uuid1,
         Future.done,
+        Future.status,
         utils.sync,
         metrics.time,
     )
@@ -322,10 +381,12 @@ def test_nothing_stays_patched() -> None:
     cluster.close()
     after = (
         threading.Condition.wait,
+        threading.Thread.join,
         time.sleep,
         os.urandom,
         uuid.uuid1,
         Future.done,
+        Future.status,
         utils.sync,
         metrics.time,
     )
