@@ -263,6 +263,7 @@ def test_a_killed_scheduler_is_noticed(cluster: VirtualCluster, client: Client) 
 
 
 PLANNED = """
+from pytest_schedprof.errors import ClusterError
 @pytest.mark.schedprof(cluster_options={"duration": "1s"}, workers=4)
 def test_it(schedprof_scheduler):
     scheduler = schedprof_scheduler
@@ -279,6 +280,15 @@ def test_it(schedprof_scheduler):
         scheduler.plan(1, "kill", 7)
     with pytest.raises(Exception, match="a worker cannot 'explode'; known: kill, pause"):
         scheduler.plan(1, "explode", 0)
+    for bad in (-1, float("nan"), float("inf"), "x", None, True):
+        with pytest.raises(ClusterError, match="the time must be a number .*, got"):
+            scheduler.plan(bad, "kill", 0)
+    for bad in (-1, float("nan"), "x"):
+        with pytest.raises(ClusterError, match="lasting must be a number .*, got"):
+            scheduler.plan(1, "pause", 0, lasting=bad)
+    for bad in (None, 1.5):
+        with pytest.raises(ClusterError, match="worker must be a name .*, got"):
+            scheduler.plan(1, "kill", bad)
 """
 
 
