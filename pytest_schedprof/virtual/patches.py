@@ -16,6 +16,7 @@ import time
 import uuid
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import wraps
 from types import FrameType
 from typing import Any
 
@@ -197,6 +198,18 @@ async def _ensure_connected(self: Any, timeout: Any = None) -> None:
     await _REAL_CONNECT(self, timeout)
 
 
+def _by_the_scheduler(method: Any) -> Any:
+    """Return a method that asks the scheduler even with `direct=True`: workers have no sockets."""
+
+    @wraps(method)
+    async def ask(self: Any, *args: Any, **keywords: Any) -> Any:
+        if getattr(self.scheduler, "address", "") in _CONDUCTORS:
+            keywords["direct"] = False
+        return await method(self, *args, **keywords)
+
+    return ask
+
+
 _REAL_SYNC: Any = utils.sync
 
 
@@ -322,6 +335,8 @@ def _install() -> None:
         (uuid, "uuid1", _uuid1),
         (os, "urandom", _urandom),
         (Client, "_ensure_connected", _ensure_connected),
+        (Client, "_gather", _by_the_scheduler(Client._gather)),
+        (Client, "_scatter", _by_the_scheduler(Client._scatter)),
         (Future, "done", _done),
         (Future, "status", property(_get_status)),
         (Future, "__dask_tokenize__", _tokenize_future),

@@ -239,6 +239,13 @@ def test_data_can_be_scattered_and_gathered(client: Client) -> None:
     assert client.gather(future) == [1, 2, 3]
 
 
+def test_direct_connections_go_by_the_scheduler(cluster: VirtualCluster) -> None:
+    with Client(cluster.address, direct_to_workers=True) as client:
+        scattered = client.scatter([12, 13])
+        assert client.gather(scattered) == [12, 13]
+        assert client.gather(client.scatter([14], direct=True), direct=True) == [14]
+
+
 def test_a_deadlock_is_told_with_its_tasks(client: Client) -> None:
     """A worker that the task may not run on any more is a deadlock of the user's own."""
     really = time.perf_counter()
@@ -381,6 +388,8 @@ def test_nothing_stays_patched() -> None:
         time.sleep,
         os.urandom,
         uuid.uuid1,
+        Client._gather,
+        Client._scatter,
         Future.done,
         Future.status,
         utils.sync,
@@ -395,6 +404,8 @@ def test_nothing_stays_patched() -> None:
         time.sleep,
         os.urandom,
         uuid.uuid1,
+        Client._gather,
+        Client._scatter,
         Future.done,
         Future.status,
         utils.sync,
