@@ -221,6 +221,8 @@ def _sync(loop: Any, function: Any, *args: Any, **keywords: Any) -> Any:
             return _REAL_SYNC(loop, function, *args, **keywords)
     if conductor is not None:
         _CURRENT[:] = [conductor]
+        if conductor.is_asked_too_often():
+            conductor.sleep(POLL_S)
         is_new = not conductor.has(loop.asyncio_loop)
         is_patient = keywords.get("callback_timeout") is None
         with conductor.syncing(is_patient=is_patient), _starting(conductor, is_new):

@@ -191,6 +191,15 @@ def test_who_asks_for_a_state_again_and_again_lets_time_go_by(client: Client) ->
     assert 1 <= now() < 5
 
 
+def test_who_asks_the_scheduler_again_and_again_lets_time_go_by() -> None:
+    cluster = VirtualCluster(4, timeout_s=60, options={"duration": "5ms"})
+    with Client(cluster.address) as client:
+        future = client.submit(inc, 1, pure=False)
+        while not client.who_has([future]).get(future.key):
+            pass
+    cluster.close()
+
+
 def test_who_waits_for_a_thread_waits_for_the_cluster(client: Client) -> None:
     """A thread that submits something and waits for it."""
     seen: list[Any] = []
