@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -108,8 +109,10 @@ class SchedulerUnderTest:
         Raises:
             ClusterError: if that is not possible.
         """
-        several = [worker] if isinstance(worker, int | str) else worker
-        names = [str(each) for each in several]
+        _check_time("the time", seconds)
+        if lasting not in (None, math.inf):
+            _check_time("lasting", lasting)
+        names = _names_of(worker)
         if fault := self.control.call(decisions.plan, seconds, what, names, lasting):
             raise ClusterError(f"schedprof: {fault}")
 
@@ -121,6 +124,26 @@ class SchedulerUnderTest:
             await client
         async with client:
             yield client
+
+
+def _check_time(name: str, seconds: Any) -> None:
+    """Refuse what is no time from now."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds < math.inf:
+        raise ClusterError(
+            f"schedprof: plan: {name} must be a number of seconds, 0 or more, got {seconds!r}"
+        )
+
+
+def _names_of(worker: Any) -> list[str]:
+    """Return the names of one worker or of several."""
+    if isinstance(worker, int | str):
+        return [str(worker)]
+    if not isinstance(worker, Iterable):
+        raise ClusterError(
+            f"schedprof: plan: worker must be a name such as 7, or several of them, got {worker!r}"
+        )
+    return [str(each) for each in worker]
 
 
 @contextmanager

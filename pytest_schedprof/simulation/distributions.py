@@ -33,6 +33,8 @@ class Fixed:
 
 
 def _uniform(low: float, high: float) -> Draw:
+    if low > high:
+        raise ValueError(f"{low} > {high}")
     return lambda rng: rng.uniform(low, high)
 
 

@@ -27,6 +27,9 @@ CHECK_S = 0.05
 RECONNECTING_S = 1.0
 """How long clients look for a cluster that has ended: nobody starts another one there."""
 
+MOST_REQUESTS = 50
+"""How many requests of the test are answered at one time, until it is said to wait."""
+
 REAL_WAIT = threading.Condition.wait
 
 
@@ -36,6 +39,9 @@ def _nobody_waits() -> bool:
 
 class Conductor:
     """The turns of one virtual cluster in this process."""
+
+    _requests = 0, EPOCH
+    """Number of requests since the clock moved, and when that was."""
 
     def __init__(self, turns: Turns, seed: int) -> None:
         self.now = EPOCH
@@ -275,6 +281,13 @@ class Conductor:
             self._waits, self._wake_test, self._expiry = _nobody_waits, None, None
             while self._working() is not None and not self.is_gone:
                 REAL_WAIT(self.changed, CHECK_S)
+
+    def is_asked_too_often(self) -> bool:
+        """Whether the test asks again and again at one time, which must go by some day."""
+        number, then = self._requests
+        number = number + 1 if then == self.now else 1
+        self._requests = number, self.now
+        return number > MOST_REQUESTS
 
     def sleep(self, seconds: float) -> None:
         """Let that much virtual time go by."""

@@ -9,6 +9,16 @@ from typing import Any, Protocol
 
 from pytest_schedprof.virtual.clocks import RESOLUTION_S, at_least_a_tick
 
+SPINS = 1000
+"""How often a loop goes round at one time until it is said to wait: `await asyncio.sleep(0)`, again
+and again, asks whether something has come meanwhile."""
+
+SPINS_MORE = 10
+"""How often it then goes round until it is said to wait again."""
+
+POLL_S = 0.001
+"""Virtual time that goes by meanwhile."""
+
 
 class Governor(Protocol):
     """Says when a loop may run, and what time it is."""
@@ -46,6 +56,8 @@ class GovernedLoop:
         """Whether it may have something to do."""
         self.unheard = 0
         """Number of jobs in threads that ended, and whose end the loop does not know."""
+        self._rounds = 0
+        """How often the loop went round since nothing was left to do."""
         self._governor = governor
         self._selector = loop._selector
         self._select, self._real_time = self._selector.select, loop.time
@@ -115,7 +127,11 @@ class GovernedLoop:
     def _selected(self, timeout: float | None = None) -> Any:
         """Do as `select`; messages are read when nothing else is left to do."""
         if timeout is not None and timeout <= 0:
-            return []
+            if not self._is_spinning():
+                return []
+            self.loop.call_later(POLL_S, _nothing)
+        else:
+            self._rounds = 0
         if events := self._select(0):
             return events
         if self.is_governed:
@@ -123,6 +139,14 @@ class GovernedLoop:
         else:
             self._let_go()
         return self._select(0)
+
+    def _is_spinning(self) -> bool:
+        """Whether something goes round and round in the loop, and should wait for a moment."""
+        self._rounds += 1
+        is_spinning = self.is_governed and self._rounds > SPINS
+        if is_spinning:
+            self._rounds -= SPINS_MORE
+        return is_spinning
 
     def _let_go(self) -> None:
         """Give the loop its own clock back."""
@@ -134,3 +158,7 @@ class GovernedLoop:
         """Keep the distance of timers when the loop gets another clock."""
         for handle in self.loop._scheduled:
             handle._when += seconds
+
+
+def _nothing() -> None:
+    """Be due."""

@@ -7,6 +7,7 @@ or take for a random name is the cluster's. Threads that have nothing to do with
 from __future__ import annotations
 
 import _thread
+import asyncio
 import gc
 import os
 import sys
@@ -15,6 +16,7 @@ import time
 import uuid
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import wraps
 from types import FrameType
 from typing import Any
 
@@ -107,6 +109,36 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
     return _wait_in_turn(self, timeout, conductor)
 
 
+REAL_JOIN = threading.Thread.join
+
+
+def _join(self: threading.Thread, timeout: float | None = None) -> None:
+    """Do as `threading.Thread.join`; a thread that the test waits for may wait for the cluster."""
+    caller = str(sys._getframe(1).f_globals.get("__name__"))
+    # Those of distributed are event loops that end by themselves.
+    if _of_test() is None or caller.startswith("distributed."):
+        return REAL_JOIN(self, timeout)
+    limit_s = PATIENCE_S if timeout is None else min(timeout, PATIENCE_S)
+    REAL_JOIN(self, limit_s)
+    left_s = None if timeout is None else timeout - limit_s
+    if not self.is_alive() or (left_s is not None and left_s <= 0):
+        return None
+    _ending_of(self).wait(left_s)
+    return None
+
+
+def _ending_of(thread: threading.Thread) -> threading.Event:
+    """Return an event that is set when a thread has ended: for that the test can wait in turn."""
+    has_ended = threading.Event()
+
+    def watch() -> None:
+        REAL_JOIN(thread)
+        has_ended.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    return has_ended
+
+
 STARTING = (
     threading.Thread.start.__code__,
     utils.LoopRunner._start_unlocked.__code__,
@@ -144,8 +176,8 @@ _REAL_SLEEP = time.sleep
 
 
 def _sleep(seconds: float) -> None:
-    """Do as `time.sleep`; a test sleeps in virtual time."""
-    conductor = _of_test()
+    """Do as `time.sleep`; a test sleeps in virtual time, unless it stops its own event loop."""
+    conductor = None if _is_in_coroutine() else _of_test()
     caller = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
     if conductor is None or caller in sys.stdlib_module_names or caller == "pytest_schedprof":
         _REAL_SLEEP(seconds)
@@ -166,6 +198,18 @@ async def _ensure_connected(self: Any, timeout: Any = None) -> None:
     await _REAL_CONNECT(self, timeout)
 
 
+def _by_the_scheduler(method: Any) -> Any:
+    """Return a method that asks the scheduler even with `direct=True`: workers have no sockets."""
+
+    @wraps(method)
+    async def ask(self: Any, *args: Any, **keywords: Any) -> Any:
+        if getattr(self.scheduler, "address", "") in _CONDUCTORS:
+            keywords["direct"] = False
+        return await method(self, *args, **keywords)
+
+    return ask
+
+
 _REAL_SYNC: Any = utils.sync
 
 
@@ -177,6 +221,8 @@ def _sync(loop: Any, function: Any, *args: Any, **keywords: Any) -> Any:
             return _REAL_SYNC(loop, function, *args, **keywords)
     if conductor is not None:
         _CURRENT[:] = [conductor]
+        if conductor.is_asked_too_often():
+            conductor.sleep(POLL_S)
         is_new = not conductor.has(loop.asyncio_loop)
         is_patient = keywords.get("callback_timeout") is None
         with conductor.syncing(is_patient=is_patient), _starting(conductor, is_new):
@@ -198,13 +244,32 @@ def _conductor_for(loop: Any, function: Any) -> Conductor | None:
 
 
 _REAL_DONE: Any = Future.done
+_REAL_STATUS: Any = Future.status.fget  # type: ignore[attr-defined]
 
 
 def _done(self: Any) -> bool:
     """Say whether a task is done; who asks again and again lets time go by."""
-    if not _REAL_DONE(self) and (conductor := _of_test()) is not None:
-        conductor.sleep(POLL_S)
+    if not _REAL_DONE(self):
+        _let_time_go_by()
     return bool(_REAL_DONE(self))
+
+
+def _get_status(self: Any) -> Any:
+    """Return the state of a task; who asks again and again lets time go by."""
+    if _REAL_STATUS(self) == "pending":
+        _let_time_go_by()
+    return _REAL_STATUS(self)
+
+
+def _let_time_go_by() -> None:
+    """Let the test's thread wait for a moment."""
+    if (conductor := _of_test()) is not None and not _is_in_coroutine():
+        conductor.sleep(POLL_S)
+
+
+def _is_in_coroutine() -> bool:
+    """Whether the calling thread runs an event loop, which would stand if the thread waited."""
+    return asyncio._get_running_loop() is not None
 
 
 def _tokenize_future(self: Any) -> tuple[str, Any]:
@@ -267,11 +332,15 @@ def _reading() -> float:
 def _install() -> None:
     replacements: list[tuple[Any, str, Any]] = [
         (threading.Condition, "wait", _wait),
+        (threading.Thread, "join", _join),
         (time, "sleep", _sleep),
         (uuid, "uuid1", _uuid1),
         (os, "urandom", _urandom),
         (Client, "_ensure_connected", _ensure_connected),
+        (Client, "_gather", _by_the_scheduler(Client._gather)),
+        (Client, "_scatter", _by_the_scheduler(Client._scatter)),
         (Future, "done", _done),
+        (Future, "status", property(_get_status)),
         (Future, "__dask_tokenize__", _tokenize_future),
         (utils, "sync", _sync),
         (client_module, "sync", _sync),

@@ -61,6 +61,7 @@ def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
     ("kind", "options", "message"),
     [
         ("simulated", {"duraton": "1"}, "no option 'duraton'; did you mean 'duration'?"),
+        ("simulated", {"duration": "uniform(5s, 1s)"}, "duration must be a time .*, got 'uniform"),
         ("simulated", {"duration": "uniform(1)"}, "duration must be a time .*, got 'uniform"),
         ("simulated", {"duration": "-1"}, "duration must be a time"),
         ("simulated", {"duration": ""}, "duration must be a time"),

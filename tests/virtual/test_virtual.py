@@ -184,6 +184,41 @@ def test_who_asks_again_and_again_lets_time_go_by(client: Client) -> None:
     assert other.status == "finished"
 
 
+def test_who_asks_for_a_state_again_and_again_lets_time_go_by(client: Client) -> None:
+    future = client.submit(inc, 1, pure=False)
+    while future.status == "pending":
+        pass
+    assert 1 <= now() < 5
+
+
+def test_who_asks_the_scheduler_again_and_again_lets_time_go_by() -> None:
+    cluster = VirtualCluster(4, timeout_s=60, options={"duration": "5ms"})
+    with Client(cluster.address) as client:
+        future = client.submit(inc, 1, pure=False)
+        while not client.who_has([future]).get(future.key):
+            pass
+    cluster.close()
+
+
+def test_who_waits_for_a_thread_waits_for_the_cluster(client: Client) -> None:
+    """A thread that submits something and waits for it."""
+    seen: list[Any] = []
+    thread = threading.Thread(target=lambda: seen.append(client.submit(inc, 1).result()))
+    thread.start()
+    thread.join()
+    assert len(seen) == 1
+
+
+def test_who_waits_for_a_thread_may_lose_patience(client: Client) -> None:
+    leave = threading.Event()
+    thread = threading.Thread(target=leave.wait)
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    leave.set()
+    thread.join()
+
+
 def test_who_waits_for_a_callback_waits_for_the_cluster(client: Client) -> None:
     called = threading.Event()
     client.submit(inc, 1, pure=False).add_done_callback(lambda future: called.set())
@@ -213,6 +248,13 @@ def test_data_can_be_scattered_and_gathered(client: Client) -> None:
     assert client.gather(future) == [1, 2, 3]
 
 
+def test_direct_connections_go_by_the_scheduler(cluster: VirtualCluster) -> None:
+    with Client(cluster.address, direct_to_workers=True) as client:
+        scattered = client.scatter([12, 13])
+        assert client.gather(scattered) == [12, 13]
+        assert client.gather(client.scatter([14], direct=True), direct=True) == [14]
+
+
 def test_a_deadlock_is_told_with_its_tasks(client: Client) -> None:
     """A worker that the task may not run on any more is a deadlock of the user's own."""
     really = time.perf_counter()
@@ -237,6 +279,7 @@ def test_a_killed_scheduler_is_noticed(cluster: VirtualCluster, client: Client) 
 
 
 PLANNED = """
+from pytest_schedprof.errors import ClusterError
 @pytest.mark.schedprof(cluster_options={"duration": "1s"}, workers=4)
 def test_it(schedprof_scheduler):
     scheduler = schedprof_scheduler
@@ -253,6 +296,15 @@ def test_it(schedprof_scheduler):
         scheduler.plan(1, "kill", 7)
     with pytest.raises(Exception, match="a worker cannot 'explode'; known: kill, pause"):
         scheduler.plan(1, "explode", 0)
+    for bad in (-1, float("nan"), float("inf"), "x", None, True):
+        with pytest.raises(ClusterError, match="the time must be a number .*, got"):
+            scheduler.plan(bad, "kill", 0)
+    for bad in (-1, float("nan"), "x"):
+        with pytest.raises(ClusterError, match="lasting must be a number .*, got"):
+            scheduler.plan(1, "pause", 0, lasting=bad)
+    for bad in (None, 1.5):
+        with pytest.raises(ClusterError, match="worker must be a name .*, got"):
+            scheduler.plan(1, "kill", bad)
 """
 
 
@@ -286,6 +338,37 @@ def test_async_tests_run_in_virtual_time(project: Project) -> None:
     assert 2 <= decided(project).figures["makespan"] < 2.1
 
 
+IMPATIENT = """
+import asyncio, time
+
+@pytest.mark.asyncio
+@pytest.mark.schedprof(cluster_options={"duration": "50ms"})
+async def test_it(schedprof_scheduler):
+    async with schedprof_scheduler.async_client() as client:
+        await asked(client, lambda future: future.done(), 0.01)
+        await asked(client, lambda future: future.done(), 0)
+        await asked(client, lambda future: future.status == "finished", 0)
+        time.sleep(0.01)  # stops the loop for real
+        await asked(client, lambda future: future.done(), 0.01)
+
+async def asked(client, is_there, seconds):
+    future = client.submit(inc, 1, pure=False)
+    while not is_there(future):
+        await asyncio.sleep(seconds)
+"""
+
+
+def test_a_coroutine_may_ask_again_and_again(project: Project) -> None:
+    """Also without a pause that takes time; two runs are the same."""
+    seen = []
+    for _ in range(2):
+        project.run_test(IMPATIENT, *VIRTUAL).assert_outcomes(passed=1)
+        seen.append(decided(project))
+        project.run_directory.rename(project.path / f"earlier-{len(seen)}")
+    assert seen[0] == seen[1]
+    assert seen[0].figures["makespan"] < 1
+
+
 NAMED = """
 from uuid import uuid4
 
@@ -310,10 +393,14 @@ def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> N
 def test_nothing_stays_patched() -> None:
     before = (
         threading.Condition.wait,
+        threading.Thread.join,
         time.sleep,
         os.urandom,
         uuid.uuid1,
+        Client._gather,
+        Client._scatter,
         Future.done,
+        Future.status,
         utils.sync,
         metrics.time,
     )
@@ -322,10 +409,14 @@ def test_nothing_stays_patched() -> None:
     cluster.close()
     after = (
         threading.Condition.wait,
+        threading.Thread.join,
         time.sleep,
         os.urandom,
         uuid.uuid1,
+        Client._gather,
+        Client._scatter,
         Future.done,
+        Future.status,
         utils.sync,
         metrics.time,
     )
