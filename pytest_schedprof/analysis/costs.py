@@ -55,7 +55,7 @@ class Unit:
     is_everything: bool = False
     """Whether it has all code that the scheduler ran, and no other."""
     lacks: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that could not be measured, each with the reason."""
+    """Metrics and functions that could not be measured, each with the reason."""
 
 
 def unit_of(
@@ -143,7 +143,7 @@ class Costs:
     def doubt(self, metric: str, subject: str) -> str:
         """Return why there is no verdict: an incomplete profile, or no task to divide a cost by."""
         for unit in self.units:
-            if doubt := unit.doubt or unit.lacks.get(metric, ""):
+            if doubt := unit.doubt or unit.lacks.get(metric) or unit.lacks.get(subject, ""):
                 return doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from pytest_schedprof.model.intake import PREFIX, STEPS
 from pytest_schedprof.model.modules import BODY, OTHERS, is_installed, is_of_library
 from pytest_schedprof.model.profile import Function, Stack, compile_pattern
 from pytest_schedprof.model.result import NOT_SCHEDULER as NOT_SCHEDULER
@@ -140,6 +141,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "distributed.client:_*Expr.*",
             "dask.core:*",
             "distributed.spans:SpansSchedulerExtension.observe_tasks*",
+            *(f"{PREFIX}{step}" for step in STEPS),
         ),
     ),
     (

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pytest_schedprof.analysis.costs import Costs, Unit
 from pytest_schedprof.model.evidence import Phase, Phases
+from pytest_schedprof.model.intake import STEPS, step_of
 from pytest_schedprof.model.limit import CLIENT_PREFIX
-from pytest_schedprof.model.metric import CPU
+from pytest_schedprof.model.metric import CPU, STEP_METRICS
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, SampledShares, Segment, Window
 from pytest_schedprof.model.verdict import Estimate
@@ -25,6 +26,8 @@ SCHEDULER: Mapping[str, tuple[str, ...]] = {
 }
 """Phases of the scheduler and their owners. Limits name owners: `cpu(@graph-intake)`."""
 
+INTAKE_CPU = STEP_METRICS[CPU]
+
 REST = "rest"
 """Phase of everything else in the scheduler: event loop, heartbeats, garbage collector, ..."""
 
@@ -41,7 +44,19 @@ def phases_of(found: Sequence[BackendResult]) -> Phases | None:
     client = _client(best.window)
     scheduler = _scheduler(best.shares, best.window) if best.shares else ()
     phases = (*client, *scheduler)
-    return Phases(best.window.tasks, phases, best.backend if best.shares else "")
+    steps = tuple(step for each in worked for step in _steps(each))
+    return Phases(best.window.tasks, phases, best.backend if best.shares else "", steps)
+
+
+def _steps(result: BackendResult) -> list[Phase]:
+    """Return the steps of graph intake that a backend timed, in their order."""
+    functions = result.costs.functions if result.costs else ()
+    found = {step_of(each.function): each.total for each in functions}
+    return [
+        Phase("scheduler", step, found[step][INTAKE_CPU] / result.window.tasks)
+        for step in STEPS
+        if INTAKE_CPU in found.get(step, {})
+    ]
 
 
 def _client(window: Window) -> Iterator[Phase]:
@@ -66,6 +81,12 @@ def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
 def bar_of(phases: Phases) -> list[tuple[str, float]]:
     """Return labels and amounts for a bar."""
     return [(f"{each.where}: {each.name}", each.cpu_seconds_per_task) for each in phases.phases]
+
+
+def bar_of_steps(phases: Phases) -> list[tuple[str, float]]:
+    """Return labels and amounts for a bar of the steps that cost anything."""
+    costs = [(each.name, each.cpu_seconds_per_task) for each in phases.steps]
+    return [(name, cost) for name, cost in costs if cost]
 
 
 class ClientCosts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_schedprof.analysis.phases import bar_of, phases_of
+from pytest_schedprof.analysis.phases import bar_of, bar_of_steps, phases_of
 from pytest_schedprof.evidence.client import HAS_CLOCKS
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, Need
 from pytest_schedprof.evidence.pictures import as_json
@@ -31,4 +31,6 @@ class PhasesKind(
         notes = [] if HAS_CLOCKS else [NO_CLOCK]
         notes += [] if phases.sampled_by else [UNSAMPLED]
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
+        if steps := bar_of_steps(phases):
+            files["phases.steps.svg"] = draw_bar(steps)
         return Brought(files, tuple(notes))

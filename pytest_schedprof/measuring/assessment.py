@@ -20,8 +20,9 @@ from pytest_schedprof.measuring.keeping import Kept, keep_files, keep_raws
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.measuring.segments import SegmentRecord
 from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.intake import steps_named
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.metric import HELD
+from pytest_schedprof.model.metric import HELD, INTAKE
 from pytest_schedprof.model.profile import (
     CodeLocation,
     CostProfile,
@@ -244,6 +245,8 @@ class _Recorded:
         return {each: [each] for each in in_c} | self._found_there(patterns)
 
     def _found_there(self, patterns: Collection[str]) -> dict[str, list[Function]]:
+        if self.backend.metrics <= INTAKE:
+            return {pattern: steps_named(pattern) for pattern in patterns}
         of_types = self.backend.metrics <= HELD
         find = names.find_types if of_types else names.find_functions
         if not patterns:

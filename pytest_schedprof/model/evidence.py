@@ -236,3 +236,6 @@ class Phases:
     phases: tuple[Phase, ...]
     sampled_by: str
     """The backend that sampled the scheduler's phases; empty if none did."""
+    steps: tuple[Phase, ...] = ()
+    """Steps in which the scheduler took in graphs, in order, if a backend timed them. That was in
+    a run of the body of its own, so they do not add up to the phase `intake`."""

@@ -56,11 +56,14 @@ class Limit:
         return (self.owner or "").startswith(CLIENT_PREFIX)
 
     def __str__(self) -> str:
-        of = METRICS[self.of].spelling or self.of if self.of else ""
+        of = self._spelt(self.of) if self.of else ""
         words = ", ".join(filter(None, (of, self.pattern)))
         subject = f"({words})" if words else ""
-        name = METRICS[self.metric].spelling or self.metric
-        return f"{name}{subject} <= {self._bound}"
+        return f"{self._spelt(self.metric)}{subject} <= {self._bound}"
+
+    def _spelt(self, name: str) -> str:
+        metric = METRICS[name]
+        return (self.pattern and metric.of_steps) or metric.spelling or name
 
     @property
     def _bound(self) -> str:

@@ -6,6 +6,7 @@ docs/limits.md explains each metric to users.
 from __future__ import annotations
 
 from decimal import Decimal
+from math import floor, log10
 from typing import Any, NamedTuple
 
 PERCENT = {"%": Decimal("0.01")}
@@ -77,6 +78,9 @@ class Metric(NamedTuple):
     """Whether histories show it only if a user names it."""
     spelling: str = ""
     """How limits write it, if that is not its name."""
+    of_steps: str = ""
+    """The metric of functions that it is for steps of graph intake; empty if it is of no steps.
+    Limits write that name: `cpu(intake:ordering)`."""
 
 
 def _decision(units: dict[str, Decimal], noun: str = "") -> Metric:
@@ -129,6 +133,10 @@ METRICS: dict[str, Metric] = {
     "gc_pauses": Metric(NUMBER, "pauses", is_peak=True, of_functions=False, is_extra=True),
     "gc_pause": Metric(TIME, "of CPU", is_peak=True, of_functions=False),
     "gc_share": Metric(PERCENT, "", is_peak=True, of_functions=False),
+    "intake_cpu": Metric(TIME, "of CPU", rank=11, of_owners=False, of_steps="cpu"),
+    "intake_calls": Metric(
+        NUMBER, "calls", is_exact=True, of_owners=False, of_steps="calls", is_extra=True
+    ),
     "makespan": _decision(TIME),
     "idle": _decision(TIME, "of idle threads"),
     "transferred": _decision(BYTES),
@@ -161,12 +169,21 @@ LEAST = frozenset(name for name, metric in METRICS.items() if metric.is_least)
 STALLS = frozenset(name for name in METRICS if name.startswith(("stall", "gc_")))
 """What is measured of the event loop's callbacks, and of the collector between them."""
 
+INTAKE = frozenset(name for name, metric in METRICS.items() if metric.of_steps)
+"""What is measured of the steps of graph intake."""
+
+STEP_METRICS = {metric.of_steps: name for name, metric in METRICS.items() if metric.of_steps}
+"""Metrics of steps by the name that limits write."""
+
 SPELLINGS = {metric.spelling: name for name, metric in METRICS.items() if metric.spelling} | {
     "stall(max)": "stall"
 }
 """Metrics by how limits may write them."""
 
 TRAFFIC = frozenset(name for name, metric in METRICS.items() if metric.is_traffic)
+
+SMALL, MOST_DIGITS = 0.005, 9
+"""Number below which three digits behind the point would hide it, and the most digits shown."""
 
 FILE_SIZE = Metric(BYTES, "")
 """The size of a file: nothing that can be limited, but written like a metric of bytes."""
@@ -186,12 +203,17 @@ def format_amount(amount: float, unit: str, factor: Decimal) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{unit}"
 
 
+def _digits(amount: float) -> int:
+    """Return how many digits behind the point show a number: 3, or more of a very small one."""
+    return 3 if not 0 < abs(amount) < SMALL else min(MOST_DIGITS, 1 - floor(log10(abs(amount))))
+
+
 def readable(amount: float, metric: Metric) -> str:
     """Write an amount for people, in the largest unit in which it is at least 1."""
     if metric.units is PERCENT:
         return f"{amount:.1%}"
     if metric.units is NUMBER:
-        return f"{amount:,.3f}".rstrip("0").rstrip(".")
+        return f"{amount:,.{_digits(amount)}f}".rstrip("0").rstrip(".")
     steps = [(unit, float(factor)) for unit, factor in metric.units.items() if "i" not in unit]
     fitting = [step for step in steps if abs(amount) >= step[1]] or steps[:1]
     unit, factor = fitting[-1]

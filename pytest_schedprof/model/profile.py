@@ -71,7 +71,7 @@ class CostProfile:
     hides: str = ""
     """Why a function that is missing in it may still have run; else empty."""
     lacks: Mapping[str, str] = field(default_factory=dict)
-    """Metrics of the backend that could not be measured, each with the reason."""
+    """Metrics of the backend, and functions, that could not be measured, each with the reason."""
     hash: str = ""
     """Hash of everything that happened in the recording, if it can be told; else empty."""
     is_everything: bool = False

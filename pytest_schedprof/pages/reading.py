@@ -11,9 +11,11 @@ from pytest_schedprof.analysis.tally import busy_stack
 from pytest_schedprof.errors import ArtifactError, SchedprofError
 from pytest_schedprof.formats.callgrind import CallGraph, is_python, read_callgrind
 from pytest_schedprof.formats.frames import name_frames
+from pytest_schedprof.formats.intake import IntakeFile, read_intake
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.formats.unfolding import unfolded
 from pytest_schedprof.model.backend import CALLGRIND, KnownBackends, artifacts_of, kind_of
+from pytest_schedprof.model.metric import INTAKE
 from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, Result, SampledShares
 from pytest_schedprof.model.run import Run, TestEntry
@@ -128,6 +130,16 @@ def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) ->
     per_task = {stack: round(cost / tasks) for stack, cost in found.items()}
     problem = UNNAMED if files and not found else ""
     return Sampled(Counter({stack: cost for stack, cost in per_task.items() if cost}), problem)
+
+
+def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
+    """Read all files of one backend with steps of graph intake; none if any cannot be read."""
+    if not (backend.costs and INTAKE & backend.costs.whole.keys()):
+        return []
+    try:
+        return [read_intake(read_kept(inside(directory, name))) for name in backend.artifacts]
+    except SchedprofError:
+        return []
 
 
 def _of_scheduler(graph: CallGraph) -> dict[Stack, int]:

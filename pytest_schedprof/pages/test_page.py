@@ -15,8 +15,9 @@ from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
 from pytest_schedprof.pages.flame import Flame, counted_flame, flame
+from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
-from pytest_schedprof.pages.reading import read_calls, read_samples
+from pytest_schedprof.pages.reading import read_calls, read_samples, read_steps
 from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
@@ -64,6 +65,7 @@ class BackendView:
     whole: tuple[Fact, ...]
     costs: CostTable | None
     decisions: DecisionsPicture | None
+    ledger: Ledger | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ class _Backends:
     def view(self, number: int, backend: BackendResult) -> BackendView:
         flames, reason = self._flames(f"flame-{number}", backend)
         costs, tasks = backend.costs, backend.window.tasks
+        ledger = ledger_of(backend, read_steps(self.directory, backend))
         return BackendView(
             id=f"backend-{number}",
             name=with_mode(backend.backend, backend.mode),
@@ -173,8 +176,11 @@ class _Backends:
             flames=flames,
             no_flame=reason,
             whole=tuple(_whole_facts(backend)),
-            costs=cost_table(costs, tasks, LISTED, own_seconds=True) if costs else None,
+            costs=cost_table(costs, tasks, LISTED, own_seconds=True)
+            if costs and not ledger
+            else None,
             decisions=self._decisions(backend),
+            ledger=ledger,
         )
 
     def _decisions(self, backend: BackendResult) -> DecisionsPicture | None:
@@ -235,7 +241,7 @@ def _headline(backend: BackendResult) -> str:
 def _whole_facts(backend: BackendResult) -> Iterator[Fact]:
     if backend.costs:
         for column, text in whole_costs(backend.costs, backend.window.tasks):
-            yield Fact(column.head(PER_TASK), text)
+            yield Fact(column.of_whole(PER_TASK), text)
 
 
 def _file_rows(directory: Path, files: Sequence[ShownFile]) -> tuple[FileRow, ...]:

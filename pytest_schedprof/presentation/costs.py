@@ -23,8 +23,12 @@ class CostColumn(NamedTuple):
 
     def head(self, per_task: str) -> str:
         """Return the heading; `per_task` is appended unless the metric is a peak."""
-        title = "self" if self.metric in INCLUSIVE else self.metric
+        title = "self" if self.metric in INCLUSIVE else self.row.of_steps or self.metric
         return title if self.row.is_peak else f"{title}{per_task}"
+
+    def of_whole(self, per_task: str) -> str:
+        """Return the name of the metric of the whole scheduler, with `per_task` likewise."""
+        return self.metric if self.row.is_peak else f"{self.metric}{per_task}"
 
     def text(self, amount: float, tasks: int) -> str:
         """Return an amount of a whole window: per task, unless it is a peak."""

@@ -38,7 +38,7 @@ def version() -> str:
 
 def test_every_builtin_keeps_the_contract_but_the_one_that_records_nothing() -> None:
     # In files of their own: not all of them work on any cluster.
-    elsewhere = {"callgrind", "decisions", "objects", "perfcount", "stalls"}
+    elsewhere = {"callgrind", "decisions", "intake", "objects", "perfcount", "stalls"}
     assert set(BUILTIN) - set(BACKENDS) == {"tachyon"} | elsewhere
 
 

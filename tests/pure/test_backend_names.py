@@ -20,6 +20,7 @@ ALLOWED = {
     "api/profile.py": {"pyspy"},  # the default of a public function
     "settings/options.py": {"pyspy", "cputime", "counts"},  # the defaults of commands and options
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
+    "analysis/phases.py": {"intake"},  # a phase of the scheduler
     "model/metric.py": {"objects"},  # a metric that has the same name
     "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
@@ -27,7 +28,7 @@ ALLOWED = {
 }
 """Names in text that is no list of backends, by file, with the reason."""
 
-ENGLISH = {"counts", "decisions", "objects"}
+ENGLISH = {"counts", "decisions", "intake", "objects"}
 """Names that are words of English too: meant where they stand alone or are part of syntax."""
 
 TEXTS_OF_HELP = ("EXAMPLE", "MARKER_HELP")

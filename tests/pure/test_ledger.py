@@ -1,0 +1,105 @@
+"""Tests of the ledger of graph intake on pages, made from costs that are known."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pytest_schedprof.analysis.costs import Costs, unit_of
+from pytest_schedprof.backends.builtin.intake import IntakeBackend
+from pytest_schedprof.formats.intake import IntakeFile, StepCost
+from pytest_schedprof.model.intake import STEPS
+from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.profile import CostProfile, Profile
+from pytest_schedprof.model.result import BackendResult, Segment, Window
+from pytest_schedprof.pages.ledger import Ledger, ledger_of
+
+CLIENT = {"construction": 1e-3, "optimisation": 0.0, "serialisation": 2e-3, "sending": 1e-3}
+
+
+def file_of(tasks: int) -> IntakeFile:
+    """Ordering costs 2 us for the power 1.5 of tasks, states 4 us for each; one graph."""
+    costs = {step: StepCost(0, 0.0) for step in STEPS}
+    costs["ordering"] = StepCost(1, 2e-6 * tasks**1.5)
+    costs["states"] = StepCost(1, 4e-6 * tasks)
+    costs["gc"] = StepCost(0, 1e-3)
+    costs["imports"] = StepCost(0, 5e-3 if tasks < 1000 else 0.0)
+    costs["rest"] = StepCost(1, 1e-6 * tasks)
+    return IntakeFile(1, costs)
+
+
+def read(file: IntakeFile) -> CostProfile:
+    profile: Profile = IntakeBackend(rate_hz=100, options={}).read(
+        msgspec.json.encode(file), lambda places: []
+    )
+    assert isinstance(profile, CostProfile)
+    return profile
+
+
+def measured(*sizes: int) -> tuple[BackendResult, list[IntakeFile]]:
+    """A result with a round for each size, at scales of a tenth of it."""
+    files = [file_of(tasks) for tasks in sizes]
+    scales = [tasks // 10 if len(set(sizes)) > 1 else 0 for tasks in sizes]
+    rounds = zip(sizes, files, scales, strict=True)
+    costs = Costs([unit_of(tasks, {}, [read(file)], scale) for tasks, file, scale in rounds])
+    window = Window(
+        len(sizes),
+        tuple(
+            Segment(1.0, 0.5, tasks, 0, scale, client=CLIENT)
+            for tasks, scale in zip(sizes, scales, strict=True)
+        ),
+    )
+    result = BackendResult("intake", "", {}, window, None, costs.measured(), (), ())
+    return result, files
+
+
+def ledger(*sizes: int) -> Ledger:
+    found = ledger_of(*measured(*sizes))
+    assert found is not None
+    return found
+
+
+def test_rows_are_in_the_order_in_which_a_graph_passes_them() -> None:
+    names = [(row.where, row.name) for row in ledger(1000, 1000).rows]
+    client = [("client", name) for name in CLIENT]
+    steps = ["ordering", "states", "gc", "rest"]
+    assert names == [*client, *(("scheduler", step) for step in steps)]
+
+
+def test_parts_are_of_the_whole_way_and_amounts_per_task() -> None:
+    found = ledger(1000, 1000)
+    rows = {row.name: row for row in found.rows}
+    assert sum(row.part for row in found.rows) == pytest.approx(1)
+    assert found.total == readable(2e-6 * 1000**0.5 + 4e-6 + 1e-6 + 1e-6 + 4e-6, METRICS["cpu"])
+    assert (rows["states"].cost, rows["states"].calls) == ("4 us", "0.001")
+    assert (rows["gc"].calls, rows["sending"].calls) == ("", "")
+    assert found.note == "2 graphs with 2,000 tasks"
+    assert (found.scales, rows["states"].by_scale, rows["states"].growth) == ((), (), "")
+
+
+def test_growth_is_with_the_number_of_tasks_whatever_the_scale() -> None:
+    found = ledger(400, 6400, 400, 6400)
+    rows = {row.name: row for row in found.rows}
+    assert found.scales == ("40", "640")
+    assert rows["ordering"].by_scale == ("40 us", "160 us")
+    assert rows["ordering"].growth == "1.50"
+    assert rows["states"].growth == "1.00"
+    assert rows["states"].growth_bounds == "at least 0.92, at most 1.08"
+    assert rows["sending"].growth == "0.00"
+    assert rows["imports"].growth == ""
+
+
+def test_without_all_files_nothing_is_told_of_sizes() -> None:
+    result, files = measured(400, 6400)
+    found = ledger_of(result, files[:1])
+    assert found is not None
+    rows = {row.name: row for row in found.rows}
+    assert rows["states"].cost == "4 us"
+    assert (rows["states"].by_scale, rows["states"].growth) == (("", ""), "")
+
+
+def test_other_backends_have_no_ledger() -> None:
+    window = Window(1, (Segment(1.0, 0.5, 10, 0),))
+    costs = Costs([unit_of(10, {}, [CostProfile("counts", "", {"m:f": {"calls": 1}})])]).measured()
+    assert ledger_of(BackendResult("counts", "", {}, window, None, costs, (), ()), []) is None
+    assert ledger_of(BackendResult("cputime", "", {}, window, None, None, (), ()), []) is None
