@@ -18,7 +18,8 @@ from pytest_schedprof.record.writer import Outbox
 
 def begin(hashed: bool, dask_scheduler: Any = None) -> str:
     """Begin to record on the scheduler; return why not, or an empty text."""
-    if NAME in dask_scheduler.plugins:
+    earlier = dask_scheduler.extensions.get(NAME)
+    if earlier is not None and not earlier.is_over:
         return "its workload is being recorded already"
     WorkloadRecorder(dask_scheduler, Outbox(), hashed=hashed).begin()
     return ""
@@ -26,7 +27,7 @@ def begin(hashed: bool, dask_scheduler: Any = None) -> str:
 
 def take(is_last: bool, dask_scheduler: Any = None) -> tuple[bytes, bool]:
     """Return what was recorded since the last time, and whether the recording goes on."""
-    recorder = dask_scheduler.plugins.get(NAME)
+    recorder = dask_scheduler.extensions.get(NAME)
     if recorder is None or not isinstance(recorder.writer, Outbox):
         return b"", False
     if is_last:

@@ -76,6 +76,7 @@ class WorkloadRecorder(SchedulerPlugin):
         self.real_release = self.scheduler.stream_handlers[RELEASING]
         self.my_release = self._releasing(self.real_release)
         self.scheduler.stream_handlers[RELEASING] = self.my_release
+        self.scheduler.extensions[NAME] = self
         self.scheduler.add_plugin(self, name=NAME)
         self.flushing.start()
 
@@ -103,6 +104,7 @@ class WorkloadRecorder(SchedulerPlugin):
         handlers = self.scheduler.stream_handlers
         if handlers.get(RELEASING) is self.my_release:
             handlers[RELEASING] = self.real_release
+        self.scheduler.plugins.pop(NAME, None)
         self.writer.close()
 
     @guarded

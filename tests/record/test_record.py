@@ -259,7 +259,7 @@ def test_a_killed_scheduler_leaves_what_it_recorded(tmp_path: Path) -> None:
 
 async def wait_for_blocks(dask_scheduler: Any = None) -> None:
     """Wait until there are tasks, and the recorder's thread has nothing left to write."""
-    writer = dask_scheduler.plugins["schedprof-record"].writer
+    writer = dask_scheduler.extensions["schedprof-record"].writer
     while not (dask_scheduler.tasks and writer.is_idle()):
         await asyncio.sleep(0.01)
 
