@@ -15,6 +15,8 @@ from uuid import uuid4
 
 from distributed import Client, Future, futures_of, wait
 
+from pytest_schedprof.record.replaying import replay as replay
+
 Workload: TypeAlias = Callable[[Client, int], None]
 """Takes a client and a size, which is about the number of tasks or of dependencies."""
 

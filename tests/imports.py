@@ -13,7 +13,7 @@ import pytest_schedprof
 PACKAGE = Path(pytest_schedprof.__file__).parent
 NAME = "pytest_schedprof"
 
-AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle"}
+AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle", "msgpack"}
 """Packages that every scheduler has, because distributed itself needs them."""
 
 

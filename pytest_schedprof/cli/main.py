@@ -18,8 +18,10 @@ from pytest_schedprof.cli import (
     history,
     open_run,
     prune,
+    record,
     report,
     show,
+    workload,
 )
 from pytest_schedprof.cli.output import complain
 from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
@@ -33,6 +35,8 @@ COMMANDS = (
     bisect,
     export,
     prune,
+    record,
+    workload,
     doctor,
     calibrate,
     completion,

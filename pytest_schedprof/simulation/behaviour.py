@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_schedprof.simulation.distributions import Draw, DrawFor, Fixed
 from pytest_schedprof.simulation.machine import LateRandom
+from pytest_schedprof.simulation.recorded import NoRecordedTasks, RecordedTasks
 from pytest_schedprof.simulation.traits import TRAITS, read_trait
 
 DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
@@ -45,18 +46,26 @@ class Behaviour:
     time_scale: float
     """Simulated seconds per second of the clock."""
     seed: int
+    workload: RecordedTasks | NoRecordedTasks
+    """What tasks took that were recorded. All others have the traits above."""
     _sources: dict[tuple[str, str], random.Random] = field(default_factory=dict)
 
-    def seconds(self, prefix: str) -> float:
-        """Return how long the next task of a prefix takes, in simulated seconds."""
+    def seconds(self, key: Any, prefix: str) -> float:
+        """Return how long a task takes, in simulated seconds."""
+        if (recorded := self.workload.of(key)) is not None:
+            return recorded.seconds
         return self.duration(prefix)(self._source(prefix, "duration"))
 
-    def size(self, prefix: str) -> int:
-        """Return the size in bytes of the next result of a prefix."""
+    def size(self, key: Any, prefix: str) -> int:
+        """Return the size in bytes of the result of a task."""
+        if (recorded := self.workload.of(key)) is not None:
+            return recorded.nbytes
         return round(self.nbytes(prefix)(self._source(prefix, "nbytes")))
 
-    def fails(self, prefix: str) -> bool:
-        """Return whether the next task of a prefix fails."""
+    def fails(self, key: Any, prefix: str) -> bool:
+        """Return whether a task fails."""
+        if (recorded := self.workload.of(key)) is not None:
+            return recorded.is_error
         return self._happens(prefix, "failures", self.failures)
 
     def secedes(self, prefix: str) -> bool:

@@ -58,7 +58,8 @@ class Executor:
     def execute(self, key: Any) -> None:
         """Start a task; a task of a shuffle first exchanges its messages with the scheduler."""
         task = self._worker.state.tasks[key]
-        if is_part(key, task.dependencies):
+        is_recorded = self._worker.server.behaviour.workload.of(key) is not None
+        if is_part(key, task.dependencies) and not is_recorded:
             self.timers[key] = asyncio.ensure_future(self._take_part(task)), time()
         else:
             self._compute(key, task.run_id)
@@ -81,7 +82,7 @@ class Executor:
 
     def _compute(self, key: Any, run_id: int) -> None:
         behaviour, prefix = self._worker.server.behaviour, key_split(key)
-        seconds = behaviour.seconds(prefix) / self._worker.pace + self._seconds_to_read(key)
+        seconds = behaviour.seconds(key, prefix) / self._worker.pace + self._seconds_to_read(key)
         self._begin(seconds)
         ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
         self.timers[key] = ending, time()
@@ -104,7 +105,7 @@ class Executor:
         if (error := self._error_of(key)) is not None:
             self._worker.handle(self._failure(error, key, run_id, stop - seconds, stop))
             return
-        nbytes = self._worker.server.behaviour.size(prefix)
+        nbytes = self._worker.server.behaviour.size(key, prefix)
         self._worker.handle(
             machine.ExecuteSuccessEvent(
                 key=key,
@@ -120,7 +121,7 @@ class Executor:
 
     def _error_of(self, key: Any) -> Exception | None:
         """Return the error with which a task ends, if so."""
-        if self._worker.server.behaviour.fails(key_split(key)):
+        if self._worker.server.behaviour.fails(key, key_split(key)):
             return SimulatedError(f"{key!r} was meant to fail")
         return None
 

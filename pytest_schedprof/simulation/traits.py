@@ -11,6 +11,7 @@ from dask.utils import parse_bytes, parse_timedelta
 
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.simulation.distributions import read_by_prefix, read_distribution
+from pytest_schedprof.simulation.recorded import NoRecordedTasks, RecordedTasks
 
 
 def _seconds(text: str) -> float:
@@ -59,6 +60,10 @@ def _factor(text: str) -> Any:
     return read_distribution(text, _positive)
 
 
+def _workload(text: str) -> Any:
+    return RecordedTasks(text) if text else NoRecordedTasks()
+
+
 @dataclass(frozen=True, slots=True)
 class Trait:
     """One option of hollow workers."""
@@ -88,6 +93,7 @@ TRAITS: Mapping[str, Trait] = {
     "disk": Trait(FREE, _speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}"),
     "time_scale": Trait("1", _positive, "a positive number"),
     "seed": Trait("0", int, "a whole number"),
+    "workload": Trait("", _workload, "a file of schedprof record"),
 }
 """Traits of all hollow workers."""
 

@@ -50,11 +50,13 @@ def test_text_is_a_distribution_or_a_value_error(text: str) -> None:
 def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
     options = {"duration": "exponential(10ms)", "failures": "0.5", "seed": "7"}
     one, other = read_behaviour(options), read_behaviour(options)
-    draws = [one.seconds("inc") for _ in range(5)]
-    other.seconds("add")  # draws of another prefix change nothing for the first
-    assert [other.seconds("inc") for _ in range(5)] == draws
+    draws = [one.seconds("inc-1", "inc") for _ in range(5)]
+    other.seconds("add-1", "add")  # draws of another prefix change nothing for the first
+    assert [other.seconds("inc-1", "inc") for _ in range(5)] == draws
     assert len(set(draws)) == 5
-    assert [one.fails("inc") for _ in range(9)] == [other.fails("inc") for _ in range(9)]
+    assert [one.fails("inc-1", "inc") for _ in range(9)] == [
+        other.fails("inc-1", "inc") for _ in range(9)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""`schedprof record`: record the workload of a running scheduler."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from pytest_schedprof.cli.commands import Commands, add_command
+from pytest_schedprof.cli.output import say
+from pytest_schedprof.errors import ClusterError, SettingsError
+
+EXAMPLE = """\
+example: schedprof record tcp://10.0.0.1:8786 -o monday.schedprof --seconds 3600
+
+exit status: 0 when the recording has ended, 1 if the scheduler cannot record, 2 for a mistake
+on the command line"""
+
+CONNECTING_S = 10.0
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
+    parser = add_command(
+        commands,
+        "record",
+        run,
+        purpose="record the workload of a running scheduler",
+        description="Records what clients ask a scheduler for, and what each task took, until you "
+        "press Ctrl-C. Neither code nor data is recorded, and keys are replaced by numbers. "
+        "pytest-schedprof must be installed where the scheduler runs.",
+        example=EXAMPLE,
+    )
+    parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
+    parser.add_argument("--seconds", metavar="N", help="end after so many seconds")
+    parser.add_argument(
+        "--hash-prefixes", action="store_true", help="replace prefixes of tasks by letters"
+    )
+
+
+def run(given: argparse.Namespace) -> int:
+    """Record, and print what was recorded."""
+    from distributed import Client
+
+    from pytest_schedprof.record.fetching import record_workload
+
+    seconds = _seconds(given.seconds)
+    try:
+        client = Client(given.address, timeout=CONNECTING_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"schedprof: no scheduler answers at {given.address}: {error}") from None
+    with client, record_workload(client, given.output, hashed=given.hash_prefixes):
+        say(f"recording {given.address} into {given.output}; Ctrl-C ends it")
+        _wait(client, seconds)
+    _tell(given.output)
+    return 0
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        seconds = float("inf") if text is None else float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise SettingsError(f"schedprof: --seconds must be a positive number, got {text!r}")
+    return seconds
+
+
+POLL_S = 0.2
+
+
+def _wait(client: object, seconds: float) -> None:
+    """Wait until it is time, until Ctrl-C, or until the scheduler has gone."""
+    until = time.monotonic() + seconds
+    try:
+        while time.monotonic() < until and getattr(client, "status", "") == "running":
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        pass
+
+
+def _tell(path: str) -> None:
+    from pathlib import Path
+
+    from pytest_schedprof.formats.workload import read_workload
+
+    content = Path(path).read_bytes()
+    workload = read_workload(content, path)
+    tasks = sum(len(each.tasks) for each in workload.graphs)
+    per_task = f", {len(content) / tasks:.0f} bytes a task" if tasks else ""
+    say(f"{path}: {len(workload.graphs)} graphs, {tasks} tasks{per_task}")

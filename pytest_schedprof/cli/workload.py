@@ -1,0 +1,85 @@
+"""`schedprof workload`: what is in a recorded workload."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pytest_schedprof.cli.commands import Commands, add_command
+from pytest_schedprof.cli.output import say
+from pytest_schedprof.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pytest_schedprof.model.workload import Result, Workload
+
+EXAMPLE = """\
+example: schedprof workload monday.schedprof
+
+exit status: 0, 1 if the file is none of schedprof record, 2 if it cannot be read"""
+
+MOST = 20
+"""Prefixes that are listed."""
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
+    parser = add_command(
+        commands,
+        "workload",
+        run,
+        purpose="show what is in a recorded workload",
+        description="Prints how many graphs, tasks and workers a recorded workload has, and how "
+        "many tasks of each prefix, with medians of their durations and sizes.",
+        example=EXAMPLE,
+    )
+    parser.add_argument("file", metavar="FILE", help="a file of schedprof record")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the summary."""
+    from pytest_schedprof.formats.workload import read_workload
+
+    try:
+        content = Path(given.file).read_bytes()
+    except OSError as error:
+        raise SettingsError(
+            f"schedprof: {given.file} cannot be read: {error.strerror or error}"
+        ) from None
+    workload = read_workload(content, given.file)
+    for line in lines_of(workload):
+        say(line)
+    return 0
+
+
+def lines_of(workload: Workload) -> list[str]:
+    """Return the summary."""
+    counts = Counter(task.group.prefix for task in workload.tasks())
+    joined = sum(each.has_joined for each in workload.workers)
+    threads = sum(each.threads for each in workload.workers if each.has_joined)
+    head = [
+        f"recorded {workload.begun} with distributed {workload.distributed}, "
+        f"{workload.seconds:.1f} s" + (", the end is cut off" if workload.is_cut else ""),
+        f"{len(workload.graphs)} graphs, {sum(counts.values())} tasks, {len(counts)} prefixes",
+        f"{joined} workers joined with {threads} threads, {len(workload.workers) - joined} left",
+    ]
+    return [*head, *_table(workload, counts)]
+
+
+def _table(workload: Workload, counts: Counter[str]) -> list[str]:
+    ended: dict[str, list[Result]] = defaultdict(list)
+    for task in workload.tasks():
+        if task.number in workload.results:
+            ended[task.group.prefix].append(workload.results[task.number])
+    lines = [f"{'tasks':>8}  {'median s':>10}  {'median bytes':>12}  {'erred':>5}  prefix"]
+    for prefix, count in counts.most_common(MOST):
+        found = ended[prefix]
+        seconds = f"{median(each.seconds for each in found):10.4f}" if found else f"{'-':>10}"
+        size = f"{median(each.nbytes for each in found):12.0f}" if found else f"{'-':>12}"
+        erred = sum(each.is_error for each in found)
+        lines.append(f"{count:8}  {seconds}  {size}  {erred:5}  {prefix}")
+    if len(counts) > MOST:
+        lines.append(f"and {len(counts) - MOST} more prefixes")
+    return lines

@@ -1,0 +1,172 @@
+"""Files of recorded workloads: blocks of columns, each readable by itself.
+
+A file is the line MAGIC and then blocks. A block is its length and CRC-32 as little-endian numbers
+of 32 bit, then a map in MessagePack, compressed by zlib. Its `kind` says which columns it has.
+Columns of numbers are arrays of 64 bit, little-endian. Those of `ids` and times, which are in
+microseconds, are differences to the number before.
+
+Parquet needs its end to be read, which a killed scheduler does not write, and a large library.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any
+
+import msgpack
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.model.workload import (
+    Graph,
+    Group,
+    Release,
+    Result,
+    Task,
+    WorkerEvent,
+    Workload,
+)
+
+MAGIC = b"schedprof workload 1\n"
+HEAD = struct.Struct("<II")
+MICRO = 1e6
+LEVEL = 6
+
+LARGEST = 1 << 28
+"""Bytes of a block at most; a longer one is damage."""
+
+
+def as_block(content: dict[str, Any]) -> bytes:
+    """Return a block for a map of columns."""
+    packed = zlib.compress(msgpack.packb(content), LEVEL)
+    return HEAD.pack(len(packed), zlib.crc32(packed)) + packed
+
+
+def numbers(values: Iterable[int]) -> bytes:
+    """Return a column of numbers."""
+    column = array("q", values)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column.tobytes()
+
+
+def differences(values: Iterable[int]) -> bytes:
+    """Return a column of numbers as differences, which are small where the numbers rise slowly."""
+    before, found = 0, array("q")
+    for value in values:
+        found.append(value - before)
+        before = value
+    return numbers(found)
+
+
+def read_numbers(column: bytes) -> array[int]:
+    """Return the numbers of a column."""
+    found: array[int] = array("q")
+    found.frombytes(column)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
+
+
+def read_differences(column: bytes) -> list[int]:
+    """Return the numbers of a column of differences."""
+    return list(accumulate(read_numbers(column)))
+
+
+def read_workload(content: bytes, name: str = "the file") -> Workload:
+    """Return the workload in a file, up to the last whole block.
+
+    Raises:
+        ArtifactError: it is no such file.
+    """
+    if not content.startswith(MAGIC):
+        raise ArtifactError(
+            f"schedprof: {name} is no recorded workload of this version: it must begin with "
+            f"{MAGIC.decode().strip()!r}"
+        )
+    workload = Workload()
+    try:
+        for block in _blocks(content, workload):
+            _READERS[block["kind"]](workload, block)
+    except (KeyError, ValueError, TypeError, IndexError, StopIteration, zlib.error) as error:
+        raise ArtifactError(
+            f"schedprof: {name} is damaged: {type(error).__name__}: {error}"
+        ) from None
+    return workload
+
+
+def _blocks(content: bytes, workload: Workload) -> Iterator[dict[str, Any]]:
+    """Yield whole blocks; note if the end is cut off."""
+    at = len(MAGIC)
+    while at < len(content):
+        packed = b""
+        if len(content) - at >= HEAD.size:
+            length, check = HEAD.unpack_from(content, at)
+            packed = content[at + HEAD.size : at + HEAD.size + min(length, LARGEST)]
+        if not packed or len(packed) != length or zlib.crc32(packed) != check:
+            workload.is_cut = True
+            return
+        at += HEAD.size + length
+        yield msgpack.unpackb(zlib.decompress(packed), strict_map_key=False)
+
+
+def _read_head(workload: Workload, block: dict[str, Any]) -> None:
+    workload.distributed, workload.begun = block["distributed"], block["begun"]
+
+
+def _read_graph(workload: Workload, block: dict[str, Any]) -> None:
+    groups = [Group(prefix, number) for prefix, number in block["groups"]]
+    left = iter(read_numbers(block["dependencies"]))
+    columns = zip(
+        read_differences(block["ids"]),
+        read_numbers(block["group"]),
+        read_numbers(block["counts"]),
+        read_numbers(block["annotation"]),
+        strict=True,
+    )
+    tasks = [
+        Task(
+            number,
+            groups[group],
+            [number - next(left) for _ in range(count)],
+            block["annotations"][annotation],
+        )
+        for number, group, count, annotation in columns
+    ]
+    wanted = read_differences(block["wanted"])
+    workload.graphs.append(Graph(block["time"], block["client"], tasks, wanted))
+
+
+def _read_results(workload: Workload, block: dict[str, Any]) -> None:
+    columns = zip(
+        read_differences(block["ids"]),
+        read_differences(block["times"]),
+        read_numbers(block["durations"]),
+        read_numbers(block["nbytes"]),
+        block["errors"],
+        strict=True,
+    )
+    for number, time, duration, nbytes, error in columns:
+        workload.results[number] = Result(time / MICRO, duration / MICRO, nbytes, bool(error))
+
+
+def _read_release(workload: Workload, block: dict[str, Any]) -> None:
+    for time, client, ids in block["releases"]:
+        workload.releases.append(Release(time, client, read_differences(ids)))
+
+
+def _read_workers(workload: Workload, block: dict[str, Any]) -> None:
+    workload.workers.extend(WorkerEvent(*each) for each in block["workers"])
+
+
+_READERS = {
+    "head": _read_head,
+    "graph": _read_graph,
+    "results": _read_results,
+    "releases": _read_release,
+    "workers": _read_workers,
+}

@@ -1,0 +1,108 @@
+"""A recorded workload: what a scheduler was asked, and what each task took in reality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Key = str | tuple[str, int]
+"""The name of a recorded task: its prefix and its number, or its group and its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tasks that the scheduler takes together, as those of one layer of a collection."""
+
+    prefix: str
+    number: int | None = None
+    """None if the group is named as its prefix."""
+
+    def key(self, task: int) -> Key:
+        """Return the name of a task, from which dask reads this group and this prefix again."""
+        return f"{self.prefix}-{task}" if self.number is None else (self.name, task)
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.prefix if self.number is None else f"{self.prefix}-g{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as a client asked for it."""
+
+    number: int
+    group: Group
+    dependencies: Sequence[int]
+    annotations: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Tasks that came together."""
+
+    time: float
+    """Seconds since the recording began."""
+    client: int
+    tasks: Sequence[Task]
+    wanted: Sequence[int]
+    """Tasks whose results the client keeps; some may have come with an earlier graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a task ended; the last of its runs."""
+
+    time: float
+    seconds: float
+    nbytes: int
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A client does not need the results of tasks any more."""
+
+    time: float
+    client: int
+    tasks: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEvent:
+    """A worker joined or left."""
+
+    time: float
+    worker: int
+    has_joined: bool
+    threads: int
+    memory: int
+
+
+@dataclass(slots=True)
+class Workload:
+    """Everything that a file holds, each kind in the order of its times."""
+
+    distributed: str = ""
+    """Release of the scheduler that was recorded."""
+    begun: str = ""
+    graphs: list[Graph] = field(default_factory=list)
+    releases: list[Release] = field(default_factory=list)
+    workers: list[WorkerEvent] = field(default_factory=list)
+    results: dict[int, Result] = field(default_factory=dict)
+    is_cut: bool = False
+    """Whether the end of the file is damaged, as after a crash; what came before is here."""
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield all tasks in the order in which they came."""
+        for graph in self.graphs:
+            yield from graph.tasks
+
+    @property
+    def seconds(self) -> float:
+        """When the last task came, ended or was released."""
+        asked = max([each.time for each in self.graphs], default=0.0)
+        released = max([each.time for each in self.releases], default=0.0)
+        ended = max([each.time for each in self.results.values()], default=0.0)
+        return max(asked, released, ended)

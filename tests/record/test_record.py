@@ -1,0 +1,270 @@
+"""Tests of recorded workloads: what is in them, and that replays do the same work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from dask.base import annotate
+from distributed import Client, wait
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.clusters.options import check_cluster_options
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.errors import ArtifactError, ClusterError, SettingsError
+from pytest_schedprof.formats.workload import read_workload
+from pytest_schedprof.model.workload import Workload
+from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.workloads import WORKLOADS, replay
+
+SIZE = 100
+SHAPES = (
+    "many_tiny_tasks",
+    "tree_reduction",
+    "all_to_all",
+    "annotated_tasks",
+    "aliases",
+    "p2p_rechunk",
+)
+OPTIONS = {"duration": "exponential(50ms)", "nbytes": "uniform(1kB, 1MB)"}
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+async def transitions(dask_scheduler: Any = None) -> int:
+    """Return how many there were when all tasks are forgotten."""
+    while dask_scheduler.tasks:
+        await asyncio.sleep(0.01)
+    return int(dask_scheduler.transition_counter)
+
+
+@contextmanager
+def at_work(kind: type[OwnCluster], **options: str) -> Iterator[Client]:
+    cluster = kind(4, timeout_s=60, options=options)
+    try:
+        with Client(cluster.address) as client:
+            yield client
+    finally:
+        cluster.close()
+
+
+def counted(client: Client, work: Callable[[], object]) -> int:
+    """Return how many transitions some work takes."""
+    before = client.run_on_scheduler(transitions)
+    work()
+    return int(client.run_on_scheduler(transitions) - before)
+
+
+def read(path: Path) -> Workload:
+    return read_workload(path.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A recording of several shapes on a simulated cluster, and the transitions that they took."""
+    path = tmp_path_factory.mktemp("recorded") / "work.schedprof"
+
+    def work() -> None:
+        for shape in SHAPES:
+            WORKLOADS[shape](client, SIZE)
+
+    with at_work(SimulatedCluster, **OPTIONS) as client, record_workload(client, path):
+        return path, counted(client, work)
+
+
+def test_a_task_takes_few_bytes(recorded: tuple[Path, int]) -> None:
+    path, _ = recorded
+    workload = read(path)
+    tasks = list(workload.tasks())
+    assert len(tasks) > 4 * SIZE
+    assert workload.results.keys() == {each.number for each in tasks}
+    assert path.stat().st_size <= 40 * len(tasks)
+    assert not workload.is_cut
+
+
+@pytest.mark.parametrize("kind", [VirtualCluster, SimulatedCluster], ids=lambda kind: kind.kind)
+def test_a_replay_takes_the_same_transitions(
+    recorded: tuple[Path, int], kind: type[OwnCluster]
+) -> None:
+    """On a busy machine a simulated cluster steals more: the middle one of three counts."""
+    path, took = recorded
+    tasks = sum(1 for _ in read(path).tasks())
+    done: list[int] = []
+    replays = 1 if kind is VirtualCluster else 3
+    with at_work(kind, workload=str(path)) as client:
+
+        def work() -> None:
+            done.append(replay(client, path))
+
+        replayed = median([counted(client, work) for _ in range(replays)])
+    assert done == [tasks] * replays
+    assert replayed == pytest.approx(took, rel=0.02)
+
+
+def test_what_clients_asked_for_is_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster, duration="1s", nbytes="1kB") as client:
+        (held,) = client.map(inc, [0], pure=False)  # there before the recording
+        wait(held)
+        with record_workload(client, path):
+            with annotate(resources={"GPU": 1.0}, mine="a secret"):
+                stuck = client.submit(inc, 1, pure=False)
+            first = client.submit(inc, held, priority=7, retries=2, pure=False)
+            stuck.release()
+            wait([first, client.submit(inc, 2, pure=False)])
+    workload = read(path)
+    kept = [dict(each.annotations) for each in workload.tasks() if each.annotations]
+    assert {"resources": {"GPU": 1.0}} in kept
+    assert {"priority": 7, "retries": 2} in kept
+    assert "secret" not in repr(workload)
+    (task,) = (each for each in workload.tasks() if each.annotations.get("priority"))
+    (source,) = task.dependencies
+    assert workload.results[source].seconds == 0  # it held the result already
+    assert workload.results[task.number].seconds == pytest.approx(1)
+    assert workload.results[task.number].nbytes == 1000
+    (release,) = workload.releases
+    assert [len(release.tasks), release.client] == [1, 0]
+    assert [each.has_joined for each in workload.workers] == [True] * 4
+
+
+def test_a_part_can_be_replayed(recorded: tuple[Path, int]) -> None:
+    path, _ = recorded
+    joins = [each for each in read(path).tasks() if each.group.prefix == "join"]
+    assert joins
+    with at_work(VirtualCluster, workload=str(path)) as client:
+        assert replay(client, path, only="join") == len(joins)
+        assert replay(client, path, until=0.0) == 0
+
+
+def test_prefixes_can_be_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster) as client, record_workload(client, path, hashed=True):
+        wait(client.map(inc, range(5), pure=False))
+    (prefix,) = {each.group.prefix for each in read(path).tasks()}
+    assert prefix != "inc"
+    with at_work(VirtualCluster, workload=str(path)) as client:
+        assert replay(client, path) == 5
+
+
+def test_a_file_is_readable_up_to_its_last_block(
+    recorded: tuple[Path, int], tmp_path: Path
+) -> None:
+    path, _ = recorded
+    content = path.read_bytes()
+    whole = read(path)
+    for cut in (len(content) - 1, len(content) // 2, 30):
+        part = read_workload(content[:cut])
+        assert part.is_cut
+        assert part.graphs == whole.graphs[: len(part.graphs)]
+    with pytest.raises(ArtifactError, match="no recorded workload"):
+        read_workload(b"something else")
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [("missing", "cannot be read: No such file"), ("other", "is no file of schedprof record")],
+)
+def test_a_bad_file_is_named_before_anything_starts(
+    tmp_path: Path, path: str, complaint: str
+) -> None:
+    (tmp_path / "other").write_text("something else")
+    with pytest.raises(SettingsError, match=complaint):
+        check_cluster_options("simulated", {"workload": str(tmp_path / path)})
+
+
+def test_a_second_recording_is_refused_and_a_file_is_kept(tmp_path: Path) -> None:
+    with at_work(VirtualCluster) as client, record_workload(client, tmp_path / "one"):
+        with pytest.raises(ClusterError, match="already"):
+            record_workload(client, tmp_path / "two").__enter__()
+        with pytest.raises(SettingsError, match="File exists"):
+            record_workload(client, tmp_path / "one").__enter__()
+
+
+def test_the_commands_record_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "work.schedprof"
+    cluster = SimulatedCluster(2, timeout_s=60)
+    try:
+        assert main(["record", cluster.address, "-o", str(path), "--seconds", "0.5"]) == 0
+        assert f"{path}: 0 graphs, 0 tasks" in capsys.readouterr().out
+        with Client(cluster.address) as client, record_workload(client, tmp_path / "more"):
+            wait(client.map(inc, range(7), pure=False))
+    finally:
+        cluster.close()
+    assert main(["workload", str(tmp_path / "more")]) == 0
+    shown = capsys.readouterr().out
+    assert "1 graphs, 7 tasks, 1 prefixes" in shown
+    assert "2 workers joined with 2 threads, 0 left" in shown
+    assert main(["record", cluster.address, "-o", str(path), "--seconds", "-1"]) == 2
+    assert "--seconds must be a positive number, got '-1'" in capsys.readouterr().err
+    assert main(["workload", str(tmp_path)]) == 2
+    assert "cannot be read: Is a directory" in capsys.readouterr().err
+
+
+PRELOADED = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1",
+             "--port", "0", "--no-dashboard", "--preload", "pytest_schedprof.record")  # fmt: skip
+
+
+@contextmanager
+def preloaded(path: Path) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
+    """A scheduler of the command line that records; yields its process, address and log."""
+    environment = {
+        **os.environ,
+        "DASK_SCHEDPROF__RECORD__PATH": str(path),
+        "PYTHONPATH": str(Path(__file__).parent),  # for functions that run on the scheduler
+    }
+    process = subprocess.Popen(PRELOADED, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    log: list[str] = []
+    for line in process.stderr:
+        log.append(line)
+        if "the workload" in line:
+            break
+    (address,) = (line.split()[-1] for line in log if "Scheduler at:" in line)
+    rest = threading.Thread(target=lambda: log.extend(process.stderr or ()))
+    rest.start()
+    try:
+        yield process, address, log
+    finally:
+        process.kill()
+        process.wait()
+        rest.join()
+        process.stderr.close()
+
+
+def test_a_killed_scheduler_leaves_what_it_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with preloaded(path) as (process, address, _), Client(address) as client:
+        stuck = client.map(inc, range(50), pure=False)  # there are no workers
+        client.run_on_scheduler(wait_for_blocks)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        del stuck
+    workload = read(path)
+    assert sum(1 for _ in workload.tasks()) == 50
+
+
+async def wait_for_blocks(dask_scheduler: Any = None) -> None:
+    """Wait until there are tasks, and the recorder's thread has nothing left to write."""
+    writer = dask_scheduler.extensions["schedprof-record"].writer
+    while not (dask_scheduler.tasks and writer.is_idle()):
+        await asyncio.sleep(0.01)
+
+
+def test_a_scheduler_starts_though_the_file_cannot_be_written(tmp_path: Path) -> None:
+    with preloaded(tmp_path / "missing" / "work") as (_, address, log), Client(address) as client:
+        assert client.run_on_scheduler(transitions) == 0
+    assert any("the workload is not recorded into" in line for line in log)
