@@ -132,7 +132,7 @@ def _policy_of_sums(metric: str, policy: Policy) -> Policy:
     count that are clearly larger than that."""
     if not METRICS[metric].scatter:
         return policy
-    return replace(policy, exact_rise=min(policy.exact_rise, CLEAR * METRICS[metric].scatter))
+    return replace(policy, exact_rise=CLEAR * METRICS[metric].scatter)
 
 
 def has_one_seed(before: Figures, after: Figures) -> bool:
