@@ -5,8 +5,8 @@
 Each patch of the corpus is a commit that made the scheduler cheaper. An environment of the release
 that has it is made by the plugin's own cache. In a copy of that environment the patch is reversed:
 a real regression. The shipped workloads (`shipped.py`) run twice in the release and once in the
-copy, on clusters in virtual time, with what docs/statistics.md recommends: `EXACT`. The second run
-of the release and the run of the copy are compared with the first.
+copy, on clusters in virtual time, with the settings that docs/ci.md recommends. The second run of
+the release and the run of the copy are compared with the first.
 
 - caught: at least one workload regressed.
 - compared: workloads that gave figures of both sides, of all that are shipped.
