@@ -115,6 +115,8 @@ class Found:
     workload: str
     change: Change
     named: str
+    is_changed: bool
+    """Whether the patch changes this function itself."""
 
     def __str__(self) -> str:
         change = self.change
@@ -123,10 +125,11 @@ class Found:
         return f"{change.metric} of `{name}` {relative} (`{self.workload}`)"
 
     @property
-    def rank(self) -> tuple[int, float]:
+    def rank(self) -> tuple[int, bool, float]:
         """Order of the figures: those that name the cause first, then the largest rise."""
         relative = self.change.relative
-        return NAMED.index(self.named), -(float("inf") if relative is None else relative)
+        rise = float("inf") if relative is None else relative
+        return NAMED.index(self.named), not self.is_changed, -rise
 
 
 @dataclass(slots=True)
@@ -156,7 +159,7 @@ class Row:
             by_what,
             best.named if best else "",
             f"{self.compared} of {self.workloads}",
-            f"{self.false_alarms} of {self.nulls}",
+            f"{self.false_alarms} of {self.nulls}" if self.nulls else "as above",
             f"{self.seconds:.0f}",
         )
 
@@ -227,17 +230,18 @@ def as_runs(
 ) -> tuple[list[Result], list[Comparison]]:
     """Run the release twice and the regression once; compare the latter two with the first.
 
-    Patches of one release share its runs.
+    Patches of one release share its runs, which are compared for the first of them only.
     """
     own = place.parent / f"release-{release}"
     save, compare = (f"--schedprof-{word}={own / 'saved'}" for word in ("save", "compare"))
+    again: list[Result] = []
     if not own.exists():
         session(good, own / "first", deadline, bounds, save)
-        session(good, own / "second", deadline, bounds, compare)
+        again, _ = session(good, own / "second", deadline, bounds, compare)
     results, said = session(bad, place / "run", deadline, bounds, compare)
     if not results:
         raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
-    return results, [each for result in results_in(own / "second") for each in result.comparisons]
+    return results, [each for result in again for each in result.comparisons]
 
 
 def session(
@@ -272,14 +276,23 @@ def regressed(result: Result, patch: Patch, functions: frozenset[str]) -> Iterat
     workload = result.test_id.partition("[")[2].removesuffix("]")
     for comparison in result.comparisons:
         for change in comparison.of(Outcome.REGRESSED):
-            yield Found(workload, change, how_named(change.subject, patch, functions))
+            yield found(workload, change, patch, functions)
 
 
-def how_named(subject: str, patch: Patch, functions: frozenset[str]) -> str:
+def found(workload: str, change: Change, patch: Patch, functions: frozenset[str]) -> Found:
     """Tell whether a figure's subject is the cause, a function in its file, or another one."""
-    module, _, qualname = subject.partition(":")
+    subject = change.subject
     own = {subject, *(subject[:at] for at in _ends_of_outer(subject))}
-    if own & functions or qualname.rpartition(".")[2] in patch.words:
+    is_changed = bool(own & functions)
+    return Found(
+        workload, change, FUNCTION if is_changed else how_named(subject, patch), is_changed
+    )
+
+
+def how_named(subject: str, patch: Patch) -> str:
+    """Tell the same of a function that the patch does not change: it may call it no more."""
+    module, _, qualname = subject.partition(":")
+    if qualname.rpartition(".")[2] in patch.words:
         return FUNCTION
     return FILE if module in {module_of(file) for file in patch.files} else ELSEWHERE
 
