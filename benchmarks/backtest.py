@@ -4,19 +4,20 @@
 
 Each patch of the corpus is a commit that made the scheduler cheaper. An environment of the release
 that has it is made by the plugin's own cache. In a copy of that environment the patch is reversed:
-a real regression. Then the shipped workloads (`shipped.py`) run there with default settings
-(`counts`, a simulated cluster of 20 workers), in turns with the release itself and with a null arm.
+a real regression. The shipped workloads (`shipped.py`) run twice in the release and once in the
+copy, on clusters in virtual time, with the settings that docs/ci.md recommends. The second run of
+the release and the run of the copy are compared with the first.
 
 - caught: at least one workload regressed.
 - compared: workloads that gave figures of both sides, of all that are shipped.
 - named: the regressed function is one that the patch changes, or that the lines name which the
   patch removed ("function"), or is in a file that the patch changes ("file").
-- null: workloads whose null arm, which is the same code again, regressed: false alarms.
+- null: workloads that regressed in the second run of the release: false alarms.
 
-In turns both schedulers have the client of the session. So if the patch changes the client, or the
-client of one side cannot use the scheduler of the other one, the workloads run twice, each time in
-one environment, and the second run is compared with the first. Then the null arm is a second run of
-the release.
+With `--cluster simulated` the workloads run in real time: the release and its copy in turns, with a
+null arm, which is the release once more. There both schedulers have the client of the session. So
+if the patch changes the client, or the client of one side cannot use the scheduler of the other
+one, the workloads run as above.
 
 A directory of patches has a README.md with a table as in `corpus.py`, or each patch has a line
 `Release: 2025.4.0` before its first file, or `--release` gives one for all.
@@ -30,7 +31,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,9 +54,20 @@ MAKING_S = 900.0
 
 CLIENT = "distributed/client.py"
 
+VIRTUAL, SIMULATED = "virtual", "simulated"
+
+EXACT: Mapping[str, tuple[str, ...]] = {
+    VIRTUAL: (
+        "--schedprof=counts",
+        "--schedprof-cluster=virtual",
+        "--schedprof-rounds=1",
+        "--schedprof-cluster-option=duration=exponential(500ms)",
+    ),
+    SIMULATED: ("--schedprof=counts", "--schedprof-cluster=simulated"),
+}
+"""What the workloads are measured with, by the kind of cluster."""
+
 SETTINGS = (
-    "--schedprof=counts",
-    "--schedprof-cluster=simulated",
     "--schedprof-workers=20",
     "--schedprof-timeout=90",  # for a busy machine
 )
@@ -93,6 +105,7 @@ class Bounds:
     """For each patch; workloads that are finished by then count."""
     options: tuple[str, ...] = ()
     """Further options of pytest."""
+    cluster: str = VIRTUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +115,8 @@ class Found:
     workload: str
     change: Change
     named: str
+    is_changed: bool
+    """Whether the patch changes this function itself."""
 
     def __str__(self) -> str:
         change = self.change
@@ -110,10 +125,11 @@ class Found:
         return f"{change.metric} of `{name}` {relative} (`{self.workload}`)"
 
     @property
-    def rank(self) -> tuple[int, float]:
+    def rank(self) -> tuple[int, bool, float]:
         """Order of the figures: those that name the cause first, then the largest rise."""
         relative = self.change.relative
-        return NAMED.index(self.named), -(float("inf") if relative is None else relative)
+        rise = float("inf") if relative is None else relative
+        return NAMED.index(self.named), not self.is_changed, -rise
 
 
 @dataclass(slots=True)
@@ -143,7 +159,7 @@ class Row:
             by_what,
             best.named if best else "",
             f"{self.compared} of {self.workloads}",
-            f"{self.false_alarms} of {self.nulls}",
+            f"{self.false_alarms} of {self.nulls}" if self.nulls else "as above",
             f"{self.seconds:.0f}",
         )
 
@@ -193,29 +209,38 @@ def site_of(interpreter: Path) -> Path:
 def measured(
     good: Path, bad: Path, place: Path, bounds: Bounds, row: Row
 ) -> tuple[list[Result], list[Comparison]]:
-    """Return the results of the regression, and the comparisons of the null arm."""
+    """Return the results of the regression, and the comparisons of the release with itself."""
     deadline = time.monotonic() + bounds.patch_s
-    budget = f"--schedprof-budget={bounds.budget_s:g}"
-    against = (f"--schedprof-against={good}", "--schedprof-null", budget)
     results: list[Result] = []
     said = INCOMPATIBLE
-    if CLIENT not in row.patch.files:
+    if bounds.cluster == SIMULATED and CLIENT not in row.patch.files:
+        budget = f"--schedprof-budget={bounds.budget_s:g}"
+        against = (f"--schedprof-against={good}", "--schedprof-null", budget)
         results, said = session(bad, place / "turns", deadline, bounds, *against)
     if INCOMPATIBLE in said:
-        row.note = "as two runs"
-        return two_runs(good, bad, place / "runs", deadline, bounds)
+        row.note = "as two runs" if bounds.cluster == SIMULATED else ""
+        return as_runs(good, bad, place, deadline, bounds, row.patch.release)
     if not results:
         raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
     return results, [each for result in results for each in result.null]
 
 
-def two_runs(
-    good: Path, bad: Path, place: Path, deadline: float, bounds: Bounds
+def as_runs(
+    good: Path, bad: Path, place: Path, deadline: float, bounds: Bounds, release: str
 ) -> tuple[list[Result], list[Comparison]]:
-    """Run the release twice and the regression once; compare the latter two with the first."""
-    session(good, place, deadline, bounds, "--schedprof-save=release")
-    again, _ = session(good, place, deadline, bounds, "--schedprof-compare=release")
-    results, _ = session(bad, place, deadline, bounds, "--schedprof-compare=release")
+    """Run the release twice and the regression once; compare the latter two with the first.
+
+    Patches of one release share its runs, which are compared for the first of them only.
+    """
+    own = place.parent / f"release-{release}"
+    save, compare = (f"--schedprof-{word}={own / 'saved'}" for word in ("save", "compare"))
+    again: list[Result] = []
+    if not own.exists():
+        session(good, own / "first", deadline, bounds, save)
+        again, _ = session(good, own / "second", deadline, bounds, compare)
+    results, said = session(bad, place / "run", deadline, bounds, compare)
+    if not results:
+        raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
     return results, [each for result in again for each in result.comparisons]
 
 
@@ -223,19 +248,22 @@ def session(
     interpreter: Path, place: Path, deadline: float, bounds: Bounds, *options: str
 ) -> tuple[list[Result], str]:
     """Run the workloads with an interpreter; return their results and what pytest said."""
-    place.mkdir(exist_ok=True, parents=True)
+    place.mkdir(parents=True)
     shutil.copy(HERE / "shipped.py", place)
-    known = set(place.glob(".schedprof/*/tests/*/result.json"))
-    scale = f"--schedprof-scale={bounds.tasks}"
-    command = [str(interpreter), *PYTEST, "shipped.py", *SETTINGS, scale, *options, *bounds.options]
+    settings = (*EXACT[bounds.cluster], *SETTINGS, f"--schedprof-scale={bounds.tasks}")
+    command = [str(interpreter), *PYTEST, "shipped.py", *settings, *options, *bounds.options]
     try:
-        _, said = run(command, deadline=deadline, cwd=place)
+        _, said = run(command, deadline=deadline, cwd=place, more={"PYTHONHASHSEED": "0"})
     except subprocess.TimeoutExpired:
         said = "did not end in time"
-    written = set(place.glob(".schedprof/*/tests/*/result.json")) - known
-    results = [read_record(path, Result) for path in sorted(written)]
-    (place / f"said-{len(known)}.txt").write_text(said)
-    return [each for each in results if each.comparisons], said
+    (place / "said.txt").write_text(said)
+    return [each for each in results_in(place) if each.comparisons], said
+
+
+def results_in(place: Path) -> list[Result]:
+    """Return the results of the session that ran in a directory."""
+    written = place.glob(".schedprof/2*/tests/*/result.json")
+    return [read_record(path, Result) for path in sorted(written)]
 
 
 def is_compared(comparison: Comparison) -> bool:
@@ -248,14 +276,23 @@ def regressed(result: Result, patch: Patch, functions: frozenset[str]) -> Iterat
     workload = result.test_id.partition("[")[2].removesuffix("]")
     for comparison in result.comparisons:
         for change in comparison.of(Outcome.REGRESSED):
-            yield Found(workload, change, how_named(change.subject, patch, functions))
+            yield found(workload, change, patch, functions)
 
 
-def how_named(subject: str, patch: Patch, functions: frozenset[str]) -> str:
+def found(workload: str, change: Change, patch: Patch, functions: frozenset[str]) -> Found:
     """Tell whether a figure's subject is the cause, a function in its file, or another one."""
-    module, _, qualname = subject.partition(":")
+    subject = change.subject
     own = {subject, *(subject[:at] for at in _ends_of_outer(subject))}
-    if own & functions or qualname.rpartition(".")[2] in patch.words:
+    is_changed = bool(own & functions)
+    return Found(
+        workload, change, FUNCTION if is_changed else how_named(subject, patch), is_changed
+    )
+
+
+def how_named(subject: str, patch: Patch) -> str:
+    """Tell the same of a function that the patch does not change: it may call it no more."""
+    module, _, qualname = subject.partition(":")
+    if qualname.rpartition(".")[2] in patch.words:
         return FUNCTION
     return FILE if module in {module_of(file) for file in patch.files} else ELSEWHERE
 
@@ -286,6 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--corpus", type=Path, default=SHARED)
     parser.add_argument("--release", default="", help="release of patches that name none")
     parser.add_argument("--only", nargs="+", default=(), metavar="COMMIT")
+    parser.add_argument("--cluster", choices=EXACT, default=VIRTUAL)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--budget", type=float, default=45.0, help="seconds of a workload")
     parser.add_argument("--most", type=float, default=900.0, help="seconds of a patch")
@@ -295,7 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if not given.corpus.is_dir():
         parser.error(f"there is no directory {given.corpus}; give --corpus DIR")
-    bounds = Bounds(given.tasks, given.budget, given.most, tuple(given.option))
+    bounds = Bounds(given.tasks, given.budget, given.most, tuple(given.option), given.cluster)
     patches = [
         each
         for each in read_corpus(given.corpus.absolute(), given.release)

@@ -13,7 +13,17 @@ from math import isqrt
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from distributed import Client, Future, futures_of, wait
+from distributed import (
+    Client,
+    Event,
+    Future,
+    Lock,
+    Queue,
+    Semaphore,
+    Variable,
+    futures_of,
+    wait,
+)
 
 from pytest_schedprof.record.replaying import replay as replay
 
@@ -25,6 +35,9 @@ CHAIN = 50
 CLIENTS = 10
 QUESTIONS = 4
 """Number of questions in a round of `many_questions`."""
+TOOLS = 5
+"""Number of things that a round of `coordination` or `records` uses."""
+STEPS = 5
 DAYS = 20
 DROPS = 5
 NOWHERE = {"schedprof-nowhere": 1.0}
@@ -215,6 +228,86 @@ def broadcasts(client: Client, size: int) -> None:
         client.run(_inc, 0)
 
 
+def coordination(client: Client, size: int) -> None:
+    """Use a lock, a semaphore, a queue, a variable and an event, in turns; run only one task."""
+    run = uuid4().hex
+    with client.as_current():
+        lock, semaphore = Lock(f"lock-{run}"), Semaphore(2, name=f"semaphore-{run}")
+        queue, variable, event = Queue(run), Variable(run), Event(run)
+        future = client.submit(_inc, 0, pure=False)
+        _finish(client, [future])
+        for number in range(max(1, size // TOOLS)):
+            with lock, semaphore:
+                queue.put(future if number % 2 else number)
+            variable.set(queue.get())
+            variable.get()
+            event.set()
+            event.clear()
+        variable.delete()
+        semaphore.close()
+        queue.close()
+
+
+def records(client: Client, size: int) -> None:
+    """Publish data sets, set metadata and log events, and read them; run only one task."""
+    run = uuid4().hex
+    future = client.submit(_inc, 0, pure=False)
+    _finish(client, [future])
+    for number in range(max(1, size // TOOLS)):
+        client.publish_dataset(future, name=f"{run}-{number}")
+        client.list_datasets()
+        client.set_metadata([run, number], number)
+        client.get_metadata([run, number])
+        client.log_event(run, {"number": number})
+    client.get_events(run)
+    for number in range(max(1, size // TOOLS)):
+        client.unpublish_dataset(f"{run}-{number}")
+
+
+def scaling(client: Client, size: int) -> None:
+    """Ask again and again how many workers there should be, as adaptive clusters do."""
+    futures = client.map(_inc, range(size), pure=False)
+    scheduler: Any = client.scheduler
+    for _ in range(max(1, size // TOOLS)):
+        client.sync(scheduler.adaptive_target)
+        client.sync(scheduler.workers_to_close)
+    _finish(client, futures)
+
+
+def moved_data(client: Client, size: int) -> None:
+    """Scatter data, copy and balance it, ask where it is, work on it, and gather it."""
+    with client.as_current():
+        data = client.scatter(list(range(max(2, size // 2))), hash=False)
+        client.replicate(data[: len(data) // 2], n=2)
+        client.rebalance(data)
+        client.who_has(data)
+        client.gather(data, direct=False)
+    _finish(client, client.map(_inc, data, pure=False))
+
+
+def cancelled(client: Client, size: int) -> None:
+    """Cancel half of the tasks, with what depends on them, before any of them ends."""
+    roots = client.map(_inc, range(max(2, size // 2)), pure=False)
+    ends = client.map(_inc, roots, pure=False)
+    client.cancel(roots[::2], force=True)
+    _finish(client, ends[1::2])
+
+
+def seen_again(client: Client, size: int) -> None:
+    """Persist a growing graph in steps: each time the scheduler knows most of it already."""
+    run = uuid4().hex
+    graph: dict[str, Any] = {}
+    held: list[Future[Any]] = []
+    for step in range(STEPS):
+        names = [f"task-{run}-{step}-{number}" for number in range(max(1, size // STEPS))]
+        before = list(graph)[-len(names) :]
+        graph |= {
+            name: (_inc, before[number] if before else 0) for number, name in enumerate(names)
+        }
+        held += client.get(dict(graph), names, sync=False)
+        _finish(client, held)
+
+
 def workers_leave(client: Client, size: int) -> None:
     """Retire half of the workers while there is work; their results move to others."""
     futures = client.map(_inc, range(size), pure=False)
@@ -318,6 +411,12 @@ WORKLOADS: dict[str, Workload] = {
         many_clients,
         many_questions,
         broadcasts,
+        coordination,
+        records,
+        scaling,
+        moved_data,
+        cancelled,
+        seen_again,
         workers_leave,
         workers_restart,
         worker_churn,

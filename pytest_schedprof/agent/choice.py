@@ -25,6 +25,11 @@ LIBRARY = os.path.dirname(os.__file__)
 INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]|^<frozen ")
 
 
+MOST_ALONE = 1000
+"""Calls up to which code is counted that is counted without what it calls: heartbeats of a long
+test would be most of all counts."""
+
+
 class Answer(enum.Enum):
     """Whether code is counted."""
 

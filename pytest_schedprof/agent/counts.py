@@ -21,27 +21,33 @@ PERIODIC = (
     "distributed.scheduler:Scheduler._check_no_workers",
     "distributed.scheduler:Scheduler.check_idle",
     "distributed.scheduler:Scheduler.check_worker_ttl",
+    "distributed.scheduler:Scheduler.identity",
     "distributed.semaphore:SemaphoreExtension._check_lease_timeout",
     "distributed.stealing:WorkStealing.balance",
 )
-"""Functions that the scheduler calls from time to time. In real time neither they nor what they
-call is counted: the counts would depend on how long the tasks took. In virtual time that is known
-to the nanosecond, and they are counted from Python 3.12 on. Earlier ones would trace each bytecode
-of stealing, which compares all idle workers for each task: with 10,000, a test took minutes."""
+"""Functions that the scheduler calls from time to time, or that clients ask for so. In real time
+neither they nor what they call is counted: the counts would depend on how long the tasks took. In
+virtual time that is known to the nanosecond, and they are counted."""
 
-NOT_COUNTED = (
+HEARTBEATS = (
     "distributed.scheduler:Scheduler.client_heartbeat",
     "distributed.scheduler:Scheduler.heartbeat_worker",
-    "distributed.scheduler:Scheduler.identity",
+)
+"""Handlers of heartbeats. In virtual time their own code is counted, but not what they call, which
+in long tests would be most of all counts. In real time nothing of them is."""
+
+NOT_COUNTED = (
     "pytest_schedprof.virtual.choices:Choices.complete",
     "pytest_schedprof.virtual.choices:Choices.sent",
     "pytest_schedprof.virtual.choices:Choices.transition",
     "pytest_schedprof.virtual.loop:_Selector.select",
 )
-"""Functions that clients and workers call from time to time, what records decisions, and turns of
-the test's process. Neither they nor what they call is ever counted: the session has clients too,
-heartbeats of hollow workers hold no measurements, and how often the turn goes back and forth
-depends on how fast the processes are."""
+"""What records decisions, and turns of the test's process. Neither they nor what they call is ever
+counted: how often the turn goes back and forth depends on how fast the processes are."""
+
+MOST_WORKERS = 1000
+"""Workers up to which periodic functions are counted before Python 3.12. There each bytecode is
+traced, and stealing compares all idle workers for each task: with 10,000, a test took minutes."""
 
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
@@ -59,29 +65,23 @@ class CountsRecording(Recording):
     kind = "counts"
 
     def __init__(
-        self,
-        client: str,
-        choice: Choice,
-        orders: Orders,
-        bytecodes: bool,
-        holder: Any,
+        self, client: str, choice: Choice, orders: Orders, bytecodes: bool, holder: Any
     ) -> None:
         super().__init__(client)
         self.choice, self.orders = choice, orders
         self.bytecodes = bytecodes
         self.counter: Monitor | Opcodes
         others = getattr(holder, "run_on_loops", None)
-        is_timed = HAS_MONITORING and WORLD in getattr(holder, "extensions", ())
-        left_out = codes_of(NOT_COUNTED if is_timed else (*PERIODIC, *NOT_COUNTED))
+        left_out, alone = (list(codes_of(names)) for names in clockwork_of(holder))
         if HAS_MONITORING:
             is_own = others is not None
-            self.counter = Monitor(choice, left_out, bytecodes=bytecodes, all_threads=is_own)
+            self.counter = Monitor(choice, left_out, alone, bytecodes=bytecodes, all_threads=is_own)
         else:
             periodic = getattr(holder, "periodic_callbacks", {}).values()
             self.counter = Opcodes(
-                choice, left_out, bytecodes=bytecodes, others=others, periodic=periodic
+                choice, left_out, alone, bytecodes=bytecodes, others=others, periodic=periodic
             )
-        self.traffic = Traffic()
+        self.traffic = Traffic(is_timed=is_in_virtual_time(holder))
 
     def begin(self) -> bool:
         """Start to count; False if another tool has the hook."""
@@ -118,6 +118,20 @@ class CountsRecording(Recording):
         return {**calls, "bytecodes": sum(map(self.counter.bytecodes_of, codes))}
 
 
+def is_in_virtual_time(holder: Any) -> bool:
+    """Whether each run of a test is the same, what the clock calls included."""
+    return WORLD in getattr(holder, "extensions", ())
+
+
+def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
+    """Return functions that are not counted, nor what they call; and those that are, without it."""
+    if not is_in_virtual_time(holder):
+        return (*PERIODIC, *HEARTBEATS, *NOT_COUNTED), ()
+    if HAS_MONITORING or len(holder.workers) <= MOST_WORKERS:
+        return NOT_COUNTED, HEARTBEATS
+    return (*PERIODIC, *NOT_COUNTED), HEARTBEATS
+
+
 def codes_of(names: Sequence[str]) -> Iterator[CodeType]:
     """Yield the code of functions, in the modules that are imported."""
     for name in {each.partition(":")[0] for each in names} & sys.modules.keys():
@@ -152,7 +166,8 @@ async def start(
     if recording.counter.calls_of(proof.__code__) != 1:
         await recording.end(0)
         return {"problem": "failed"}
-    return begin(dask_scheduler, recording)
+    is_timed = is_in_virtual_time(dask_scheduler)
+    return {**begin(dask_scheduler, recording), "is_timed": is_timed}
 
 
 def choice_of(wanted: dict[str, list[str]], *, is_shared: bool) -> Choice:

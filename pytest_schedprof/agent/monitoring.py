@@ -11,7 +11,7 @@ from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
 from .blocks import Flow
-from .choice import Answer, Choice, is_import
+from .choice import MOST_ALONE, Answer, Choice, is_import
 from .offload import in_offload_thread
 
 FREE_TOOLS = (4, 3)
@@ -55,20 +55,31 @@ class Monitor:
         self,
         choice: Choice,
         clockwork: Iterable[CodeType],
+        alone: Iterable[CodeType] = (),
         *,
         bytecodes: bool,
         all_threads: bool = False,
     ) -> None:
+        """Prepare to count.
+
+        Args:
+            choice: which code is counted.
+            clockwork: code that is not, nor what it calls.
+            alone: code that is counted, but not what it calls.
+            bytecodes: whether to count them too.
+            all_threads: whether to count on all threads.
+        """
         self.choice = choice
+        self.alone = {id(code): code for code in alone}
         self.armed: dict[int, CodeType] = {}
         """Code that has local events. It gets them at its first call, because they take long to
         set and most code is never called."""
         self.clockwork = {id(code): code for code in clockwork}
-        self.pausing = set(self.clockwork)
+        self.pausing = {*self.clockwork, *self.alone}
         """The `id` of code while which nothing else is counted."""
-        self.bodies: set[int] = set()
-        """The `id` of the code of modules that are imported. What runs meanwhile is not counted
-        but for these: a module is imported once, in the first test that needs it."""
+        self.bodies = set(self.alone)
+        """The `id` of code that is counted itself while what it calls is not: that of modules that
+        are imported, once, in the first test that needs them."""
         self.ident: Callable[[], int] = _anybody if all_threads else get_ident
         """Returns what the calling thread is known by in `threads`."""
         self.threads = {self.ident()}
@@ -293,7 +304,7 @@ class Monitor:
             if self.paused_by and key not in bodies:
                 return None
             if key in pausing:
-                self.paused_by = self.paused_by or key
+                self._begin_pause(key, starts[key][offset])
             if key not in pausing or key in bodies:
                 starts[key][offset] += 1
             return None
@@ -317,6 +328,11 @@ class Monitor:
             return None
 
         return resume
+
+    def _begin_pause(self, key: int, calls: int) -> None:
+        self.paused_by = self.paused_by or key
+        if calls >= MOST_ALONE:
+            self.bodies.discard(key)
 
     def _end_pause(self, code: CodeType) -> None:
         if self.paused_by == id(code) and self._is_of_thread():

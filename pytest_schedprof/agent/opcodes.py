@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from .choice import BODY, Answer, Choice, is_import
+from .choice import BODY, MOST_ALONE, Answer, Choice, is_import
 from .offload import in_offload_thread
 from .untraced import Untraced
 
@@ -35,14 +35,26 @@ class Opcodes:
         self,
         choice: Choice,
         clockwork: Iterable[CodeType],
+        alone: Iterable[CodeType] = (),
         *,
         bytecodes: bool,
         others: RunOnLoops | None = None,
         periodic: Iterable[Any] = (),
     ) -> None:
+        """Prepare to count.
+
+        Args:
+            choice: which code is counted.
+            clockwork: code that is not, nor what it calls.
+            alone: code that is counted, but not what it calls.
+            bytecodes: whether to count them too.
+            others: runs a function on the threads of other event loops.
+            periodic: Tornado's callbacks, of which those of the clockwork are not traced.
+        """
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
         self.untraced = Untraced(periodic, self.clockwork)
+        self.alone = {id(code) for code in alone}
         self.bytecodes = bytecodes
         self.others = others
         self.threads: list[ThreadOpcodes] = []
@@ -71,7 +83,7 @@ class Opcodes:
         return counter.call(frame, event, argument)
 
     def _counter(self) -> ThreadOpcodes:
-        counter = ThreadOpcodes(self.choice, self.clockwork, bytecodes=self.bytecodes)
+        counter = ThreadOpcodes(self.choice, self.clockwork, self.alone, bytecodes=self.bytecodes)
         self.threads.append(counter)
         return counter
 
@@ -83,13 +95,14 @@ class Opcodes:
 
     def end(self) -> None:
         """Stop tracing, also in waiting coroutines, which keep their trace function."""
-        sys.settrace(None)
+        if getattr(sys.gettrace(), "__self__", None) in self.threads:  # else another tool has it
+            sys.settrace(None)
         self.untraced.end()
         for thread in self.threads:
             thread.is_over = True
         if self.others is not None:
             threading.settrace(None)
-        for task in asyncio.all_tasks():
+        for task in _tasks_here():
             for frame in _frames_of(task.get_coro()):
                 frame.f_trace = None
 
@@ -109,9 +122,16 @@ class Opcodes:
 class ThreadOpcodes:
     """The counts of one thread."""
 
-    def __init__(self, choice: Choice, clockwork: Collection[int], *, bytecodes: bool) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        clockwork: set[int],
+        alone: Collection[int],
+        *,
+        bytecodes: bool,
+    ) -> None:
         self.choice = choice
-        self.clockwork = clockwork
+        self.clockwork, self.alone = clockwork, alone
         self.bytecodes = bytecodes
         self.tallies: dict[int, Tally] = {}
         """Counts of the code that was called."""
@@ -125,7 +145,7 @@ class ThreadOpcodes:
         """Trace a call if its code is chosen."""
         code = frame.f_code
         if self.is_over:
-            sys.settrace(None)
+            sys.settrace(None)  # it is this object's, which is called
         if self.is_over or id(code) in self.refused:
             return None
         if self.is_paused and code.co_name != BODY:
@@ -149,12 +169,20 @@ class ThreadOpcodes:
         """Count a call, and its instructions if they are wanted."""
         tally.calls += frame.f_lasti in tally.starts
         trace = tally.trace if self.bytecodes else None
-        if not self.is_paused and frame.f_code.co_name == BODY and is_import(frame):
+        if not self.is_paused and self._is_alone(frame):
+            if tally.calls >= MOST_ALONE:
+                self.clockwork.add(id(frame.f_code))
             return self._pause(frame, trace)
         if trace is not None:
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
         return trace
+
+    def _is_alone(self, frame: FrameType) -> bool:
+        """Whether nothing that this code calls is counted."""
+        if id(frame.f_code) in self.alone:
+            return True
+        return frame.f_code.co_name == BODY and is_import(frame)
 
     def _pause(self, frame: FrameType, trace: Tracer | None = None) -> Tracer:
         """Count nothing until this frame returns or raises, but for its own instructions."""
@@ -201,6 +229,14 @@ def starts_of(code: CodeType) -> frozenset[int]:
     words = code.co_code  # two bytes each; dis is slow for all of the scheduler
     resumes = (at for at in range(0, len(words), 2) if words[at] == RESUME and not words[at + 1])
     return frozenset({-1, *resumes})
+
+
+def _tasks_here() -> Iterable[Any]:
+    """Return the tasks of this thread's event loop; those of other threads are called no more."""
+    try:
+        return asyncio.all_tasks()
+    except RuntimeError:  # no loop runs here
+        return ()
 
 
 def _frames_of(coroutine: Any) -> list[FrameType]:

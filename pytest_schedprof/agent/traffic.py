@@ -3,7 +3,8 @@
 In a test's own process workers and clients have connections too. A connection belongs to a
 scheduler if the scheduler accepted it, or opened it and keeps it in its pool. The messages in which
 both sides agree on a protocol come before that and are not counted. Neither are messages that are
-sent by the clock and not for a task, because their number depends on how long the tasks took.
+sent by the clock and not for a task, because their number depends on how long the tasks took; in
+virtual time, where that is exact, only heartbeats are not.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ MODULES = ("distributed.comm.tcp", "distributed.comm.ws")
 """Each has its own references to the functions that turn messages into frames and back."""
 
 
-CLOCKWORK = frozenset(
-    {"heartbeat_worker", "heartbeat-client", "adjust-heartbeat-interval", "identity"}
-)
+HEARTBEATS = frozenset({"heartbeat_worker", "heartbeat-client", "adjust-heartbeat-interval"})
+
+CLOCKWORK = HEARTBEATS | {"identity"}
 """Operations that are asked for by the clock; the answers to them are left out too."""
 
 
 class Traffic:
     """Wraps the functions that turn messages into frames and back while it counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_timed: bool = False) -> None:
         self.counts: Counter[str] = Counter()
+        self.left_out = HEARTBEATS if is_timed else CLOCKWORK
         self.originals: list[tuple[Any, str, Callable[..., Any]]] = []
         self.schedulers: WeakSet[Any] = import_module("distributed.scheduler").Scheduler._instances
         self.known: WeakSet[Any] = WeakSet()
@@ -78,13 +80,16 @@ class Traffic:
         if not self._is_schedulers(connection) or self._is_answer_to_clock(connection):
             return
         batch = message if isinstance(message, (list, tuple)) else [message]
-        if wanted := sum(not _is_clockwork(each) for each in batch):
+        if wanted := sum(not self._is_clockwork(each) for each in batch):
             self.counts[f"messages_{way}"] += wanted
             self.counts[f"bytes_{way}"] += sum(memoryview(frame).nbytes for frame in frames)
 
     def _is_answer_to_clock(self, connection: Any) -> bool:
         """Whether a scheduler is about to answer a request that the clock made."""
-        return any(each._comms.get(connection) in CLOCKWORK for each in list(self.schedulers))
+        return any(each._comms.get(connection) in self.left_out for each in list(self.schedulers))
+
+    def _is_clockwork(self, message: Any) -> bool:
+        return isinstance(message, dict) and message.get("op") in self.left_out
 
     def _is_schedulers(self, connection: Any) -> bool:
         if connection not in self.known:
@@ -92,10 +97,6 @@ class Traffic:
                 return False
             self.known.add(connection)
         return True
-
-
-def _is_clockwork(message: Any) -> bool:
-    return isinstance(message, dict) and message.get("op") in CLOCKWORK
 
 
 def _has(scheduler: Any, connection: Any) -> bool:

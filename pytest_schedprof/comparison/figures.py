@@ -107,7 +107,7 @@ class Figures:
                 is_carrier=self.is_everything and not is_work(each.function),
             )
             for each in self.result.costs.functions
-            if metric in each.total and self._is_schedulers(each)
+            if metric in each.total and (METRICS[metric].is_here or self._is_schedulers(each))
         }
 
     def _divisor(self, metric: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from pytest_schedprof.errors import FormatError
@@ -31,3 +33,17 @@ def read_counts(content: bytes) -> CountsFile:
         raise FormatError(
             f"schedprof: not a file of counts: {error} ({len(content)} bytes)"
         ) from error
+
+
+def with_more(content: bytes, more: Mapping[str, Mapping[str, int]]) -> bytes:
+    """Return a file of counts with further counts of functions, of metrics that it does not have.
+
+    Raises:
+        FormatError: if the bytes are not such a file.
+    """
+    file = read_counts(content)
+    functions = {name: dict(counts) for name, counts in file.functions.items()}
+    for name, counts in more.items():
+        functions.setdefault(name, {}).update(counts)
+    ordered = dict(sorted(functions.items()))
+    return msgspec.json.encode(msgspec.structs.replace(file, functions=ordered))

@@ -56,6 +56,8 @@ class Metric(NamedTuple):
     is_traffic: bool = False
     """Whether it counts messages. How many are sent as one batch depends on timing, so it is not
     taken as exact even if all rounds agree."""
+    is_here: bool = False
+    """Whether it is of the test's own process, and of the client's functions."""
     scatter: float = 0.0
     """How far windows of the same code differ on a cluster in virtual time, as a part of the whole.
     Smaller changes of functions are ignored."""
@@ -103,12 +105,22 @@ SHARE, SELF, CPU = "share", "self", "cpu"
 
 INSTRUCTIONS = "instructions"
 
+CLIENT_BYTECODES = "client_bytecodes"
+
 METRICS: dict[str, Metric] = {
     SHARE: Metric(PERCENT, "", is_sampled=True, of_whole=False),
     SELF: Metric(PERCENT, "", is_sampled=True, of_whole=False, of_owners=False, is_extra=True),
     CPU: Metric(TIME, "of CPU", rank=1, is_sampled=True, of_client=True),
     "calls": Metric(NUMBER, "calls", rank=4, is_exact=True, weighed_by="bytecodes"),
     "bytecodes": Metric(NUMBER, "bytecodes", rank=3, is_exact=True),
+    CLIENT_BYTECODES: Metric(
+        NUMBER,
+        "bytecodes of the client",
+        is_exact=True,
+        is_here=True,
+        scatter=0.03,
+        of_owners=False,
+    ),
     INSTRUCTIONS: Metric(NUMBER, "instructions", rank=7, is_exact=True, scatter=0.002),
     "seconds": Metric(TIME, "", rank=2, of_whole=False, own="self_seconds"),
     "transitions": Metric(NUMBER, "transitions", is_exact=True, is_way=True, of_functions=False),

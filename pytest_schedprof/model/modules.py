@@ -49,6 +49,9 @@ WORDS: Mapping[str, Sequence[str]] = {
 }
 """Modules that a word stands for."""
 
+CARRYING = ("distributed.protocol", "distributed.protocol.*", "cloudpickle", "cloudpickle.*")
+"""Modules that make bytes of messages, and messages of bytes."""
+
 NOISE = (
     # the profiler, and what tells of the machine, by the clock
     "pytest_schedprof*",
@@ -125,6 +128,14 @@ OTHERS = "<others>"
 PURE = frozenset({"ast", "bisect", "copy", "dataclasses", "graphlib", "heapq", "pprint"})
 """Modules of the standard library that nothing but work on tasks calls."""
 
+HEARTBEATS = frozenset(
+    {
+        "distributed.scheduler:Scheduler.client_heartbeat",
+        "distributed.scheduler:Scheduler.heartbeat_worker",
+    }
+)
+"""What the clock calls for each client and worker, however many tasks there are."""
+
 INSTALLED = frozenset(
     {
         *PACKAGES,
@@ -153,7 +164,7 @@ INSTALLED = frozenset(
 def is_work(function: Function) -> bool:
     """Whether a function works on tasks: one of `SCHEDULING` or `PURE`, or of a user's code."""
     module, _, name = function.partition(":")
-    if name == BODY:
+    if name == BODY or function in HEARTBEATS:
         return False
     if is_of_library(module):
         return module in PURE

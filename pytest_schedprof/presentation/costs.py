@@ -86,7 +86,7 @@ def _columns(
     measured = {name for each in shown for name in each.total}
     for name in (*METRICS, *(INCLUSIVE if own_seconds else ())):
         column = CostColumn(name)
-        if name in measured and (tasks or column.row.is_peak):
+        if name in measured and (tasks or column.row.is_peak) and not column.row.is_here:
             yield column
 
 

@@ -17,7 +17,8 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, Result
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
 from pytest_schedprof.model.run import BaselinePart, Run, identities
 from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
@@ -123,9 +124,16 @@ def _slim_backend(backend: BackendResult) -> BackendResult:
         held = [each for each in shares.functions if each.share.value >= NEGLIGIBLE]
         shares = replace(shares, functions=tuple(held))
     if costs:
-        own = [each for each in costs.functions if each.owner not in NOT_SCHEDULER]
+        own = [each for each in costs.functions if _is_compared(each)]
         costs = replace(costs, functions=tuple(own))
     return replace(backend, shares=shares, costs=costs, limits=(), artifacts=(), targets=())
+
+
+def _is_compared(cost: FunctionCost) -> bool:
+    """Whether a function is the scheduler's, or has figures of the client."""
+    if cost.owner not in NOT_SCHEDULER:
+        return True
+    return any(METRICS[metric].is_here for metric in cost.total if metric in METRICS)
 
 
 def _tidy(folder: Folder) -> None:

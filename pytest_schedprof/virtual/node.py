@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from distributed import Scheduler, utils
 from distributed.comm.inproc import global_manager
+from distributed.scheduler import TaskGroup
 from distributed.worker_state_machine import TaskState
 from tornado.iostream import IOStream
 
@@ -94,8 +95,14 @@ def _fix_chance(seed: int) -> None:
 
 
 def _order_sets() -> None:
-    """Let the order of a worker's sets of tasks depend on their keys, not on where they lie."""
+    """Let the order of a worker's sets of tasks depend on their keys, not on where they lie.
+
+    So does that of the scheduler's sets of groups: a span goes through its groups until one is not
+    done, and this has been 228 and 261 bytecodes in runs of the same code.
+    """
     TaskState.__hash__ = lambda task: hash(task.key)  # type: ignore[method-assign, assignment]
+    groups: Any = TaskGroup
+    groups.__hash__ = lambda group: hash(group.name)
 
 
 def _name_addresses() -> None:

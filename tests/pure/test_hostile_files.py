@@ -15,7 +15,7 @@ from mutations import changed_bytes, changed_value, speedscope
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.chrometrace import mended, read_trace
-from pytest_schedprof.formats.counts import read_counts
+from pytest_schedprof.formats.counts import read_counts, with_more
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.flamegraph import write_flamegraph
 from pytest_schedprof.formats.frames import name_frames
@@ -65,6 +65,7 @@ READERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "trace": (TRACE_FILE, lambda content: read_trace(mended(content), namer)),
     "stats": (STATS, lambda content: read_pstats(content, namer)),
     "counts": (COUNTS, read_counts),
+    "counts with more": (COUNTS, lambda content: with_more(content, {"a:b": {"calls": 1}})),
 }
 CONTENTS: dict[FileKind, bytes] = {SPEEDSCOPE: speedscope(), TRACE: TRACE_FILE, PSTATS: STATS}
 MAKERS = {

@@ -10,6 +10,7 @@ from measured import ENVIRONMENT, SCHEDULER, counted_in, measured
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.environment import VIRTUAL, ClusterFacts
+from pytest_schedprof.model.metric import CLIENT_BYTECODES
 
 LARGE, SMALL = f"{SCHEDULER}._transition", f"{SCHEDULER}.add_replica"
 BEFORE = {LARGE: 100_000.0, SMALL: 1.0}
@@ -60,3 +61,48 @@ def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
     assert {each.outcome for each in comparison.changes} == found
+
+
+MAP, DISPATCH = "distributed.client:Client.map", "dask.utils:Dispatch.dispatch"
+REST = "dask.tokenize:tokenize"
+CLIENT = {MAP: 100.0, DISPATCH: 300.0, REST: 9_600.0}
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ({MAP: 101.0}, {MAP}),
+        ({MAP: 100.9}, set()),
+        ({DISPATCH: 590.0}, set()),
+        ({DISPATCH: 610.0}, {DISPATCH}),
+        ({REST: 9_890.0}, set()),
+        ({REST: 10_300.0}, {REST}),
+        ({REST: 10_400.0}, {REST, ""}),
+    ],
+)
+def test_the_clients_caches_are_taken_into_account(after: dict[str, float], told: set[str]) -> None:
+    """Which test of a session fills a cache of dask depends on their order."""
+    found = of_client(CLIENT, {**CLIENT, **after})
+    assert found == ({Outcome.REGRESSED: told} if told else {})
+
+
+def test_a_cheaper_client_is_told_too() -> None:
+    dearer = {**CLIENT, MAP: 200.0, DISPATCH: 1_300.0}
+    assert of_client(dearer, CLIENT) == {Outcome.IMPROVED: {MAP, DISPATCH, ""}}
+
+
+def of_client(before: dict[str, float], after: dict[str, float]) -> dict[Outcome, set[str]]:
+    """Return what changed between two single rounds, by the outcome."""
+    sides = [
+        measured(
+            counted_in([costs], metric=CLIENT_BYTECODES),
+            cluster=ClusterFacts(VIRTUAL, "", 8, 8),
+            environment=replace(ENVIRONMENT, test_hash_seed="0"),
+        )
+        for costs in (before, after)
+    ]
+    (comparison,) = compare(sides[:1], sides[1:]).comparisons
+    found: dict[Outcome, set[str]] = {}
+    for each in comparison.changes:
+        found.setdefault(each.outcome, set()).add(each.subject)
+    return found

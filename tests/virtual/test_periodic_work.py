@@ -2,43 +2,82 @@
 
 from __future__ import annotations
 
-import sys
+from types import SimpleNamespace
 
+import pytest
 from support import Project
 
+from pytest_schedprof.agent import counts
+from pytest_schedprof.agent.choice import MOST_ALONE
+from pytest_schedprof.agent.decisions import WORLD
+from pytest_schedprof.model.result import BackendResult
+
 COUNTED = """
-@pytest.mark.schedprof(rounds={rounds}, workers=2, cluster_options={{"duration": "1s"}})
+@pytest.mark.schedprof(rounds={rounds}, workers=2, cluster_options={{"duration": "{duration}"}})
 def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(40), pure=False))
+    client = schedprof_scheduler.client
+    wait(client.map(inc, range(40), pure=False))
+    client.scheduler_info(n_workers=-1)
 """
 
 BALANCE = "distributed.stealing:WorkStealing.balance"
+IDENTITY = "distributed.scheduler:Scheduler.identity"
 HEARTBEAT = "distributed.scheduler:Scheduler.heartbeat_worker"
+BY_THE_CLOCK = (BALANCE, IDENTITY, HEARTBEAT)
+OF_HEARTBEATS = "distributed.scheduler:heartbeat_interval"
+"""What only heartbeats call."""
 
 
-def calls(project: Project, cluster: str) -> dict[str, float]:
-    """Calls of each function by its name."""
+def counted(project: Project, cluster: str, duration: str) -> BackendResult:
+    body = COUNTED.format(rounds=1 if cluster == "virtual" else 2, duration=duration)
     given = ("--schedprof=counts", f"--schedprof-cluster={cluster}")
-    body = COUNTED.format(rounds=1 if cluster == "virtual" else 2)
-    if cluster != "virtual":
-        body = body.replace("1s", "50ms")
-    project.run_test(body, *given).assert_outcomes(passed=1)
-    (counted,) = project.result().backends
-    assert counted.costs
-    return {each.function: each.total["calls"] for each in counted.costs.functions}
+    limits = (
+        f"--schedprof-limit=calls({name}) <= 1000000" for name in (BALANCE, IDENTITY, HEARTBEAT)
+    )
+    project.run_test(body, *given, *limits).assert_outcomes(passed=1)
+    (found,) = project.result().backends
+    return found
+
+
+def calls(found: BackendResult) -> dict[str, float]:
+    """Calls of each function by its name."""
+    assert found.costs
+    return {
+        each.function: each.total["calls"]
+        for each in found.costs.functions
+        if each.total.get("calls")
+    }
 
 
 def test_in_virtual_time_it_is_counted(project: Project) -> None:
-    found = calls(project, "virtual")
-    if hasattr(sys, "monitoring"):
-        # 20 seconds, in which stealing looks at its workers every second, for 40 tasks.
-        assert found[BALANCE] in (20, 21)
-    else:
-        assert not found.get(BALANCE)  # an earlier Python takes too long
-    assert not found.get(HEARTBEAT)
+    found = calls(counted(project, "virtual", "1s"))
+    # 20 seconds, in which stealing looks at its workers every second, for 40 tasks.
+    assert found[BALANCE] in (20, 21)
+    assert found[IDENTITY] > 5  # every two seconds
+    assert 2 * 20 <= found[HEARTBEAT] < MOST_ALONE
+    assert OF_HEARTBEATS not in found
+
+
+def test_heartbeats_of_long_tests_are_counted_up_to_a_number(project: Project) -> None:
+    assert calls(counted(project, "virtual", "1m"))[HEARTBEAT] == MOST_ALONE
 
 
 def test_in_real_time_it_is_not(project: Project) -> None:
-    found = calls(project, "simulated")
+    found = calls(counted(project, "simulated", "50ms"))
     assert found
-    assert not found.get(BALANCE)
+    assert not set(BY_THE_CLOCK) & set(found)
+
+
+def test_an_earlier_python_does_not_count_it_among_thousands_of_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few, many = (
+        SimpleNamespace(extensions={WORLD: None}, workers=range(number))
+        for number in (counts.MOST_WORKERS, counts.MOST_WORKERS + 1)
+    )
+    for is_newer in (False, True):
+        monkeypatch.setattr(counts, "HAS_MONITORING", is_newer)
+        left_out, alone = counts.clockwork_of(many)
+        assert (BALANCE in left_out) != is_newer
+        assert HEARTBEAT in alone
+        assert counts.clockwork_of(few) == (counts.NOT_COUNTED, counts.HEARTBEATS)

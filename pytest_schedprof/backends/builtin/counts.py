@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pytest_schedprof.agent import counts as agent
-from pytest_schedprof.backends.contract import Backend, Setting
+from pytest_schedprof.agent.client_counts import METRIC as CLIENT
+from pytest_schedprof.agent.client_counts import ClientCounts
+from pytest_schedprof.backends.contract import Backend, RawProfile, Recording, Setting
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import RecordingError
-from pytest_schedprof.formats.counts import read_counts
+from pytest_schedprof.formats.counts import read_counts, with_more
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.metric import TRAFFIC
 from pytest_schedprof.model.modules import (
     CALLERS,
+    CARRYING,
     EVERYTHING,
     NOISE,
     SCHEDULING,
@@ -24,6 +27,11 @@ from pytest_schedprof.model.modules import (
 )
 from pytest_schedprof.model.profile import CostProfile, Function, Namer, compile_pattern
 from pytest_schedprof.remote.contract import Target
+
+UNCOUNTED = {
+    CLIENT: "the client is counted on clusters in virtual time only, in tests that are no "
+    "coroutines, and with the default options of counts"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,24 @@ class CountsOptions:
     """Count bytecodes as well as calls."""
 
 
+class WithClient:
+    """A recording on the scheduler, beside which the client's code is counted here."""
+
+    def __init__(self, recording: RemoteRecording, here: ClientCounts) -> None:
+        self._recording, self._here = recording, here
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """End both and add the client's counts to the scheduler's file."""
+        client = self._here.end()
+        raw = self._recording.stop(timeout_s=timeout_s)
+        return replace(raw, content=with_more(raw.content, client))
+
+    def abandon(self, *, timeout_s: float) -> None:
+        """End both and throw away what they counted."""
+        self._here.end()
+        self._recording.abandon(timeout_s=timeout_s)
+
+
 class CountsBackend(Backend):
     """Counts what the functions of chosen modules do; needs nothing installed on the scheduler."""
 
@@ -46,7 +72,7 @@ class CountsBackend(Backend):
     rank = 20
     artifacts = (Artifact("counts.json", JSON),)
     options_type = CountsOptions
-    measures = frozenset({"calls", "bytecodes", "transitions", *TRAFFIC})
+    measures = frozenset({"calls", "bytecodes", CLIENT, "transitions", *TRAFFIC})
     drift = 0.0
     targets = frozenset({"scheduler"})
     sees_threads = True
@@ -63,14 +89,14 @@ class CountsBackend(Backend):
     @property
     def metrics(self) -> frozenset[str]:
         """All metrics, but bytecodes only if they are counted."""
-        return self.measures if self.options.bytecodes else self.measures - {"bytecodes"}
+        return self.measures if self.options.bytecodes else self.measures - {"bytecodes", CLIENT}
 
     @property
     def settings(self) -> Mapping[str, Setting]:
         """All options, with the modules that limits added."""
         return {**asdict(self.options), "modules": list(self.modules)}
 
-    def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
         """Begin to count; the agent checks that a call of its own is counted."""
         arguments = (self._wanted(), self.options.bytecodes, target.client_id)
         answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
@@ -86,7 +112,15 @@ class CountsBackend(Backend):
                 f"schedprof: the interpreter of {target.label} reports no calls; "
                 "counts needs CPython"
             )
-        return RemoteRecording(target, answer["token"], self.name)
+        recording = RemoteRecording(target, answer["token"], self.name)
+        if not (answer["is_timed"] and self._counts_client):
+            return recording
+        here = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
+        return WithClient(recording, here) if here.begin() else recording
+
+    @property
+    def _counts_client(self) -> bool:
+        return EVERYTHING in self.options.modules and self.options.bytecodes
 
     def _wanted(self) -> dict[str, list[str]]:
         """Return expressions that tell the agent what to count."""
@@ -104,10 +138,13 @@ class CountsBackend(Backend):
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""
         file = read_counts(content)
+        lacks = {} if any(CLIENT in each for each in file.functions.values()) else UNCOUNTED
         if EVERYTHING not in self.options.modules:
-            return CostProfile(self.name, self.mode, file.functions, file.whole)
+            return CostProfile(self.name, self.mode, file.functions, file.whole, lacks=lacks)
         whole = {**work_of(file.functions), **file.whole}
-        return CostProfile(self.name, self.mode, file.functions, whole, is_everything=True)
+        return CostProfile(
+            self.name, self.mode, file.functions, whole, lacks=lacks, is_everything=True
+        )
 
 
 def _way_out(is_newer: bool) -> str:
