@@ -7,15 +7,13 @@ import time
 
 from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.cli.output import say
-from pytest_schedprof.errors import ClusterError, SettingsError
+from pytest_schedprof.errors import SettingsError
 
 EXAMPLE = """\
 example: schedprof record tcp://10.0.0.1:8786 -o monday.schedprof --seconds 3600
 
 exit status: 0 when the recording has ended, 1 if the scheduler cannot record, 2 for a mistake
 on the command line"""
-
-CONNECTING_S = 10.0
 
 
 def add_to(commands: Commands) -> None:
@@ -40,15 +38,10 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Record, and print what was recorded."""
-    from distributed import Client
-
-    from pytest_schedprof.record.fetching import record_workload
+    from pytest_schedprof.record.fetching import connect, record_workload
 
     seconds = _seconds(given.seconds)
-    try:
-        client = Client(given.address, timeout=CONNECTING_S, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ClusterError(f"schedprof: no scheduler answers at {given.address}: {error}") from None
+    client = connect(given.address)
     with client, record_workload(client, given.output, hashed=given.hash_prefixes):
         say(f"recording {given.address} into {given.output}; Ctrl-C ends it")
         _wait(client, seconds)

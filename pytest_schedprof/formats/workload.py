@@ -124,7 +124,7 @@ def _read_graph(workload: Workload, block: dict[str, Any]) -> None:
     columns = zip(
         read_differences(block["ids"]),
         read_numbers(block["group"]),
-        read_numbers(block["counts"]),
+        read_numbers(block["degrees"]),
         read_numbers(block["annotation"]),
         strict=True,
     )

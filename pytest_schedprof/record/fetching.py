@@ -15,6 +15,20 @@ from pytest_schedprof.formats.workload import MAGIC
 from pytest_schedprof.record.recorder import FLUSH_S, NAME, WorkloadRecorder
 from pytest_schedprof.record.writer import Outbox
 
+CONNECTING_S = 10.0
+
+
+def connect(address: str) -> Client:
+    """Connect to a scheduler.
+
+    Raises:
+        ClusterError: none answers there.
+    """
+    try:
+        return Client(address, timeout=CONNECTING_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"schedprof: no scheduler answers at {address}: {error}") from None
+
 
 def begin(hashed: bool, dask_scheduler: Any = None) -> str:
     """Begin to record on the scheduler; return why not, or an empty text."""

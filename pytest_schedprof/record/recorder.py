@@ -69,7 +69,7 @@ class WorkloadRecorder(SchedulerPlugin):
 
     def begin(self) -> None:
         """Record from now on."""
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        now = datetime.now(timezone.utc).replace(microsecond=0).isoformat()
         self.writer.write({"kind": "head", "distributed": version("distributed"), "begun": now})
         for address in list(self.scheduler.workers):
             self.add_worker(self.scheduler, address)

@@ -64,7 +64,7 @@ class GraphRows:
         """Annotations by their text."""
         self.ids: list[int] = []
         self.group: list[int] = []
-        self.counts: list[int] = []
+        self.degrees: list[int] = []
         self.dependencies: list[int] = []
         self.annotation: list[int] = []
         self.wanted: list[int] = []
@@ -81,7 +81,7 @@ class GraphRows:
         self.ids.append(number)
         self.group.append(self.groups.setdefault(group, len(self.groups)))
         self.dependencies.extend(number - each for each in dependencies)
-        self.counts.append(len(self.dependencies) - before)
+        self.degrees.append(len(self.dependencies) - before)
         text = repr(annotations) if annotations else ""
         if text not in self.numbers:
             self.numbers[text] = len(self.annotations)
@@ -98,7 +98,7 @@ class GraphRows:
             "annotations": self.annotations,
             "ids": differences(self.ids),
             "group": numbers(self.group),
-            "counts": numbers(self.counts),
+            "degrees": numbers(self.degrees),
             "dependencies": numbers(self.dependencies),
             "annotation": numbers(self.annotation),
             "wanted": differences(self.wanted),
