@@ -66,6 +66,8 @@ class WorkloadRecorder(SchedulerPlugin):
         self.names: dict[str, tuple[str, int | None]] = {}
         """Groups of the file by the scheduler's names."""
         self.flushing = PeriodicCallback(self.flush, FLUSH_S * 1000)
+        self.real_release = scheduler.stream_handlers[RELEASING]
+        self.my_release = self._releasing(self.real_release)
 
     def begin(self) -> None:
         """Record from now on."""
@@ -73,8 +75,6 @@ class WorkloadRecorder(SchedulerPlugin):
         self.writer.write({"kind": "head", "distributed": version("distributed"), "begun": now})
         for address in list(self.scheduler.workers):
             self.add_worker(self.scheduler, address)
-        self.real_release = self.scheduler.stream_handlers[RELEASING]
-        self.my_release = self._releasing(self.real_release)
         self.scheduler.stream_handlers[RELEASING] = self.my_release
         self.scheduler.extensions[NAME] = self
         self.scheduler.add_plugin(self, name=NAME)
@@ -82,10 +82,10 @@ class WorkloadRecorder(SchedulerPlugin):
 
     def end(self) -> None:
         """Record no more, and close the file."""
-        if self.is_over:
-            return
         self.flush()
-        self._leave()
+        if not self.is_over:
+            self._leave()
+            self.writer.close()
 
     def give_up(self, error: Exception) -> None:
         """Leave the scheduler alone after an error."""
@@ -97,6 +97,7 @@ class WorkloadRecorder(SchedulerPlugin):
                 error,
             )
             self._leave()
+            self.writer.abandon()
 
     def _leave(self) -> None:
         self.is_over = True
@@ -105,11 +106,11 @@ class WorkloadRecorder(SchedulerPlugin):
         if handlers.get(RELEASING) is self.my_release:
             handlers[RELEASING] = self.real_release
         self.scheduler.plugins.pop(NAME, None)
-        self.writer.close()
 
     @guarded
     def flush(self) -> None:
         """Hand over what was seen since the last time."""
+        self.writer.check()
         rows, self.rows = self.rows, Rows()
         for block in rows.blocks():
             self.writer.write(block)

@@ -39,12 +39,16 @@ class Writer:
         Raises:
             OSError: an earlier one could not be kept.
         """
-        if self.problem is not None:
-            raise self.problem
+        self.check()
         if self._waiting.qsize() > MOST_WAITING:
             raise OSError("blocks come faster than they can be written")
         self._taken += 1
         self._waiting.put(block)
+
+    def check(self) -> None:
+        """Raise what went wrong in the thread, if anything did."""
+        if self.problem is not None:
+            raise self.problem
 
     def is_idle(self) -> bool:
         """Whether all blocks are kept that were taken."""
@@ -52,18 +56,30 @@ class Writer:
 
     def close(self) -> None:
         """Keep what is left."""
-        self._waiting.put(None)
+        self.abandon()
         self._thread.join(ENDING_S)
 
+    def abandon(self) -> None:
+        """Take no more, and wait for nothing: a disk may hang."""
+        self._waiting.put(None)
+
+    def finish(self) -> None:
+        """Release what the thread holds; it calls this last."""
+
     def _run(self) -> None:
-        while (block := self._waiting.get()) is not None:
-            try:
-                self.keep(as_block(block))
-            except OSError as error:
-                self.problem = error
-                return
-            finally:
-                self._kept += 1
+        try:
+            while self.problem is None and (block := self._waiting.get()) is not None:
+                self._keep(block)
+        finally:
+            self.finish()
+
+    def _keep(self, block: dict[str, Any]) -> None:
+        try:
+            self.keep(as_block(block))
+        except OSError as error:
+            self.problem = error
+        finally:
+            self._kept += 1
 
 
 class FileWriter(Writer):
@@ -90,9 +106,8 @@ class FileWriter(Writer):
             self._file.truncate(begun)
             raise
 
-    def close(self) -> None:
-        """Write what is left, and close the file."""
-        super().close()
+    def finish(self) -> None:
+        """Close the file."""
         self._file.close()
 
 

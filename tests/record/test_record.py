@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -255,6 +256,61 @@ def test_a_killed_scheduler_leaves_what_it_recorded(tmp_path: Path) -> None:
         del stuck
     workload = read(path)
     assert sum(1 for _ in workload.tasks()) == 50
+
+
+KILOBYTES = 200
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a few hundred kilobytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={KILOBYTES}k", "tmpfs", str(place)]
+    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a disk")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+async def wait_for_the_end(dask_scheduler: Any = None) -> bool:
+    """Wait until the recorder has taken itself out; say whether the scheduler knows it still."""
+    recorder = dask_scheduler.extensions["schedprof-record"]
+    while not recorder.is_over:
+        await asyncio.sleep(0.01)
+    return "schedprof-record" in dask_scheduler.plugins
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else(small: Path) -> None:
+    path = small / "work.schedprof"
+    with preloaded(path) as (_, address, log), Client(address) as client:
+        stuck = client.map(inc, range(10), pure=False)
+        client.run_on_scheduler(wait_for_blocks)
+        _fill(small / "filler")
+        for _ in range(100):  # more blocks than the file's last page has room for
+            stuck += client.map(inc, range(5), pure=False)
+        assert not client.run_on_scheduler(wait_for_the_end)
+        client.run_on_scheduler(wait_for_tasks, 510)
+        assert any("has ended early: OSError: [Errno 28] No space left" in line for line in log)
+    workload = read(path)
+    assert sum(1 for _ in workload.tasks()) == 10
+    assert not workload.is_cut
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        _write_for_ever(file)
+
+
+def _write_for_ever(file: FileIO) -> None:
+    while True:
+        file.write(b"x" * 1024)
+
+
+async def wait_for_tasks(number: int, dask_scheduler: Any = None) -> None:
+    """Wait until the scheduler has taken in so many."""
+    while len(dask_scheduler.tasks) < number:
+        await asyncio.sleep(0.01)
 
 
 async def wait_for_blocks(dask_scheduler: Any = None) -> None:
