@@ -293,7 +293,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(small: Path) -> None:
         client.run_on_scheduler(wait_for_tasks, 510)
         assert any("has ended early: OSError: [Errno 28] No space left" in line for line in log)
     workload = read(path)
-    assert sum(1 for _ in workload.tasks()) == 10
+    assert 10 <= sum(1 for _ in workload.tasks()) < 510
     assert not workload.is_cut
 
 
