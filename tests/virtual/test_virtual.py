@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dask import sizeof
 from distributed import CancelledError, Client, Event, Future, as_completed, metrics, utils, wait
+from hypothesis import given
+from hypothesis import strategies as st
 from support import Project
 
 from pytest_schedprof.backends.registry import find_backends
@@ -24,6 +27,7 @@ from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.virtual.clocks import EPOCH
+from pytest_schedprof.virtual.patches import EvenSamples
 
 VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
 
@@ -390,6 +394,14 @@ def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> N
     assert seen[0] == seen[1]
 
 
+@given(population=st.lists(st.integers(), min_size=11), count=st.integers(1, 10))
+def test_samples_of_a_large_list_are_always_the_same(population: list[int], count: int) -> None:
+    samples = EvenSamples.sample(population, count)
+    assert samples == EvenSamples.sample(population, count)
+    assert len(samples) == count
+    assert set(samples) <= set(population)
+
+
 def test_nothing_stays_patched() -> None:
     before = (
         threading.Condition.wait,
@@ -397,6 +409,7 @@ def test_nothing_stays_patched() -> None:
         time.sleep,
         os.urandom,
         uuid.uuid1,
+        vars(sizeof)["random"],
         Client._gather,
         Client._scatter,
         Future.done,
@@ -413,6 +426,7 @@ def test_nothing_stays_patched() -> None:
         time.sleep,
         os.urandom,
         uuid.uuid1,
+        vars(sizeof)["random"],
         Client._gather,
         Client._scatter,
         Future.done,
