@@ -32,6 +32,9 @@ NO_ANNOTATIONS: dict[str, Any] = {}
 
 LETTERS = 10
 
+ENDS = ("memory", "erred")
+"""States of tasks that a worker has done with."""
+
 
 def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let no error reach the scheduler: the recorder takes itself out and says so once."""
@@ -186,17 +189,20 @@ class WorkloadRecorder(SchedulerPlugin):
         digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=LETTERS).digest()
         return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
-    @guarded
     def transition(self, key: Any, start: str, finish: str, *args: Any, **details: Any) -> None:
-        """Note how tasks end."""
-        if start == "processing" and finish in ("memory", "erred"):
-            spans = details.get("startstops") or ()
-            seconds = sum(
-                each["stop"] - each["start"] for each in spans if each["action"] == "compute"
-            )
-            self._note_end(key, seconds, details.get("nbytes") or 0, is_error=finish == "erred")
+        """Note how tasks end; what is called for each transition is not even guarded."""
+        if start == "processing" and finish in ENDS:
+            self._note_result(key, finish, details)
         elif finish == "forgotten":
             self.ids.forget(key)
+
+    @guarded
+    def _note_result(self, key: Any, finish: str, details: dict[str, Any]) -> None:
+        seconds = 0.0
+        for each in details.get("startstops") or ():
+            if each["action"] == "compute":
+                seconds += each["stop"] - each["start"]
+        self._note_end(key, seconds, details.get("nbytes") or 0, is_error=finish == "erred")
 
     def _note_end(self, key: Any, seconds: float, nbytes: int, *, is_error: bool = False) -> None:
         number, rows = self.ids.known(key), self.rows
