@@ -12,10 +12,16 @@ from typing import Any
 from distributed import Client
 
 from .choice import BODY, Choice
+from .counts import codes_of
 from .monitoring import Monitor
 from .opcodes import Opcodes
 
 METRIC = "client_bytecodes"
+
+
+POLLING = ("distributed.client:as_completed.__next__", "distributed.client:as_completed.__anext__")
+"""Neither they nor what they call is counted: how often a test looks for the next result depends on
+how fast its process is, also in virtual time."""
 
 
 class ClientCounts:
@@ -24,10 +30,11 @@ class ClientCounts:
     def __init__(self, modules: Sequence[str], without: Sequence[str]) -> None:
         self.choice = Choice(modules, without)
         self.counter: Monitor | Opcodes
+        left_out = list(codes_of(POLLING))
         if hasattr(sys, "monitoring"):
-            self.counter = Monitor(self.choice, (), bytecodes=True, all_threads=True)
+            self.counter = Monitor(self.choice, left_out, bytecodes=True, all_threads=True)
         else:
-            self.counter = Opcodes(self.choice, (), bytecodes=True, others=run_on_loops)
+            self.counter = Opcodes(self.choice, left_out, bytecodes=True, others=run_on_loops)
 
     def begin(self) -> bool:
         """Start to count; False if that is not possible here.

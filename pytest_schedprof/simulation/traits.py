@@ -61,7 +61,7 @@ def _factor(text: str) -> Any:
 
 
 def _workload(text: str) -> Any:
-    return RecordedTasks(text) if text else NoRecordedTasks()
+    return NoRecordedTasks() if text == NO_FILE else RecordedTasks(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,8 @@ class Trait:
     read: Callable[[str], Any]
     wanted: str
 
+
+NO_FILE = "none"
 
 FREE = "free"
 """Value of a speed for what takes no time."""
@@ -93,7 +95,7 @@ TRAITS: Mapping[str, Trait] = {
     "disk": Trait(FREE, _speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}"),
     "time_scale": Trait("1", _positive, "a positive number"),
     "seed": Trait("0", int, "a whole number"),
-    "workload": Trait("", _workload, "a file of schedprof record"),
+    "workload": Trait(NO_FILE, _workload, "a file of schedprof record"),
 }
 """Traits of all hollow workers."""
 
