@@ -12,7 +12,7 @@ from typing import Any
 
 from distributed import Client
 
-from pytest_schedprof.agent import decisions, facts
+from pytest_schedprof.agent import decisions, facts, imports
 from pytest_schedprof.clusters.contract import Cluster
 from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostError
 from pytest_schedprof.remote.control import Control, close_client, keep_time
@@ -115,6 +115,10 @@ class SchedulerUnderTest:
         names = _names_of(worker)
         if fault := self.control.call(decisions.plan, seconds, what, names, lasting):
             raise ClusterError(f"schedprof: {fault}")
+
+    def import_early(self, module: str) -> None:
+        """Let the scheduler import a module now if it can, and not with a function of it."""
+        self.control.call(imports.import_early, module)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[Client]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SchedprofError, as_own
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.measuring.plan import Plan
@@ -67,6 +68,8 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     """Profile the scheduler of the test's fixture, or else schedulers in this process."""
     scheduler = item.stash.get(SCHEDULER, None) or InProcess()
     other_schedulers = item.stash.get(OTHER_SCHEDULERS, {})
+    if plan.launcher and SCHEDULER in item.stash:
+        _import_module(item, item.stash[SCHEDULER], *other_schedulers.values())
     callbacks = callbacks_of(item.config) if plan.needs(Need.CALLBACKS) else []
     return ProfiledTest(
         item.nodeid,
@@ -77,6 +80,17 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         callbacks,
         must_have_scheduler=plan.settings.strict or _is_marked_itself(item),
     )
+
+
+def _import_module(item: pytest.Item, *schedulers: SchedulerUnderTest) -> None:
+    """Import the test's module on schedulers that a launcher started, which are slow.
+
+    Else it is imported within the window, with the first of its functions. Together with what it
+    imports itself, pytest for one, that takes longer there than most tests.
+    """
+    if module := getattr(item, "module", None):
+        for each in schedulers:
+            each.import_early(module.__name__)
 
 
 def _is_marked_itself(item: pytest.Item) -> bool:

@@ -184,6 +184,8 @@ def test_a_test_of_a_virtual_cluster_is_judged_by_instructions(
 )
 def test_it(schedprof_scheduler):
     client = schedprof_scheduler.client
+    # Of this file, which imports pytest, so that the window does not have to.
+    assert client.run_on_scheduler(lambda dask_scheduler: "pytest" in __import__("sys").modules)
     with schedprof_scheduler.measure():
         wait(client.map(inc, range(50), pure=False))
 """,
