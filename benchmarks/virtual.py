@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array
 import psutil
@@ -69,33 +69,48 @@ Work = Callable[[Client, int], None]
 WORKS: dict[str, Work] = {"tree": tree, "array": array}
 
 
-def timed(kind: type[OwnCluster], workers: int, tasks: int, work: Work) -> tuple[float, float, Any]:
-    """Return the seconds of the start and of the work, and how many transitions it took."""
+class Run(NamedTuple):
+    """One cluster, and the work on it."""
+
+    ready_s: float
+    work_s: float
+    cpu_s: float
+    """CPU time of the work, in all processes of the cluster."""
+    transitions: Any
+
+
+def timed(kind: type[OwnCluster], workers: int, tasks: int, work: Work) -> Run:
+    """Start a cluster, and run the work."""
     begun = time.perf_counter()
     cluster = kind(workers, timeout_s=120, options=OPTIONS)
     try:
         with Client(cluster.address) as client:
-            ready = time.perf_counter()
+            ready, before = time.perf_counter(), cpu_of_all(cluster)
             work(client, tasks)
-            done = time.perf_counter()
+            done, after = time.perf_counter(), cpu_of_all(cluster)
             transitions = client.run_on_scheduler(
                 lambda dask_scheduler: dask_scheduler.transition_counter
             )
     finally:
         cluster.close()
-    return ready - begun, done - ready, transitions
+    return Run(ready - begun, done - ready, after - before, transitions)
 
 
 def side_by_side(workers: int, tasks: int, repeats: int, work: Work) -> bool:
     """Compare both kinds of clusters in turns."""
     kinds: list[type[OwnCluster]] = [VirtualCluster, SimulatedCluster]
     runs = {kind: [timed(kind, workers, tasks, work) for _ in range(repeats)] for kind in kinds}
-    rates = {kind: [tasks / seconds for _, seconds, _ in found] for kind, found in runs.items()}
+    rates = {kind: median(tasks / each.work_s for each in found) for kind, found in runs.items()}
+    costs = {kind: median(each.cpu_s / tasks for each in found) for kind, found in runs.items()}
     for kind, found in runs.items():
-        ready = median(each[0] for each in found)
-        print(f"{kind.kind}: ready in {ready:.2f} s, {median(rates[kind]):.0f} tasks/s")
-    ratio = median(rates[VirtualCluster]) / median(rates[SimulatedCluster])
-    seen = {transitions for _, _, transitions in runs[VirtualCluster]}
+        ready = median(each.ready_s for each in found)
+        print(
+            f"{kind.kind}: ready in {ready:.2f} s, {rates[kind]:.0f} tasks/s, "
+            f"{1e6 * costs[kind]:.0f} us of CPU time a task in all processes"
+        )
+    print(f"by CPU time: {costs[SimulatedCluster] / costs[VirtualCluster]:.2f} times the tasks")
+    ratio = rates[VirtualCluster] / rates[SimulatedCluster]
+    seen = {each.transitions for each in runs[VirtualCluster]}
     print(f"virtual runs: transitions {sorted(seen)}: {'the same' if len(seen) == 1 else 'differ'}")
     print(closing_line("simulated cluster's rate against virtual", 1 / ratio, 1 / RATIO))
     ready_s = median(ready_after_another(workers) for _ in range(repeats))
@@ -115,6 +130,11 @@ def ready_after_another(workers: int) -> float:
             return time.perf_counter() - begun
     finally:
         cluster.close()
+
+
+def cpu_of_all(cluster: OwnCluster) -> float:
+    """Return the CPU time of a cluster's processes."""
+    return sum(cpu_s(psutil.Process(each.process.pid)) for each in cluster._children)
 
 
 def cpu_s(process: psutil.Process) -> float:

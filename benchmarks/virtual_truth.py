@@ -6,8 +6,10 @@ Tasks sleep, and their results are bytes of a fixed size. So the makespan depend
 scheduler decides, and not on the processor. Real runs scatter, because a message may come a
 little earlier or later, and so do virtual runs with different seeds: medians are compared.
 
-What a real worker takes for a task besides its sleep is measured first, with independent tasks, and
-added to each duration in virtual time. It depends on the machine and its load.
+What a real worker takes for a task besides its sleep is measured first, with independent tasks. It
+depends on the machine and its load, and is not the same for each task: in virtual time it is drawn
+between nothing and twice of that. Equal durations would end in the same instant, as they never do
+in reality, and then more tasks would have moved from one worker to another.
 """
 
 from __future__ import annotations
@@ -162,7 +164,10 @@ def measured_overhead(repeats: int) -> float:
 
 def compared(name: str, repeats: int, overhead: float) -> float:
     """Print both sides of a workload; return the larger of the two departures."""
-    durations = [f"{prefix}: {each + overhead:.4f}s" for prefix, each in SECONDS.items()]
+    durations = [
+        f"{prefix}: uniform({each:.4f}s, {each + 2 * overhead:.4f}s)"
+        for prefix, each in SECONDS.items()
+    ]
     traits = {"duration": "; ".join(["1ms", *durations]), "nbytes": f"{NBYTES}"}
     real = runs_on(LocalProcesses, {}, name, repeats)
     virtual = [

@@ -45,14 +45,15 @@ NOT_COUNTED = (
 """What records decisions, and turns of the test's process. Neither they nor what they call is ever
 counted: how often the turn goes back and forth depends on how fast the processes are."""
 
-MOST_WORKERS = 1000
-"""Workers up to which periodic functions are counted before Python 3.12. There each bytecode is
-traced, and stealing compares all idle workers for each task: with 10,000, a test took minutes."""
-
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
 
 HAS_MONITORING = hasattr(sys, "monitoring")
+
+MOST_WORKERS = 5000 if HAS_MONITORING else 1000
+"""Workers up to which periodic functions are counted in virtual time: stealing compares all idle
+workers for each task, so that a test with 10,000 took minutes. Before Python 3.12 each bytecode is
+traced, which costs more."""
 
 
 def proof() -> None:
@@ -73,11 +74,18 @@ class CountsRecording(Recording):
         self.counter: Monitor | Opcodes
         others = getattr(holder, "run_on_loops", None)
         left_out, alone = (list(codes_of(names)) for names in clockwork_of(holder))
+        periodic = getattr(holder, "periodic_callbacks", {}).values()
         if HAS_MONITORING:
-            is_own = others is not None
-            self.counter = Monitor(choice, left_out, alone, bytecodes=bytecodes, all_threads=is_own)
+            self.counter = Monitor(
+                choice,
+                left_out,
+                alone,
+                bytecodes=bytecodes,
+                all_threads=others is not None,
+                # In real time another thread may count at the same time.
+                periodic=periodic if is_in_virtual_time(holder) else (),
+            )
         else:
-            periodic = getattr(holder, "periodic_callbacks", {}).values()
             self.counter = Opcodes(
                 choice, left_out, alone, bytecodes=bytecodes, others=others, periodic=periodic
             )
@@ -127,7 +135,7 @@ def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
     """Return functions that are not counted, nor what they call; and those that are, without it."""
     if not is_in_virtual_time(holder):
         return (*PERIODIC, *HEARTBEATS, *NOT_COUNTED), ()
-    if HAS_MONITORING or len(holder.workers) <= MOST_WORKERS:
+    if len(holder.workers) <= MOST_WORKERS:
         return NOT_COUNTED, HEARTBEATS
     return (*PERIODIC, *NOT_COUNTED), HEARTBEATS
 

@@ -6,13 +6,14 @@ import sys
 from _thread import get_ident
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import partial, wraps
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
 from .blocks import Flow
 from .choice import MOST_ALONE, Answer, Choice, is_import
 from .offload import in_offload_thread
+from .untraced import Untraced
 
 FREE_TOOLS = (4, 3)
 """Tool numbers that Python reserves for no particular kind of tool."""
@@ -59,6 +60,7 @@ class Monitor:
         *,
         bytecodes: bool,
         all_threads: bool = False,
+        periodic: Iterable[Any] = (),
     ) -> None:
         """Prepare to count.
 
@@ -68,6 +70,8 @@ class Monitor:
             alone: code that is counted, but not what it calls.
             bytecodes: whether to count them too.
             all_threads: whether to count on all threads.
+            periodic: callbacks of the event loop, which run without any event if their code is
+                not counted. Other threads must do nothing meanwhile, for they would not count.
         """
         self.choice = choice
         self.alone = {id(code): code for code in alone}
@@ -75,6 +79,8 @@ class Monitor:
         """Code that has local events. It gets them at its first call, because they take long to
         set and most code is never called."""
         self.clockwork = {id(code): code for code in clockwork}
+        self.untraced = Untraced(periodic, self.clockwork, self._silent)
+        self.registered: Callbacks = {}
         self.pausing = {*self.clockwork, *self.alone}
         """The `id` of code while which nothing else is counted."""
         self.bodies = set(self.alone)
@@ -112,8 +118,7 @@ class Monitor:
         in_offload_thread(lambda: self.threads.add(self.ident()))
         monitoring().use_tool_id(self.tool, NAME)
         local, wide = self._callbacks()
-        for event, callback in (local | wide).items():
-            monitoring().register_callback(self.tool, event, callback)
+        self._register(local | wide)
         self.local = sum(local)
         for code in self.clockwork.values():
             self._arm(code)
@@ -122,7 +127,31 @@ class Monitor:
             self._guard()
         monitoring().restart_events()  # those that an earlier recording disabled
         monitoring().set_events(self.tool, sum(wide))
+        self.untraced.begin()
         return True
+
+    def _register(self, callbacks: Mapping[int, Callable[..., object] | None]) -> None:
+        for event, callback in callbacks.items():
+            monitoring().register_callback(self.tool, event, callback)
+            if callback is not None:
+                self.registered[event] = callback
+
+    def _silent(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a function that runs another one while no event has a callback.
+
+        An event then costs next to nothing, and setting it anew for all code would be slow.
+        """
+
+        @wraps(function)
+        def call() -> Any:
+            registered = dict(self.registered)
+            self._register(dict.fromkeys(registered))
+            try:
+                return function()
+            finally:
+                self._register(registered)
+
+        return call
 
     def _arm(self, code: CodeType) -> None:
         self.armed[id(code)] = code
@@ -160,12 +189,11 @@ class Monitor:
 
     def end(self) -> None:
         """Stop counting and release the tool number."""
+        self.untraced.end()
         monitoring().set_events(self.tool, 0)
         for code in self.armed.values():
             monitoring().set_local_events(self.tool, code, 0)
-        for callbacks in self._callbacks():
-            for event in callbacks:
-                monitoring().register_callback(self.tool, event, None)
+        self._register(dict.fromkeys(self.registered))
         monitoring().free_tool_id(self.tool)
 
     def calls_of(self, code: CodeType) -> int:
@@ -264,8 +292,7 @@ class Monitor:
             return
         self.is_guarded = True
         local, _ = self._callbacks()
-        for event, callback in local.items():
-            monitoring().register_callback(self.tool, event, self._guarded(callback))
+        self._register({event: self._guarded(callback) for event, callback in local.items()})
 
     def _guarded(self, callback: Callable[..., object]) -> Callable[..., object]:
         threads, ident = self.threads, self.ident

@@ -1,4 +1,4 @@
-"""Lets periodic callbacks run without the trace function of their thread, as if no one counted."""
+"""Lets periodic callbacks run as if no one counted."""
 
 from __future__ import annotations
 
@@ -8,27 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-
-class Untraced:
-    """Callbacks of the scheduler that are not counted, and that nothing traces meanwhile.
-
-    A trace function is called for each call on its thread, also for those that it leaves out.
-    Stealing calls millions of functions when it compares many workers.
-    """
-
-    def __init__(self, callbacks: Iterable[Any], codes: Collection[int]) -> None:
-        """Find those of Tornado's periodic callbacks whose code has one of these `id`s."""
-        self.originals = [(each, each.callback) for each in callbacks if _code(each) in codes]
-
-    def begin(self) -> None:
-        """Wrap them."""
-        for periodic, callback in self.originals:
-            periodic.callback = untraced(callback)
-
-    def end(self) -> None:
-        """Put them back."""
-        for periodic, callback in self.originals:
-            periodic.callback = callback
+Wrapper = Callable[[Callable[[], Any]], Callable[[], Any]]
 
 
 def untraced(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -44,6 +24,31 @@ def untraced(function: Callable[[], Any]) -> Callable[[], Any]:
             sys.settrace(tracer)
 
     return call
+
+
+class Untraced:
+    """Callbacks of the scheduler that are not counted, and that nothing traces meanwhile.
+
+    What counts is called for each call on its thread, also for those that it leaves out.
+    Stealing calls millions of functions when it compares many workers.
+    """
+
+    def __init__(
+        self, callbacks: Iterable[Any], codes: Collection[int], wrapper: Wrapper = untraced
+    ) -> None:
+        """Find those of Tornado's periodic callbacks whose code has one of these `id`s."""
+        self.wrapper = wrapper
+        self.originals = [(each, each.callback) for each in callbacks if _code(each) in codes]
+
+    def begin(self) -> None:
+        """Wrap them."""
+        for periodic, callback in self.originals:
+            periodic.callback = self.wrapper(callback)
+
+    def end(self) -> None:
+        """Put them back."""
+        for periodic, callback in self.originals:
+            periodic.callback = callback
 
 
 def _code(periodic: Any) -> int:

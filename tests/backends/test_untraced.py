@@ -1,4 +1,4 @@
-"""Tests of periodic callbacks that run without their thread's trace function."""
+"""Tests of periodic callbacks that run as if no one counted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from distributed.utils import log_errors
 from tornado.ioloop import PeriodicCallback
 
+from pytest_schedprof.agent.choice import Choice
+from pytest_schedprof.agent.monitoring import Monitor, monitoring
 from pytest_schedprof.agent.untraced import Untraced
 
 
@@ -20,12 +22,15 @@ class Ticking:
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-    @log_errors
-    def left_out(self) -> None:
+    def note(self) -> None:
         self.seen.append(sys.gettrace())
 
+    @log_errors
+    def left_out(self) -> None:
+        self.note()
+
     def counted(self) -> None:
-        self.seen.append(sys.gettrace())
+        self.note()
 
     def failing(self) -> None:
         raise ArithmeticError
@@ -84,3 +89,25 @@ def test_callbacks_are_put_back() -> None:
     ]
     untraced.end()
     assert [each.callback for each in callbacks] == before
+
+
+@pytest.mark.skipif(monitoring() is None, reason="sys.monitoring is new in Python 3.12")
+def test_what_is_left_out_has_no_events() -> None:
+    ticking = Ticking()
+    left_out, counted, failing = callbacks_of(ticking)
+    own = [Ticking.left_out.__wrapped__.__code__, Ticking.failing.__code__]  # type: ignore[attr-defined]
+    monitor = Monitor(
+        Choice([__name__]), own, bytecodes=True, periodic=[left_out, counted, failing]
+    )
+    assert monitor.begin()
+    try:
+        for _ in range(3):
+            left_out.callback()
+            with pytest.raises(ArithmeticError):
+                failing.callback()
+            counted.callback()
+    finally:
+        monitor.end()
+    assert len(ticking.seen) == 6
+    assert monitor.calls_of(Ticking.note.__code__) == 3  # each of them calls it
+    assert monitor.calls_of(Ticking.counted.__code__) == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
 from support import Project
 
 from pytest_schedprof.agent import counts
@@ -68,16 +67,12 @@ def test_in_real_time_it_is_not(project: Project) -> None:
     assert not set(BY_THE_CLOCK) & set(found)
 
 
-def test_an_earlier_python_does_not_count_it_among_thousands_of_workers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_is_not_counted_among_thousands_of_workers() -> None:
     few, many = (
         SimpleNamespace(extensions={WORLD: None}, workers=range(number))
         for number in (counts.MOST_WORKERS, counts.MOST_WORKERS + 1)
     )
-    for is_newer in (False, True):
-        monkeypatch.setattr(counts, "HAS_MONITORING", is_newer)
-        left_out, alone = counts.clockwork_of(many)
-        assert (BALANCE in left_out) != is_newer
-        assert HEARTBEAT in alone
-        assert counts.clockwork_of(few) == (counts.NOT_COUNTED, counts.HEARTBEATS)
+    left_out, alone = counts.clockwork_of(many)
+    assert BALANCE in left_out
+    assert HEARTBEAT in alone
+    assert counts.clockwork_of(few) == (counts.NOT_COUNTED, counts.HEARTBEATS)
