@@ -141,13 +141,14 @@ def _check_time(name: str, seconds: Any) -> None:
 
 def _names_of(worker: Any) -> list[str]:
     """Return the names of one worker or of several."""
-    if isinstance(worker, int | str):
-        return [str(worker)]
-    if not isinstance(worker, Iterable):
-        raise ClusterError(
-            f"schedprof: plan: worker must be a name such as 7, or several of them, got {worker!r}"
-        )
-    return [str(each) for each in worker]
+    names = [worker] if isinstance(worker, int | str) else worker
+    if isinstance(names, Iterable):
+        names = list(names)
+        if all(isinstance(each, int | str) for each in names):
+            return [str(each) for each in names]
+    raise ClusterError(
+        f"schedprof: plan: worker must be a name such as 7, or several of them, got {worker!r}"
+    )
 
 
 @contextmanager

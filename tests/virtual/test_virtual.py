@@ -306,7 +306,7 @@ def test_it(schedprof_scheduler):
     for bad in (-1, float("nan"), "x"):
         with pytest.raises(ClusterError, match="lasting must be a number .*, got"):
             scheduler.plan(1, "pause", 0, lasting=bad)
-    for bad in (None, 1.5):
+    for bad in (None, 1.5, [(1, 2)], [None]):
         with pytest.raises(ClusterError, match="worker must be a name .*, got"):
             scheduler.plan(1, "kill", bad)
 """
