@@ -14,8 +14,8 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from typing import Any
 
 import msgpack
@@ -39,6 +39,9 @@ LEVEL = 1
 
 LARGEST = 1 << 28
 """Bytes of a block at most; a longer one is damage."""
+
+TOGETHER = 1 << 16
+"""Results in a block at most, of a workload that is written as a whole."""
 
 
 def as_block(content: dict[str, Any]) -> bytes:
@@ -171,3 +174,66 @@ _READERS = {
     "releases": _read_release,
     "workers": _read_workers,
 }
+
+
+def write_workload(workload: Workload) -> bytes:
+    """Return a whole file, from which `read_workload` reads the same workload.
+
+    Times of results are rounded to microseconds.
+    """
+    return MAGIC + b"".join(as_block(content) for content in _contents(workload))
+
+
+def _contents(workload: Workload) -> Iterator[dict[str, Any]]:
+    """Yield what the blocks of a file contain."""
+    yield {"kind": "head", "distributed": workload.distributed, "begun": workload.begun}
+    if workload.workers:
+        rows = [
+            (each.time, each.worker, each.has_joined, each.threads, each.memory)
+            for each in workload.workers
+        ]
+        yield {"kind": "workers", "workers": rows}
+    yield from map(_graph_content, workload.graphs)
+    results = iter(workload.results.items())
+    while rows_of_block := list(islice(results, TOGETHER)):
+        yield _results_content(rows_of_block)
+    if workload.releases:
+        released = [(each.time, each.client, differences(each.tasks)) for each in workload.releases]
+        yield {"kind": "releases", "releases": released}
+
+
+def _graph_content(graph: Graph) -> dict[str, Any]:
+    tasks = graph.tasks
+    groups: dict[Group, int] = {}
+    annotations: dict[str, int] = {}
+    kinds = [annotations.setdefault(repr(each.annotations), len(annotations)) for each in tasks]
+    firsts: dict[int, dict[str, Any]] = {}
+    for kind, task in zip(kinds, tasks, strict=True):
+        firsts.setdefault(kind, dict(task.annotations))
+    return {
+        "kind": "graph",
+        "time": graph.time,
+        "client": graph.client,
+        "group": numbers(groups.setdefault(each.group, len(groups)) for each in tasks),
+        "groups": [(each.prefix, each.number) for each in groups],
+        "annotation": numbers(kinds),
+        "annotations": list(firsts.values()),
+        "ids": differences(each.number for each in tasks),
+        "degrees": numbers(len(each.dependencies) for each in tasks),
+        "dependencies": numbers(
+            each.number - needed for each in tasks for needed in each.dependencies
+        ),
+        "wanted": differences(graph.wanted),
+    }
+
+
+def _results_content(rows: Sequence[tuple[int, Result]]) -> dict[str, Any]:
+    results = [result for _, result in rows]
+    return {
+        "kind": "results",
+        "ids": differences(number for number, _ in rows),
+        "times": differences(round(each.time * MICRO) for each in results),
+        "durations": numbers(round(each.seconds * MICRO) for each in results),
+        "nbytes": numbers(each.nbytes for each in results),
+        "errors": bytes(each.is_error for each in results),
+    }

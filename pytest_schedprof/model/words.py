@@ -1,7 +1,9 @@
-"""Words that users write for truth values, and lists of names for users to read."""
+"""Words that users write for truth values and times, and lists of names for users to read."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 
 TRUE = frozenset({"true", "yes", "on", "1"})
@@ -28,3 +30,18 @@ def listed(names: Sequence[str], last: str = "and") -> str:
         last: the word before the last name.
     """
     return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def read_seconds(text: str) -> float:
+    """Read a time such as `500ms`, `10s`, `5min`, `2h`, `1d`, or a number of seconds.
+
+    Raises:
+        ValueError: for any other text, and for a time below 0.
+    """
+    found = re.fullmatch(r"\s*([0-9.e+]+)\s*([a-z]*)\s*", text)
+    if found is None or found[2] not in UNITS or not math.isfinite(float(found[1])):
+        raise ValueError(text)
+    return float(found[1]) * UNITS[found[2]]

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from pytest_schedprof.pages.run_page import RunPage
 from pytest_schedprof.pages.test_page import TestPage
+from pytest_schedprof.pages.workload_page import WorkloadPage
 from pytest_schedprof.presentation.trends import Point
 
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css")
@@ -35,6 +36,11 @@ def render_test(page: TestPage) -> str:
 def render_run(page: RunPage) -> str:
     """Return a run's page as HTML."""
     return _environment().get_template("run.html").render(page=page, script=_script(COMMON))
+
+
+def render_workload(page: WorkloadPage) -> str:
+    """Return the page of a recorded workload as HTML."""
+    return _environment().get_template("workload.html").render(page=page, script=_script(COMMON))
 
 
 @cache

@@ -1,7 +1,8 @@
 """What is patched in the test's process while it has a virtual cluster.
 
 A test's thread says that it waits, clients say where they connect, and what both read of the time
-or take for a random name is the cluster's. Threads that have nothing to do with it notice nothing.
+is the cluster's, as are their random names (`chance`). Threads that have nothing to do with it
+notice nothing.
 """
 
 from __future__ import annotations
@@ -9,23 +10,19 @@ from __future__ import annotations
 import _thread
 import asyncio
 import gc
-import os
 import sys
 import threading
 import time
-import uuid
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import wraps
-from types import FrameType
 from typing import Any
 
-from dask import sizeof as sizeof_module
 from distributed import Client, Future, utils
 from distributed import client as client_module
 
 from pytest_schedprof.virtual.at_once import AtOnce
+from pytest_schedprof.virtual.chance import replacements_of_chance
 from pytest_schedprof.virtual.clocks import EPOCH, replace_clocks
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
 from pytest_schedprof.virtual.turns import OWN
@@ -274,11 +271,6 @@ def _is_in_coroutine() -> bool:
     return asyncio._get_running_loop() is not None
 
 
-def _tokenize_future(self: Any) -> tuple[str, Any]:
-    """Name a future by its task, and not by a number that depends on the order of a set."""
-    return type(self).__name__, self.key
-
-
 class _Offloading(Executor):
     """Does at once what a governed thread gives to another one; others get their thread."""
 
@@ -289,49 +281,6 @@ class _Offloading(Executor):
         """Run a function, or have it run."""
         executor = self._threads if _governor() is None else AtOnce()
         return executor.submit(function, *args, **keywords)
-
-
-def _name_of_place(caller: FrameType) -> uuid.UUID | None:
-    """Return the cluster's random name for a line of code, if its thread is governed."""
-    if (conductor := _governor()) is None:
-        return None
-    function = f"{caller.f_globals.get('__name__')}:{caller.f_code.co_name}"
-    return conductor.make_name(function, caller.f_lineno)
-
-
-_REAL_UUID1 = uuid.uuid1
-
-
-def _uuid1(*args: Any, **keywords: Any) -> uuid.UUID:
-    """Make a name, which is the cluster's for governed threads."""
-    return _name_of_place(sys._getframe(1)) or _REAL_UUID1(*args, **keywords)
-
-
-_REAL_URANDOM = os.urandom
-
-
-def _urandom(size: int, /) -> bytes:
-    """Return random bytes; what `uuid4` makes of them is the cluster's name for governed threads.
-
-    Replaced is what `uuid4` calls, because tests and libraries import `uuid4` by its name.
-    """
-    caller = sys._getframe(1)
-    if caller.f_globals is not vars(uuid) or caller.f_back is None:
-        return _REAL_URANDOM(size)
-    name = _name_of_place(caller.f_back)
-    return _REAL_URANDOM(size) if name is None else name.bytes
-
-
-class EvenSamples:
-    """Stands for `random` in dask's estimate of the size of a large list.
-
-    With random samples, sending the same message would take other bytecodes in each run.
-    """
-
-    @staticmethod
-    def sample(population: Sequence[Any], count: int) -> list[Any]:
-        """Return items at equal distances."""
-        return [population[number * len(population) // count] for number in range(count)]
 
 
 _REAL_TIME = time.time
@@ -348,18 +297,15 @@ def _install() -> None:
         (threading.Condition, "wait", _wait),
         (threading.Thread, "join", _join),
         (time, "sleep", _sleep),
-        (uuid, "uuid1", _uuid1),
-        (os, "urandom", _urandom),
-        (sizeof_module, "random", EvenSamples),
         (Client, "_ensure_connected", _ensure_connected),
         (Client, "_gather", _by_the_scheduler(Client._gather)),
         (Client, "_scatter", _by_the_scheduler(Client._scatter)),
         (Future, "done", _done),
         (Future, "status", property(_get_status)),
-        (Future, "__dask_tokenize__", _tokenize_future),
         (utils, "sync", _sync),
         (client_module, "sync", _sync),
         (utils, "_offload_executor", _Offloading(utils._offload_executor)),
+        *replacements_of_chance(_governor),
     ]
     for owner, name, replacement in replacements:
         _UNDO.callback(setattr, owner, name, getattr(owner, name))

@@ -121,7 +121,7 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
 def test_the_top_level_holds_few_modules() -> None:
     loose = {path.stem for path in PACKAGE.glob("*.py")}
-    assert loose == {"__init__", "__main__", "errors", "workloads"}
+    assert loose == {"__init__", "__main__", "errors"}
 
 
 def test_the_walk_finds_imports_wherever_they_hide() -> None:

@@ -26,8 +26,8 @@ from pytest_schedprof.errors import RecordingError, StuckError
 from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.virtual.chance import EvenSamples
 from pytest_schedprof.virtual.clocks import EPOCH
-from pytest_schedprof.virtual.patches import EvenSamples
 
 VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
 

@@ -1,0 +1,130 @@
+"""Workloads that are hard for schedulers, each of a given size; a call returns when it is done.
+
+They work on real and simulated clusters: tasks compute next to nothing, and no result is fetched.
+`WORKLOADS` has all of them by name, for `pytest.mark.parametrize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from distributed import Client
+
+from pytest_schedprof.record.replaying import replay
+from pytest_schedprof.workloads.collections import (
+    column_arithmetic,
+    deep_collections,
+    first_rows,
+    p2p_rechunk,
+    rechunk,
+    set_index,
+)
+from pytest_schedprof.workloads.graphs import (
+    aliases,
+    all_to_all,
+    annotated_tasks,
+    anomaly_mean,
+    cancelled,
+    cancelled_tasks,
+    deep_chains,
+    fan_in,
+    fan_out,
+    many_prefixes,
+    many_tiny_tasks,
+    seen_again,
+    stealing_imbalance,
+    submission_only,
+    tree_reduction,
+)
+from pytest_schedprof.workloads.requests import (
+    broadcasts,
+    coordination,
+    many_clients,
+    many_questions,
+    moved_data,
+    records,
+    scaling,
+)
+from pytest_schedprof.workloads.workers import (
+    worker_churn,
+    workers_leave,
+    workers_restart,
+)
+
+__all__ = [
+    "WORKLOADS",
+    "Workload",
+    "aliases",
+    "all_to_all",
+    "annotated_tasks",
+    "anomaly_mean",
+    "broadcasts",
+    "cancelled",
+    "cancelled_tasks",
+    "column_arithmetic",
+    "coordination",
+    "deep_chains",
+    "deep_collections",
+    "fan_in",
+    "fan_out",
+    "first_rows",
+    "many_clients",
+    "many_prefixes",
+    "many_questions",
+    "many_tiny_tasks",
+    "moved_data",
+    "p2p_rechunk",
+    "rechunk",
+    "records",
+    "replay",
+    "scaling",
+    "seen_again",
+    "set_index",
+    "stealing_imbalance",
+    "submission_only",
+    "tree_reduction",
+    "worker_churn",
+    "workers_leave",
+    "workers_restart",
+]
+
+Workload: TypeAlias = Callable[[Client, int], None]
+"""Takes a client and a size, which is about the number of tasks or of dependencies."""
+
+WORKLOADS: dict[str, Workload] = {
+    workload.__name__: workload
+    for workload in (
+        many_tiny_tasks,
+        fan_out,
+        fan_in,
+        deep_chains,
+        tree_reduction,
+        all_to_all,
+        rechunk,
+        p2p_rechunk,
+        stealing_imbalance,
+        many_prefixes,
+        aliases,
+        annotated_tasks,
+        deep_collections,
+        submission_only,
+        cancelled_tasks,
+        many_clients,
+        many_questions,
+        broadcasts,
+        coordination,
+        records,
+        scaling,
+        moved_data,
+        cancelled,
+        seen_again,
+        workers_leave,
+        workers_restart,
+        worker_churn,
+        set_index,
+        column_arithmetic,
+        first_rows,
+        anomaly_mean,
+    )
+}

@@ -1,0 +1,81 @@
+"""Work on dask's collections: arrays, data frames and delayed values."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from math import isqrt
+from typing import Any
+from uuid import uuid4
+
+from distributed import Client, futures_of
+
+from pytest_schedprof.workloads.graphs import CHAIN
+from pytest_schedprof.workloads.tasks import finish, inc
+
+
+def rechunk(client: Client, size: int) -> None:
+    """Rechunk an array from rows to columns."""
+    import dask
+    import dask.array
+
+    width = max(2, isqrt(size))
+    with dask.config.set({"array.rechunk.method": "tasks"}):
+        rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
+        finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
+
+
+def p2p_rechunk(client: Client, size: int) -> None:
+    """Rechunk an array from rows to columns by P2P: workers send each other the parts."""
+    import dask
+    import dask.array
+
+    width = max(2, isqrt(size))
+    with dask.config.set({"array.rechunk.method": "p2p"}):
+        rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
+        finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
+
+
+def deep_collections(client: Client, size: int) -> None:
+    """Persist delayed values, each of which ends a chain of fifty layers."""
+    from dask.delayed import delayed
+
+    step = delayed(inc, pure=False)
+    level = [step(number) for number in range(max(1, size // CHAIN))]
+    for _ in range(CHAIN - 1):
+        level = [step(each) for each in level]
+    finish(client, futures_of(client.persist(level)))
+
+
+def set_index(client: Client, size: int) -> None:
+    """Sort a time series by another column, with a task-based shuffle."""
+    import dask
+
+    frame = _frame(max(2, isqrt(size)))
+    divisions = list(range(0, 2001, max(1, 2000 // frame.npartitions)))
+    with dask.config.set({"dataframe.shuffle.method": "tasks"}):
+        finish(client, futures_of(client.persist(frame.set_index("id", divisions=divisions))))
+
+
+def column_arithmetic(client: Client, size: int) -> None:
+    """Add and subtract columns, then sum up the result."""
+    frame = _frame(size // 8)
+    finish(client, [client.compute((frame.x + 1 + 2 - frame.y).sum())])
+
+
+def first_rows(client: Client, size: int) -> None:
+    """Compute the head of a persisted frame ten times."""
+    frame = client.persist(_frame(size // 2))
+    finish(client, futures_of(frame))
+    for _ in range(10):
+        finish(client, [client.compute(frame.head(compute=False))])
+
+
+def _frame(partitions: int) -> Any:
+    """Make a time series whose partitions are an hour each."""
+    import dask
+
+    start = datetime(2000, 1, 1)
+    end = start + timedelta(hours=max(1, partitions))
+    return dask.datasets.timeseries(
+        start=str(start), end=str(end), freq="10min", partition_freq="1h", seed=1
+    )

@@ -1,0 +1,58 @@
+"""Tests of files of recorded workloads that are written as a whole, and read again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import changed_bytes
+from random_workloads import Maker, workloads
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.formats import workload as formats
+from pytest_schedprof.formats.workload import MAGIC, read_workload, write_workload
+from pytest_schedprof.model.workload import Graph, Group, Result, Task, Workload
+
+
+@given(workloads())
+def test_what_is_written_is_read_again(workload: Workload) -> None:
+    assert read_workload(write_workload(workload)) == workload
+
+
+def test_the_property_is_about_every_field() -> None:
+    """A field that is left at its default is one that nobody tests."""
+    found = Maker(seed=1, graphs=4, tasks=12, events=5).make()
+    defaults = Workload()
+    untried = {
+        each
+        for each in fields(Workload)
+        if getattr(found, each.name) == getattr(defaults, each.name)
+    }
+    assert {each.name for each in untried} == {"is_cut"}
+
+
+def test_results_are_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [Task(number, Group("inc"), [], {}) for number in range(10)]
+    results = {each.number: Result(0.5, 1e-6, each.number, False) for each in tasks}
+    workload = Workload(graphs=[Graph(0.0, 0, tasks, [9])], results=results)
+    whole = len(write_workload(workload))
+    monkeypatch.setattr(formats, "TOGETHER", 3)
+    content = write_workload(workload)
+    assert len(content) > whole
+    assert read_workload(content) == workload
+    assert len(read_workload(content[:-1]).results) == 9
+
+
+@given(workloads(), st.integers(0, 2**32))
+def test_a_damaged_file_is_read_up_to_there_or_refused(workload: Workload, seed: int) -> None:
+    content = write_workload(workload)
+    damaged = changed_bytes(random.Random(seed), content)
+    try:
+        part = read_workload(damaged)
+    except ArtifactError:
+        assert not damaged.startswith(MAGIC)
+        return
+    assert part.graphs == workload.graphs[: len(part.graphs)]
