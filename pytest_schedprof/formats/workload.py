@@ -117,6 +117,7 @@ def _blocks(content: bytes, workload: Workload) -> Iterator[dict[str, Any]]:
 
 def _read_head(workload: Workload, block: dict[str, Any]) -> None:
     workload.distributed, workload.begun = block["distributed"], block["begun"]
+    workload.name, workload.since = block.get("name", ""), block.get("since", 0.0)
 
 
 def _read_graph(workload: Workload, block: dict[str, Any]) -> None:
@@ -164,8 +165,13 @@ def _read_workers(workload: Workload, block: dict[str, Any]) -> None:
     workload.workers.extend(WorkerEvent(*each) for each in block["workers"])
 
 
+def _read_network(workload: Workload, block: dict[str, Any]) -> None:
+    workload.bandwidth = block["bandwidth"]
+
+
 _READERS = {
     "head": _read_head,
+    "network": _read_network,
     "graph": _read_graph,
     "results": _read_results,
     "releases": _read_release,
