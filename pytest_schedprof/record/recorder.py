@@ -241,7 +241,7 @@ class WorkloadRecorder(SchedulerPlugin):
 
     @guarded
     def remove_worker(self, scheduler: Any, worker: str, **more: Any) -> None:
-        """Note that a worker left."""
+        """Note that a worker left; the scheduler knows its state no more."""
         self._note_worker(worker, has_joined=False)
         self.workers.forget(worker)
 
