@@ -14,8 +14,9 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from operator import sub
 from typing import Any
 
 import msgpack
@@ -55,13 +56,9 @@ def numbers(values: Iterable[int]) -> bytes:
     return column.tobytes()
 
 
-def differences(values: Iterable[int]) -> bytes:
+def differences(values: Sequence[int]) -> bytes:
     """Return a column of numbers as differences, which are small where the numbers rise slowly."""
-    before, found = 0, array("q")
-    for value in values:
-        found.append(value - before)
-        before = value
-    return numbers(found)
+    return numbers(map(sub, values, chain((0,), values)))
 
 
 def read_numbers(column: bytes) -> array[int]:
@@ -157,8 +154,16 @@ def _read_results(workload: Workload, block: dict[str, Any]) -> None:
 
 
 def _read_release(workload: Workload, block: dict[str, Any]) -> None:
-    for time, client, ids in block["releases"]:
-        workload.releases.append(Release(time, client, read_differences(ids)))
+    left = iter(read_differences(block["ids"]))
+    columns = zip(
+        read_differences(block["times"]),
+        read_numbers(block["clients"]),
+        read_numbers(block["counts"]),
+        strict=True,
+    )
+    for time, client, count in columns:
+        tasks = [next(left) for _ in range(count)]
+        workload.releases.append(Release(time / MICRO, client, tasks))
 
 
 def _read_workers(workload: Workload, block: dict[str, Any]) -> None:
