@@ -14,7 +14,7 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
 from operator import sub
 from typing import Any
@@ -56,9 +56,10 @@ def numbers(values: Iterable[int]) -> bytes:
     return column.tobytes()
 
 
-def differences(values: Sequence[int]) -> bytes:
+def differences(values: Iterable[int]) -> bytes:
     """Return a column of numbers as differences, which are small where the numbers rise slowly."""
-    return numbers(map(sub, values, chain((0,), values)))
+    found = array("q", values)
+    return numbers(map(sub, found, chain((0,), found)))
 
 
 def read_numbers(column: bytes) -> array[int]:
@@ -154,6 +155,10 @@ def _read_results(workload: Workload, block: dict[str, Any]) -> None:
 
 
 def _read_release(workload: Workload, block: dict[str, Any]) -> None:
+    for time, client, ids in block.get("releases", ()):  # the form of a few releases
+        workload.releases.append(Release(time, client, read_differences(ids)))
+    if "ids" not in block:
+        return
     left = iter(read_differences(block["ids"]))
     columns = zip(
         read_differences(block["times"]),

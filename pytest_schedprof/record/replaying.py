@@ -6,11 +6,10 @@ import asyncio
 import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.formats.workload import read_workload
+from pytest_schedprof.formats.workload_files import read_files
 from pytest_schedprof.model.workforce import workforce_of
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.record.acting import ActingClient, Play
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 def replay(
     client: Client,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     *,
     speed: float = 1.0,
     until: float | None = None,
@@ -36,7 +35,8 @@ def replay(
 
     Args:
         client: does what the first of the recorded clients did; others are made.
-        path: file of `schedprof record`.
+        path: file of `schedprof record`, or a pattern for the files of one recording; by default
+            the workload that the test's marker names.
         speed: how much faster than in reality graphs arrive.
         until: seconds of the file after which nothing more is submitted.
         only: pattern of prefixes; other tasks are left out.
@@ -46,21 +46,15 @@ def replay(
     """
     if not speed > 0:
         raise SettingsError(f"schedprof: speed must be a positive number, got {speed!r}")
-    workload = load_workload(Path(path))
+    path = path or getattr(client, "schedprof_workload", None)
+    if path is None:
+        raise SettingsError(
+            "schedprof: replay needs the path of a file, or a test whose marker has workload="
+        )
+    workload = read_files(os.fspath(path))
     end = float("inf") if until is None else until
     done: int = client.sync(_replay, client, workload, speed, end, only)
     return done
-
-
-def load_workload(path: Path) -> Workload:
-    """Read a file of a recorded workload."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise SettingsError(
-            f"schedprof: the workload {path} cannot be read: {error.strerror or error}"
-        ) from None
-    return read_workload(content, str(path))
 
 
 async def _replay(client: Client, workload: Workload, speed: float, until: float, only: str) -> int:
