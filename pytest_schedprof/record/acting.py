@@ -63,6 +63,11 @@ class Play:
         for number in {id(home) for home in homes if home is not None} - {id(graph)}:
             await self._sent[number].wait()
 
+    async def until_task_sent(self, number: int) -> None:
+        """Wait until the graph of a task was submitted, unless it is left out."""
+        if (home := self._homes.get(number)) is not None and number not in self.keys:
+            await self._sent[id(home)].wait()
+
     def note(self, graph: Graph, tasks: Sequence[Task]) -> None:
         """Note that a graph is about to be submitted."""
         self.keys.update({each.number: each.group.key(each.number) for each in tasks})
@@ -81,25 +86,46 @@ class ActingClient:
 
     async def act(self, actions: Sequence[Action]) -> None:
         """Do everything at its time, and wait for the results that the recorded client got."""
-        for action in actions:
-            if action.event.time > self.play.until:
-                break
-            await self._until(action)
-            if isinstance(action.event, Graph):
-                await self._submit(action.event)
-            else:
-                self._release(action.event)
+        beside: list[asyncio.Future[None]] = []
+        try:
+            for action in actions:
+                if action.event.time > self.play.until:
+                    break
+                if action.is_beside:
+                    beside.append(asyncio.ensure_future(self._do(action)))
+                else:
+                    if action.ended is not None:  # it waited for all
+                        await asyncio.gather(*beside)
+                        beside.clear()
+                    await self._do(action)
+            await asyncio.gather(*beside)
+        finally:
+            for each in beside:
+                each.cancel()
         await self._finish()
+
+    async def _do(self, action: Action) -> None:
+        await self._until(action)
+        if isinstance(action.event, Graph):
+            await self._submit(action.event)
+        else:
+            self._release(action.event)
 
     async def _until(self, action: Action) -> None:
         """Wait until it is time, by the client's own clock."""
-        play = self.play
+        play, shift = self.play, self._shift
         for number in action.after:
-            if (future := self.held.get(number)) is not None:
+            if (future := await self._future(number)) is not None:
                 await _ended(future)
         if action.ended is not None:
-            self._shift = play.now - action.ended / play.speed
-        await play.until_time(action.event.time / play.speed + self._shift)
+            shift = self._shift = play.now - action.ended / play.speed
+        await play.until_time(action.event.time / play.speed + shift)
+
+    async def _future(self, number: int) -> Future[Any] | None:
+        """Return the future of a task that the client has asked for, or will have."""
+        if number not in self.held:
+            await self.play.until_task_sent(number)
+        return self.held.get(number)
 
     async def _submit(self, graph: Graph) -> None:
         play, tasks = self.play, self.play.tasks_of(graph)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.model.workload import Graph, Release, Workload
@@ -24,10 +24,12 @@ class Action:
     """What a client did."""
 
     event: Graph | Release
-    after: Sequence[int]
-    """Tasks whose results the client had when it did this, and had not before."""
+    after: Collection[int]
+    """Tasks whose results it had then."""
     ended: float | None
-    """When the last of them ended; None if the client did this at its own time."""
+    """When the result came that it followed; None if it came at its own time."""
+    is_beside: bool
+    """Whether the client waited for other results too, whose order does not matter."""
 
 
 def actions_of(workload: Workload) -> dict[int, list[Action]]:
@@ -53,32 +55,55 @@ class _Waiting:
         self._pending: set[int] = set()
         """Those that have not ended yet, but will."""
         self._ends: list[tuple[float, int]] = []
+        self._ended: dict[int, float] = {}
+        """Those that ended since the client last waited for all, the last one at the end."""
 
     def action(self, event: Graph | Release) -> Action:
         """Return what a client did, and note what it wants from now on."""
-        ended, last = self._ended_by(event.time)
-        follows = ended and (not self._pending or event.time - last <= NEAR_S)
+        self._pass_to(event.time)
+        action = self._follow(event)
         if isinstance(event, Release):
-            gone = self._wanted.intersection(event.tasks) if event.tasks else set(self._wanted)
-            had = gone - self._pending
+            gone = set(event.tasks) if event.tasks else set(self._wanted)
             self._wanted -= gone
             self._pending -= gone
-            after = [*ended, *had.difference(ended)] if follows else list(had)
         else:
-            after = ended if follows else []
             self._want(event)
-        return Action(event, after, last if follows else None)
+        if action.ended is not None and not action.is_beside:
+            self._ended.clear()
+        return action
 
-    def _ended_by(self, time: float) -> tuple[list[int], float]:
-        """Return what has ended since the client last did anything, and when the last of it did."""
-        found, last = [], 0.0
+    def _follow(self, event: Graph | Release) -> Action:
+        had: set[int] = set()
+        if isinstance(event, Release):
+            tasks = event.tasks or self._wanted
+            had = {each for each in tasks if each in self._wanted and each not in self._pending}
+        if not self._pending and self._ended:
+            return Action(event, had | self._ended.keys(), [*self._ended.values()][-1], False)
+        cause = self._cause(event, had)
+        if cause is not None:
+            return Action(event, had | {cause}, self._ended[cause], True)
+        return Action(event, had, None, bool(had))
+
+    def _cause(self, event: Graph | Release, had: Collection[int]) -> int | None:
+        """Return what had just ended: one of the tasks that it is about, or else the last one."""
+        about = had
+        if isinstance(event, Graph):
+            about = {number for task in event.tasks for number in task.dependencies}
+        near = {each: end for each in about if event.time - (end := self._end(each)) <= NEAR_S}
+        if near:
+            return max(near, key=near.__getitem__)
+        last = next(reversed(self._ended), None)
+        return last if last is not None and event.time - self._end(last) <= NEAR_S else None
+
+    def _end(self, number: int) -> float:
+        return self._ended.get(number, float("-inf"))
+
+    def _pass_to(self, time: float) -> None:
         while self._ends and self._ends[0][0] <= time:
             ended, number = heapq.heappop(self._ends)
             if number in self._pending:
                 self._pending.discard(number)
-                found.append(number)
-                last = ended
-        return found, last
+                self._ended[number] = ended
 
     def _want(self, graph: Graph) -> None:
         for number in graph.wanted:
