@@ -33,8 +33,8 @@ class ClusterRequest:
 
     kind: str
     workers: int | None
-    """None for the kind's default."""
-    threads: int
+    """None for the kind's default, or for those of a recorded workload."""
+    threads: int | None
     options: tuple[tuple[str, str], ...]
     timeout_s: float
     chosen: frozenset[str] = frozenset()

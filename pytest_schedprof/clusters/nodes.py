@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TextIO
 
@@ -60,10 +60,16 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     await asyncio.gather(*(slot.node for slot in slots))
     with answer:
         print(json.dumps([slot.node.address for slot in slots]), file=answer)
-    all_left = asyncio.gather(*(slot.until_left() for slot in slots))
-    ends: list[asyncio.Future[Any]] = [parent_gone, all_left]
+    ends: list[asyncio.Future[Any]] = [parent_gone, asyncio.ensure_future(_until_left(slots))]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.gather(*(slot.node.close() for slot in slots), return_exceptions=True)
+
+
+async def _until_left(slots: Sequence[NodeSlot]) -> None:
+    """Wait until all nodes have left, those that joined later too."""
+    await asyncio.gather(*(slot.until_left() for slot in slots))
+    servers = {getattr(slot.node, "server", None) for slot in slots}
+    await asyncio.gather(*(guest for each in servers for guest in getattr(each, "guests", ())))
 
 
 async def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:

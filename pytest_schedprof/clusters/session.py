@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,6 +21,8 @@ from pytest_schedprof.clusters.under_test import (
 )
 from pytest_schedprof.errors import SchedprofError, SchedulerLostError, SettingsError
 from pytest_schedprof.remote.control import Control
+from pytest_schedprof.simulation.recorded import RecordedTasks
+from pytest_schedprof.simulation.traits import read_trait
 
 logger = logging.getLogger(__name__)
 
@@ -113,17 +115,27 @@ def _spec(request: ClusterRequest) -> ClusterSpec:
     if default_workers is None:
         _check_workers(request)
         return ClusterSpec(request.kind, options=tuple(sorted(options.items())))
-    return ClusterSpec(
-        request.kind,
-        request.workers or default_workers,
-        request.threads,
-        tuple(sorted(options.items())),
-    )
+    workers, threads = _workforce(request, options, default_workers)
+    return ClusterSpec(request.kind, workers, threads, tuple(sorted(options.items())))
+
+
+def _workforce(
+    request: ClusterRequest, options: Mapping[str, str], default_workers: int
+) -> tuple[int, int]:
+    """Return numbers of workers and threads: those given, recorded, or default."""
+    if request.workers and request.threads:
+        return request.workers, request.threads
+    recorded = read_trait("workload", options) if "workload" in options else None
+    if not isinstance(recorded, RecordedTasks):
+        return request.workers or default_workers, request.threads or 1
+    there = recorded.workforce
+    workers = request.workers or len(there.first) or default_workers
+    return workers, request.threads or there.threads
 
 
 def _check_workers(request: ClusterRequest) -> None:
     """Refuse numbers of workers and threads: a compose file has its own."""
-    for name, value in (("workers", request.workers), ("threads", request.threads - 1)):
+    for name, value in (("workers", request.workers), ("threads", (request.threads or 1) - 1)):
         if value:
             raise SettingsError(
                 f"schedprof: {name} has no effect on cluster {request.kind!r}, whose workers "
@@ -133,7 +145,7 @@ def _check_workers(request: ClusterRequest) -> None:
 
 def _check_choice(cluster: Cluster, request: ClusterRequest) -> None:
     """Refuse settings of a marker that somebody else's cluster would silently ignore."""
-    asked = request.chosen & {"workers", "threads", "cluster", "cluster_option"}
+    asked = request.chosen & {"workers", "threads", "cluster", "cluster_option", "workload"}
     if asked and not cluster.is_ours and "://" not in request.kind:
         raise SettingsError(
             f"schedprof: marker keyword {sorted(asked)[0]!r} has no effect here: the fixture "

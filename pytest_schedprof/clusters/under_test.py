@@ -159,6 +159,7 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
         with any_versions():
             client = Client(cluster.address, security=cluster.security)
         keep_time(client)
+        vars(client)["schedprof_workload"] = cluster.options.get("workload")  # `replay` reads it
     except (OSError, ValueError) as error:
         raise SchedulerLostError(
             f"schedprof: no scheduler answers at {cluster.address!r}: {error}"

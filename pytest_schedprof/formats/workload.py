@@ -15,7 +15,8 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
+from operator import sub
 from typing import Any
 
 import msgpack
@@ -60,11 +61,8 @@ def numbers(values: Iterable[int]) -> bytes:
 
 def differences(values: Iterable[int]) -> bytes:
     """Return a column of numbers as differences, which are small where the numbers rise slowly."""
-    before, found = 0, array("q")
-    for value in values:
-        found.append(value - before)
-        before = value
-    return numbers(found)
+    found = array("q", values)
+    return numbers(map(sub, found, chain((0,), found)))
 
 
 def read_numbers(column: bytes) -> array[int]:
@@ -120,6 +118,7 @@ def _blocks(content: bytes, workload: Workload) -> Iterator[dict[str, Any]]:
 
 def _read_head(workload: Workload, block: dict[str, Any]) -> None:
     workload.distributed, workload.begun = block["distributed"], block["begun"]
+    workload.name, workload.since = block.get("name", ""), block.get("since", 0.0)
 
 
 def _read_graph(workload: Workload, block: dict[str, Any]) -> None:
@@ -159,16 +158,33 @@ def _read_results(workload: Workload, block: dict[str, Any]) -> None:
 
 
 def _read_release(workload: Workload, block: dict[str, Any]) -> None:
-    for time, client, ids in block["releases"]:
+    for time, client, ids in block.get("releases", ()):  # the form of a few releases
         workload.releases.append(Release(time, client, read_differences(ids)))
+    if "ids" not in block:
+        return
+    left = iter(read_differences(block["ids"]))
+    columns = zip(
+        read_differences(block["times"]),
+        read_numbers(block["clients"]),
+        read_numbers(block["counts"]),
+        strict=True,
+    )
+    for time, client, count in columns:
+        tasks = [next(left) for _ in range(count)]
+        workload.releases.append(Release(time / MICRO, client, tasks))
 
 
 def _read_workers(workload: Workload, block: dict[str, Any]) -> None:
     workload.workers.extend(WorkerEvent(*each) for each in block["workers"])
 
 
+def _read_network(workload: Workload, block: dict[str, Any]) -> None:
+    workload.bandwidth = block["bandwidth"]
+
+
 _READERS = {
     "head": _read_head,
+    "network": _read_network,
     "graph": _read_graph,
     "results": _read_results,
     "releases": _read_release,

@@ -78,6 +78,8 @@ class WorkerEvent:
     has_joined: bool
     threads: int
     memory: int
+    is_retired: bool = False
+    """Whether it left after its results had been moved to others; else they were lost."""
 
 
 @dataclass(slots=True)
@@ -87,6 +89,13 @@ class Workload:
     distributed: str = ""
     """Release of the scheduler that was recorded."""
     begun: str = ""
+    """When the recording began."""
+    name: str = ""
+    """The same in all files of one recording."""
+    since: float = 0.0
+    """Seconds from the begin of the recording to that of the file; times count from the latter."""
+    bandwidth: float = 0.0
+    """Bytes per second of transfers as workers measured them last; 0 if nobody did."""
     graphs: list[Graph] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
     workers: list[WorkerEvent] = field(default_factory=list)

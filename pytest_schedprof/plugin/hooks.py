@@ -76,6 +76,8 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
         kinds_of(config).check(settings.evidence)
     if settings.cluster_option:  # of any kind of cluster, because markers may choose another kind
         lazy.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
+    if settings.workload is not None:
+        lazy.cluster_options.check_cluster_options(None, {"workload": settings.workload})
     if settings.is_off:
         return
     if settings.against is not None:

@@ -19,20 +19,25 @@ def dask_setup(scheduler: Any) -> None:
 
     Dask's options say where and how: `schedprof.record.path` is the file, which has a name of its
     own by default; with `schedprof.record.hashed` prefixes of tasks are replaced by letters.
+    With `schedprof.record.rotate`, a size such as 100MB or a time such as 1h, the file is followed
+    by others, which are numbered.
     """
     import dask
 
     default = f"workload-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.schedprof"
     path = Path(dask.config.get("schedprof.record.path", default))
     try:
-        _begin(scheduler, path, hashed=bool(dask.config.get("schedprof.record.hashed", False)))
+        hashed = bool(dask.config.get("schedprof.record.hashed", False))
+        rotate = dask.config.get("schedprof.record.rotate", None)
+        _begin(scheduler, path, hashed=hashed, rotate=rotate)
     except Exception as error:  # never into the scheduler, which must start
         logger.warning("schedprof: the workload is not recorded into %s: %s", path, error)
 
 
-def _begin(scheduler: Any, path: Path, *, hashed: bool) -> None:
+def _begin(scheduler: Any, path: Path, *, hashed: bool, rotate: Any) -> None:
     from pytest_schedprof.record.recorder import WorkloadRecorder
-    from pytest_schedprof.record.writer import FileWriter
+    from pytest_schedprof.record.writer import NO_LIMIT, FileWriter, read_limit
 
-    WorkloadRecorder(scheduler, FileWriter(path), hashed=hashed).begin()
+    limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
+    WorkloadRecorder(scheduler, FileWriter(path, limit), hashed=hashed).begin()
     logger.info("schedprof: records the workload into %s", path)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-from collections.abc import Callable, Collection
+import uuid
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
+from operator import attrgetter
 from typing import Any
 
-from dask.utils import key_split
+import dask.config
+from dask.utils import key_split, parse_bytes
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
 from pytest_schedprof.model.workload import Group
+from pytest_schedprof.record.known import KnownTasks
 from pytest_schedprof.record.rows import MOST_GROUPS, GraphRows, Numbered, Rows
 from pytest_schedprof.record.writer import Writer
 
@@ -26,14 +30,21 @@ NAME = "schedprof-record"
 FLUSH_S = 0.5
 """A killed scheduler loses what happened since the last block."""
 
-RELEASING = "client-releases-keys"
+FINISHED, ERRED = "task-finished", "task-erred"
+RELEASING, CANCELLING = "client-releases-keys", "cancel-keys"
+"""Messages that the recorder listens to."""
 
 NO_ANNOTATIONS: dict[str, Any] = {}
 
 LETTERS = 10
 
-ENDS = ("memory", "erred")
-"""States of tasks that a worker has done with."""
+RETIRING = "retire-workers"
+"""How the scheduler calls the cause if a worker leaves whose results were moved before."""
+
+STEADY = 0.01
+"""The bandwidth is noted again when it differs by more than this part."""
+
+PRIORITY = attrgetter("priority")
 
 
 def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,29 +70,60 @@ class WorkloadRecorder(SchedulerPlugin):
 
     name = NAME
 
+    # The scheduler calls this for each transition of each task. Here it does nothing, and a
+    # function of C that takes any arguments does nothing in a tenth of the time.
+    transition: Any = "".format
+
     def __init__(self, scheduler: Any, writer: Writer, *, hashed: bool = False) -> None:
         self.scheduler, self.writer, self.hashed = scheduler, writer, hashed
         self.is_over = False
-        self.begun = time()
+        self.begun = self.first_begun = time()
+        """When this file was begun, and when the first one was."""
+        self.recording = uuid.uuid4().hex
         self.rows = Rows()
-        self.ids, self.clients, self.workers = Numbered(), Numbered(), Numbered()
+        self.known = KnownTasks()
+        self.oldest = 0
+        """Number of the first task that is in this file."""
+        self.noted: set[int] = set()
+        """Older tasks that are in this file too."""
+        self.clients, self.workers = Numbered(), Numbered()
         self.groups = Numbered(MOST_GROUPS)
         self.names: dict[str, tuple[str, int | None]] = {}
         """Groups of the file by the scheduler's names."""
+        self.bandwidth = float(parse_bytes(dask.config.get("distributed.scheduler.bandwidth")))
         self.flushing = PeriodicCallback(self.flush, FLUSH_S * 1000)
-        self.real_release = scheduler.stream_handlers[RELEASING]
-        self.my_release = self._releasing(self.real_release)
+        handlers = scheduler.stream_handlers
+        self.real = {op: handlers[op] for op in (FINISHED, ERRED, RELEASING, CANCELLING)}
+        self.mine = {
+            FINISHED: self._on_finished(handlers[FINISHED]),
+            ERRED: self._on_erred(handlers[ERRED]),
+            RELEASING: self._on_release(handlers[RELEASING]),
+            CANCELLING: self._on_cancel(handlers[CANCELLING]),
+        }
 
     def begin(self) -> None:
         """Record from now on."""
-        now = datetime.now(timezone.utc).replace(microsecond=0).isoformat()
-        self.writer.write({"kind": "head", "distributed": version("distributed"), "begun": now})
-        for address in list(self.scheduler.workers):
-            self.add_worker(self.scheduler, address)
-        self.scheduler.stream_handlers[RELEASING] = self.my_release
+        self._begin_file()
+        self.scheduler.stream_handlers.update(self.mine)
         self.scheduler.extensions[NAME] = self
         self.scheduler.add_plugin(self, name=NAME)
         self.flushing.start()
+
+    def _begin_file(self) -> None:
+        """Write what each file begins with, so that it can be read without the others."""
+        self.begun = time()
+        now = datetime.now(timezone.utc).replace(microsecond=0).isoformat()
+        head = {
+            "kind": "head",
+            "distributed": version("distributed"),
+            "begun": now,
+            "name": self.recording,
+            "since": self.begun - self.first_begun,
+        }
+        self.writer.write(head)
+        self.oldest, self.noted = self.known.next, set()
+        for address in list(self.scheduler.workers):
+            self._note_worker(address, has_joined=True)
 
     def end(self) -> None:
         """Record no more, and close the file."""
@@ -106,21 +148,35 @@ class WorkloadRecorder(SchedulerPlugin):
         self.is_over = True
         self.flushing.stop()
         handlers = self.scheduler.stream_handlers
-        if handlers.get(RELEASING) is self.my_release:
-            handlers[RELEASING] = self.real_release
+        for op, mine in self.mine.items():
+            if handlers.get(op) is mine:  # else somebody has replaced it, who calls it still
+                handlers[op] = self.real[op]
         self.scheduler.plugins.pop(NAME, None)
 
     @guarded
     def flush(self) -> None:
-        """Hand over what was seen since the last time."""
+        """Hand over what was seen since the last time, and begin the next file if it is time."""
         self.writer.check()
+        self._write_rows()
+        self.known.sweep()
+        if self.writer.is_full():
+            self.writer.turn()
+            self._begin_file()
+
+    def _write_rows(self) -> None:
         rows, self.rows = self.rows, Rows()
-        for block in rows.blocks():
+        for block in rows.blocks(self.begun):
             self.writer.write(block)
+        bandwidth = float(self.scheduler.bandwidth)
+        if abs(bandwidth - self.bandwidth) > STEADY * self.bandwidth:
+            self.bandwidth = bandwidth
+            self.writer.write({"kind": "network", "bandwidth": bandwidth})
 
     async def close(self) -> None:
         """End with the scheduler."""
         self.end()
+
+    # Graphs.
 
     @guarded
     def update_graph(
@@ -132,55 +188,75 @@ class WorkloadRecorder(SchedulerPlugin):
         tasks: Collection[Any],
         **more: Any,
     ) -> None:
-        """Note the tasks that are new."""
-        known, states = self.ids.known, scheduler.tasks
-        new = [key for key in tasks if known(key) is None]
+        """Note the tasks that are new, and what the client wants."""
+        numbers, states = self.known.numbers, scheduler.tasks
+        new = [state for key in tasks if id(state := states[key]) not in numbers]
+        # Names are numbers in a replay, where dask orders tasks by name that it cannot tell apart.
+        new.sort(key=PRIORITY)
         rows = GraphRows(time() - self.begun, self.clients.of(client))
-        for key in new:
-            self._note_held(rows, states[key])
-        for key in new:
-            self._note_task(rows, states[key])
-        rows.wanted = [self.ids.of(key) for key in keys if key in states]
+        self._note_held(rows, new)
+        for number, state in zip(self.known.add(new), new, strict=True):
+            needed = [numbers[id(each)] for each in state.dependencies if id(each) in numbers]
+            rows.add(number, self._group(state), needed, self._annotations(state))
+        rows.wanted = sorted([numbers[id(states[key])] for key in keys if key in states])
         self.writer.write(rows.block())
 
-    def _note_held(self, rows: GraphRows, state: Any) -> None:
-        """Number a task after those of its dependencies that were there before the recording."""
-        for each in state.dependencies:
-            if self.ids.known(each.key) is None and each.state == "memory":
-                rows.add(self.ids.of(each.key), self._group(each), (), NO_ANNOTATIONS)
-                self._note_end(each.key, 0.0, each.nbytes)
-        self.ids.of(state.key)
-
-    def _note_task(self, rows: GraphRows, state: Any) -> None:
-        number = self.ids.known
-        needed = [found for each in state.dependencies if (found := number(each.key)) is not None]
-        rows.add(self.ids.of(state.key), self._group(state), needed, self._annotations(state))
+    def _note_held(self, rows: GraphRows, new: Sequence[Any]) -> None:
+        """Note results that these tasks need and that were there before the file."""
+        numbers, oldest, now = self.known.numbers, self.oldest, time()
+        for state in new:
+            for each in state.dependencies:
+                number = numbers.get(id(each))
+                if (number is None or number < oldest) and each.state == "memory":
+                    if number is None:
+                        (number,) = self.known.add([each])
+                    elif number in self.noted:
+                        continue
+                    self.noted.add(number)
+                    rows.add(number, self._group(each), (), NO_ANNOTATIONS)
+                    self.rows.results.append((number, now, (), each.nbytes, False))
 
     def _annotations(self, state: Any) -> dict[str, Any]:
         """Return what the client wants of a task, without addresses."""
+        priority, workers = state.priority, state.worker_restrictions
+        if not (
+            (priority and priority[0])
+            or state.retries
+            or state.resource_restrictions
+            or workers
+            or state.host_restrictions
+        ):
+            return NO_ANNOTATIONS
         found: dict[str, Any] = {}
-        if state.priority and state.priority[0]:
-            found["priority"] = -state.priority[0]
+        if priority and priority[0]:
+            found["priority"] = -priority[0]
         if state.retries:
             found["retries"] = state.retries
         if state.resource_restrictions:
             found["resources"] = dict(state.resource_restrictions)
-        if state.worker_restrictions:
-            found["workers"] = sorted(self.workers.of(each) for each in state.worker_restrictions)
+        if restricted := {*(workers or ()), *self._on_hosts(state.host_restrictions or ())}:
+            found["workers"] = sorted(self.workers.of(each) for each in restricted)
         if state.loose_restrictions:
             found["allow_other_workers"] = True
-        return found or NO_ANNOTATIONS
+        return found
+
+    def _on_hosts(self, hosts: Collection[str]) -> set[str]:
+        """Return the workers that are on hosts now."""
+        known = self.scheduler.host_info
+        return {each for host in hosts if host in known for each in known[host]["addresses"]}
 
     def _group(self, state: Any) -> tuple[str, int | None]:
         """Return the prefix and the number of a task's group."""
-        name = state.group.name
-        if name not in self.names:
-            prefix = self._prefix(state.group.prefix.name)
-            number = None if name == state.group.prefix.name else self.groups.of(name)
-            if len(self.names) > MOST_GROUPS:
-                self.names.clear()
-            self.names[name] = prefix, number
-        return self.names[name]
+        group = state.group
+        name = group.name
+        if (found := self.names.get(name)) is not None:
+            return found
+        prefix = self._prefix(group.prefix.name)
+        number = None if name == group.prefix.name else self.groups.of(name)
+        if len(self.names) > MOST_GROUPS:
+            self.names.clear()
+        self.names[name] = prefix, number
+        return prefix, number
 
     def _prefix(self, name: str) -> str:
         """Return the prefix, or letters in its place if dask would read another one from a key."""
@@ -189,49 +265,84 @@ class WorkloadRecorder(SchedulerPlugin):
         digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=LETTERS).digest()
         return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
-    def transition(self, key: Any, start: str, finish: str, *args: Any, **details: Any) -> None:
-        """Note how tasks end; what is called for each transition is not even guarded."""
-        if start == "processing" and finish in ENDS:
-            self._note_result(key, finish, details)
-        elif finish == "forgotten":
-            self.ids.forget(key)
+    # Messages of workers and clients. What is called for each task is not in a decorator.
+
+    def _on_finished(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(real)
+        def finished(**message: Any) -> Any:
+            try:
+                state = self.scheduler.tasks.get(message["key"])
+                number = self.known.numbers.get(id(state))
+                if number is not None and not self.is_over:
+                    startstops, nbytes = message.get("startstops"), message.get("nbytes")
+                    self.rows.results.append((number, time(), startstops, nbytes or 0, False))
+            except Exception as error:
+                self.give_up(error)
+            return real(**message)
+
+        return finished
+
+    def _on_erred(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(real)
+        def erred(**message: Any) -> Any:
+            self._note_error(message["key"], message.get("startstops"))
+            return real(**message)
+
+        return erred
 
     @guarded
-    def _note_result(self, key: Any, finish: str, details: dict[str, Any]) -> None:
-        seconds = 0.0
-        for each in details.get("startstops") or ():
-            if each["action"] == "compute":
-                seconds += each["stop"] - each["start"]
-        self._note_end(key, seconds, details.get("nbytes") or 0, is_error=finish == "erred")
-
-    def _note_end(self, key: Any, seconds: float, nbytes: int, *, is_error: bool = False) -> None:
-        number, rows = self.ids.known(key), self.rows
+    def _note_error(self, key: Any, startstops: Any) -> None:
+        number = self.known.of(self.scheduler.tasks.get(key))
         if number is not None:
-            rows.ids.append(number)
-            rows.times.append(time() - self.begun)
-            rows.durations.append(seconds)
-            rows.nbytes.append(nbytes)
-            rows.errors.append(is_error)
+            self.rows.results.append((number, time(), startstops, 0, True))
 
-    def _releasing(self, real: Callable[..., Any]) -> Callable[..., Any]:
+    def _on_release(self, real: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(real)
-        def release(*args: Any, **keywords: Any) -> Any:
-            self._note_release(keywords.get("client"), keywords.get("keys") or ())
-            return real(*args, **keywords)
+        def release(**message: Any) -> Any:
+            try:
+                if not self.is_over:
+                    self._note_release(message["client"], message["keys"])
+            except Exception as error:
+                self.give_up(error)
+            return real(**message)
 
         return release
 
+    def _on_cancel(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(real)
+        def cancel(**message: Any) -> Any:
+            self._note_cancel(message["client"], message["keys"])
+            return real(**message)
+
+        return cancel
+
     @guarded
-    def _note_release(self, client: str | None, keys: Collection[Any]) -> None:
-        ids = [number for key in keys if (number := self.ids.known(key)) is not None]
+    def _note_cancel(self, client: str, keys: Collection[Any]) -> None:
+        self._note_release(client, self._with_dependents(keys))
+
+    def _note_release(self, client: str, keys: Collection[Any]) -> None:
+        get, numbers = self.scheduler.tasks.get, self.known.numbers
+        ids = [numbers[id(state)] for key in keys if id(state := get(key)) in numbers]
         if ids:
-            self.rows.release(time() - self.begun, self.clients.of(client), ids)
+            self.rows.releases.append((time(), self.clients.of(client), ids))
+
+    def _with_dependents(self, keys: Collection[Any]) -> list[Any]:
+        """Return tasks that are cancelled with all that need them."""
+        found, waiting = dict.fromkeys(keys), list(keys)
+        while waiting:
+            state = self.scheduler.tasks.get(waiting.pop())
+            more = [each.key for each in (state.dependents if state else ())]
+            waiting += [key for key in more if key not in found]
+            found |= dict.fromkeys(more)
+        return list(found)
+
+    # Clients and workers.
 
     @guarded
     def remove_client(self, scheduler: Any, client: str) -> None:
         """Note that a client wants nothing any more: no task is named."""
         if self.clients.known(client) is not None:
-            self.rows.releases.append((time() - self.begun, self.clients.of(client), []))
+            self.rows.releases.append((time(), self.clients.of(client), []))
             self.clients.forget(client)
 
     @guarded
@@ -240,13 +351,15 @@ class WorkloadRecorder(SchedulerPlugin):
         self._note_worker(worker, has_joined=True)
 
     @guarded
-    def remove_worker(self, scheduler: Any, worker: str, **more: Any) -> None:
-        """Note that a worker left."""
-        self._note_worker(worker, has_joined=False)
+    def remove_worker(
+        self, scheduler: Any, worker: str, *, stimulus_id: str = "", **more: Any
+    ) -> None:
+        """Note that a worker left; the scheduler knows it no more."""
+        self._note_worker(worker, has_joined=False, is_retired=stimulus_id.startswith(RETIRING))
         self.workers.forget(worker)
 
-    def _note_worker(self, address: str, *, has_joined: bool) -> None:
+    def _note_worker(self, address: str, *, has_joined: bool, is_retired: bool = False) -> None:
         state = self.scheduler.workers.get(address)
         threads, memory = (state.nthreads, state.memory_limit or 0) if state else (0, 0)
-        about = time() - self.begun, self.workers.of(address), has_joined, threads, memory
-        self.rows.workers.append(about)
+        worker, now = self.workers.of(address), time() - self.begun
+        self.rows.workers.append((now, worker, has_joined, threads, memory, is_retired))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pytest_schedprof.formats.workload import MICRO, differences, numbers
@@ -18,39 +19,62 @@ class Rows:
     """Ends of tasks, releases and workers; they are many and small, so they share blocks."""
 
     def __init__(self) -> None:
-        self.ids: list[int] = []
-        self.times: list[float] = []
-        self.durations: list[float] = []
-        self.nbytes: list[int] = []
-        self.errors = bytearray()
-        self.releases: list[tuple[float, int, list[int]]] = []
-        self.workers: list[tuple[float, int, bool, int, int]] = []
+        self.results: list[tuple[int, float, Any, int, bool]] = []
+        """Number, time, what was begun and ended when, size, and whether it erred."""
+        self.releases: list[tuple[float, int, Sequence[int]]] = []
+        """Time, client, and the tasks that it needs no more."""
+        self.workers: list[tuple[float, int, bool, int, int, bool]] = []
 
-    def release(self, time: float, client: int, ids: list[int]) -> None:
-        """Add a release, to the last one if that was just now: futures go one by one."""
-        if self.releases:
-            before, whose, known = self.releases[-1]
-            if whose == client and time - before < TOGETHER_S and known:
-                known.extend(ids)
-                return
-        self.releases.append((time, client, ids))
-
-    def blocks(self) -> Iterable[dict[str, Any]]:
-        """Yield the blocks of what there is."""
+    def blocks(self, begun: float) -> Iterable[dict[str, Any]]:
+        """Yield the blocks of what there is, in a file that was begun at a time."""
         if self.workers:
             yield {"kind": "workers", "workers": self.workers}
-        if self.ids:
-            yield {
-                "kind": "results",
-                "ids": differences(self.ids),
-                "times": differences(round(time * MICRO) for time in self.times),
-                "durations": numbers(round(time * MICRO) for time in self.durations),
-                "nbytes": numbers(self.nbytes),
-                "errors": bytes(self.errors),
-            }
+        if self.results:
+            yield self._results(begun)
         if self.releases:
-            rows = [(time, client, differences(ids)) for time, client, ids in self.releases]
-            yield {"kind": "releases", "releases": rows}
+            yield self._releases(begun)
+
+    def _results(self, begun: float) -> dict[str, Any]:
+        ids, times, startstops, nbytes, errors = zip(*self.results, strict=True)
+        return {
+            "kind": "results",
+            "ids": differences(ids),
+            "times": differences([round((time - begun) * MICRO) for time in times]),
+            "durations": numbers([_micros(each) for each in startstops]),
+            "nbytes": numbers(nbytes),
+            "errors": bytes(errors),
+        }
+
+    def _releases(self, begun: float) -> dict[str, Any]:
+        times, clients, ids = zip(*self._joined_releases(), strict=True)
+        return {
+            "kind": "releases",
+            "times": differences([round((time - begun) * MICRO) for time in times]),
+            "clients": numbers(clients),
+            "counts": numbers(map(len, ids)),
+            "ids": differences(list(chain.from_iterable(ids))),
+        }
+
+    def _joined_releases(self) -> list[tuple[float, int, Sequence[int]]]:
+        """Return the releases; those of one moment are one, for futures go one by one."""
+        joined: list[tuple[float, int, Any]] = []
+        last, whose = float("-inf"), None
+        for time, client, ids in self.releases:
+            if ids and client == whose and time - last < TOGETHER_S and joined[-1][2]:
+                joined[-1][2].extend(ids)
+            else:
+                joined.append((time, client, list(ids)))
+                last, whose = time, client
+        return joined
+
+
+def _micros(startstops: Any) -> int:
+    """Return how long a task was computed."""
+    spent = 0.0
+    for each in startstops or ():
+        if each["action"] == "compute":
+            spent += each["stop"] - each["start"]
+    return round(spent * MICRO)
 
 
 class GraphRows:
@@ -73,15 +97,15 @@ class GraphRows:
         self,
         number: int,
         group: tuple[str, int | None],
-        dependencies: Iterable[int],
+        dependencies: Sequence[int],
         annotations: Mapping[str, Any],
     ) -> None:
         """Add a task."""
-        before = len(self.dependencies)
         self.ids.append(number)
         self.group.append(self.groups.setdefault(group, len(self.groups)))
-        self.dependencies.extend(number - each for each in dependencies)
-        self.degrees.append(len(self.dependencies) - before)
+        self.degrees.append(len(dependencies))
+        if dependencies:
+            self.dependencies.extend([number - each for each in dependencies])
         text = repr(annotations) if annotations else ""
         if text not in self.numbers:
             self.numbers[text] = len(self.annotations)

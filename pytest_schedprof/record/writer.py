@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from dask.utils import parse_bytes, parse_timedelta
 
 from pytest_schedprof.formats.workload import MAGIC, as_block
 
@@ -17,6 +22,34 @@ MOST_WAITING = 1000
 
 MOST_BYTES = 1 << 26
 """Bytes that wait to be fetched by a client."""
+
+
+NEXT_FILE: dict[str, Any] = {}
+"""Stands in the queue where the next file begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """When a file is followed by another one."""
+
+    nbytes: float = math.inf
+    seconds: float = math.inf
+
+
+NO_LIMIT = Limit()
+
+
+def read_limit(text: str) -> Limit:
+    """Read a size such as 100MB, or a time such as 1h.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    is_size = text.strip().upper().endswith("B")
+    value = float(parse_bytes(text) if is_size else parse_timedelta(text, default="s"))
+    if not value > 0:
+        raise ValueError(f"{text!r} is no size such as 100MB and no time such as 1h")
+    return Limit(nbytes=value) if is_size else Limit(seconds=value)
 
 
 class Writer:
@@ -50,6 +83,18 @@ class Writer:
         if self.problem is not None:
             raise self.problem
 
+    def is_full(self) -> bool:
+        """Whether it is time for the next file."""
+        return False
+
+    def turn(self) -> None:
+        """Put what comes from now on into the next file."""
+        self._taken += 1
+        self._waiting.put(NEXT_FILE)
+
+    def begin_next(self) -> None:
+        """Begin the next file; the thread calls this."""
+
     def is_idle(self) -> bool:
         """Whether all blocks are kept that were taken."""
         return self._kept == self._taken
@@ -75,7 +120,10 @@ class Writer:
 
     def _keep(self, block: dict[str, Any]) -> None:
         try:
-            self.keep(as_block(block))
+            if block is NEXT_FILE:
+                self.begin_next()
+            else:
+                self.keep(as_block(block))
         except OSError as error:
             self.problem = error
         finally:
@@ -83,17 +131,46 @@ class Writer:
 
 
 class FileWriter(Writer):
-    """A file that grows by whole blocks; what was written is there if the process is killed."""
+    """A file that grows by whole blocks; what was written is there if the process is killed.
 
-    def __init__(self, path: Path) -> None:
+    With a limit it is followed by others, which have numbers in their names.
+    """
+
+    def __init__(self, path: Path, limit: Limit = NO_LIMIT) -> None:
         """Create the file.
 
         Raises:
             OSError: it cannot be written, or is there already.
         """
+        self._path, self._limit = path, limit
+        self._number = 0 if limit == NO_LIMIT else last_number(path)
+        self._open()
+        super().__init__()
+
+    def _open(self) -> None:
+        path = self._path
+        if self._limit != NO_LIMIT:
+            self._number += 1
+            path = path.with_name(f"{path.stem}-{self._number:04}{path.suffix}")
         self._file = path.open("xb", buffering=0)
         self._file.write(MAGIC)
-        super().__init__()
+        self._begun, self._size, self._has_turned = time.monotonic(), 0, False
+
+    def is_full(self) -> bool:
+        """Whether the file has its size or its age, and the next one is not on its way."""
+        age = time.monotonic() - self._begun
+        is_full = self._size >= self._limit.nbytes or age >= self._limit.seconds
+        return is_full and not self._has_turned
+
+    def turn(self) -> None:
+        """Put what comes from now on into the next file."""
+        self._has_turned = True
+        super().turn()
+
+    def begin_next(self) -> None:
+        """Close the file, and open the next one."""
+        self._file.close()
+        self._open()
 
     def keep(self, content: bytes) -> None:
         """Write all of a block; of one that does not fit, nothing stays."""
@@ -105,10 +182,18 @@ class FileWriter(Writer):
         except OSError:
             self._file.truncate(begun)
             raise
+        self._size += len(content)
 
     def finish(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def last_number(path: Path) -> int:
+    """Return the highest number of files of that name, so that none is overwritten."""
+    found = (each.stem.rpartition("-")[2] for each in path.parent.glob(f"*{path.suffix}")
+             if each.stem.rpartition("-")[0] == path.stem)  # fmt: skip
+    return max((int(each) for each in found if each.isdigit()), default=0)
 
 
 class Outbox(Writer):

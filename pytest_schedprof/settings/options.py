@@ -165,7 +165,7 @@ OPTIONS: tuple[Option, ...] = (
         "threads per worker, default 1",
         values.positive(int),
         "a positive whole number",
-        1,
+        None,
         metavar="N",
     ),
     Option(
@@ -175,6 +175,15 @@ OPTIONS: tuple[Option, ...] = (
         f"{', '.join(map(repr, CLUSTERS))}, or an address such as tcp://127.0.0.1:8786",
         DEFAULT_CLUSTER,
         metavar="KIND",
+    ),
+    Option(
+        "workload",
+        "file of schedprof record, or a pattern for several of one recording: hollow workers run "
+        "its tasks as they were in reality; workers and threads are those of the file unless given",
+        values.text,
+        "a path",
+        None,
+        metavar="FILE",
     ),
     Option(
         "rounds",

@@ -34,8 +34,10 @@ class Settings(NamedTuple):
     rate: float
     workers: int | None
     """None for the default of the kind of cluster."""
-    threads: int
+    threads: int | None
+    """None for 1, or for those of the recorded workload."""
     cluster: str
+    workload: str | None
     rounds: int
     seeds: int
     scale: tuple[int, ...]
@@ -60,6 +62,20 @@ class Settings(NamedTuple):
         return self.backend == (OFF,)
 
     @property
+    def recorded_option(self) -> tuple[tuple[str, str], ...]:
+        """The workload as an option of the cluster.
+
+        A session's workload concerns only tests whose cluster can have one.
+        """
+        if self.workload is None:
+            return ()
+        from pytest_schedprof.clusters.options import is_known
+
+        if "workload" not in self.chosen and not is_known(self.cluster, "workload"):
+            return ()
+        return (("workload", self.workload),)
+
+    @property
     def cluster_request(self) -> ClusterRequest:
         """The settings that describe the cluster."""
         from pytest_schedprof.clusters.contract import ClusterRequest
@@ -68,7 +84,7 @@ class Settings(NamedTuple):
             self.cluster,
             self.workers,
             self.threads,
-            self.cluster_option,
+            (*self.cluster_option, *self.recorded_option),
             self.timeout,
             self.chosen,
         )

@@ -103,7 +103,12 @@ class Behaviour:
 def read_behaviour(options: Mapping[str, str]) -> Behaviour:
     """Read the behaviour from options; traits that are not given have their defaults.
 
+    The bandwidth is that of the recorded workload, if there is one and its workers measured it.
+
     Raises:
         SettingsError: names the value and what it must be.
     """
-    return Behaviour(**{name: read_trait(name, options) for name in TRAITS})
+    behaviour = Behaviour(**{name: read_trait(name, options) for name in TRAITS})
+    if "bandwidth" not in options and behaviour.workload.bandwidth:
+        behaviour.bandwidth = behaviour.workload.bandwidth
+    return behaviour

@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.formats.workload import MAGIC, read_workload
-from pytest_schedprof.model.workload import Result
+from pytest_schedprof.errors import SchedprofError, SettingsError
+from pytest_schedprof.formats.workload_files import check_files, read_files
+from pytest_schedprof.model.workforce import Workforce, workforce_of
+from pytest_schedprof.model.workload import Result, Workload
 
 
 class RecordedTasks:
-    """Results by the names that tasks have in a replay; read when the first task runs."""
+    """Results by the names that tasks have in a replay; read when they are first needed."""
 
     def __init__(self, path: str) -> None:
-        """Look at the begin of the file.
+        """Look at the begin of the file, or of the files of a pattern.
 
         Raises:
             SettingsError: it cannot be read, or is something else.
         """
-        self._path = Path(path)
+        self._path = path
         try:
-            with self._path.open("rb") as file:
-                begin = file.read(len(MAGIC))
-        except OSError as error:
-            raise SettingsError(
-                f"schedprof: cluster option workload: {path} cannot be read: "
-                f"{error.strerror or error}"
-            ) from None
-        if begin != MAGIC:
-            raise SettingsError(
-                f"schedprof: cluster option workload: {path} is no file of schedprof record"
-            )
+            check_files(path)
+        except SchedprofError as error:
+            text = str(error).removeprefix("schedprof: ")
+            raise SettingsError(f"schedprof: cluster option workload: {text}") from None
 
     def of(self, key: Any) -> Result | None:
         """Return how a task ended in reality."""
         return self._results.get(key)
 
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second of transfers, 0 if that is not known."""
+        return self._workload.bandwidth
+
+    @property
+    def workforce(self) -> Workforce:
+        """The workers that there were."""
+        return workforce_of(self._workload)
+
+    @cached_property
+    def _workload(self) -> Workload:
+        return read_files(self._path)
+
     @cached_property
     def _results(self) -> dict[Any, Result]:
-        workload = read_workload(self._path.read_bytes(), str(self._path))
+        workload = self._workload
         return {
             task.group.key(task.number): workload.results[task.number]
             for task in workload.tasks()
@@ -49,7 +56,9 @@ class RecordedTasks:
 
 
 class NoRecordedTasks:
-    """No recording: all tasks have the durations and sizes of the other traits."""
+    """No recorded workload: all tasks have the durations and sizes of the other traits."""
+
+    bandwidth = 0.0
 
     def of(self, key: Any) -> Result | None:
         """Return None."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import pickle
 import sys
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dask.sizeof import sizeof
@@ -21,6 +21,7 @@ from distributed.worker import get_data_from_worker, run
 from pytest_schedprof.simulation.behaviour import Behaviour
 from pytest_schedprof.simulation.introduction import versions
 from pytest_schedprof.simulation.placeholder import KINDS_THAT_COMPUTE
+from pytest_schedprof.simulation.slots import NodeSlot
 from pytest_schedprof.simulation.worker import HollowWorker
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class WorkerServer(Server):
         self.lacking: dict[str, HollowWorker] = {}
         """Workers that miss dependencies: looking at all of them each second would take longer, the
         more there are."""
+        self.guests: list[asyncio.Future[None]] = []
+        """The time in which each worker is here that joined later."""
         self._block = block
         self._listeners: dict[str, tuple[int, Listener]] = {}
         self._free: list[int] = []
@@ -92,6 +95,12 @@ class WorkerServer(Server):
     def scheduler_rpc(self) -> Any:
         """RPC that deserialises the scheduler's replies; the server's own RPCs do not."""
         return rpc(self.scheduler_address, connection_args=self.worker_args)
+
+    async def invite(self, host: HollowWorker, name: str, nthreads: int) -> None:
+        """Let another worker join beside one of this process."""
+        slot = NodeSlot(partial(type(host), self, name=name, nthreads=nthreads))
+        await slot.node
+        self.guests.append(asyncio.ensure_future(slot.until_left()))
 
     async def open_address(self, worker: HollowWorker) -> str:
         """Open an address on the loopback interface for this worker only."""

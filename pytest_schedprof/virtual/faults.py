@@ -141,9 +141,13 @@ class Faults:
             self._arrive(each.name)
         self._later(seconds, lambda: self._server.keep(restarts.rise()))
 
-    def _arrive(self, name: str) -> None:
+    def arrive(self, name: str, threads: int) -> None:
+        """Let a worker join that has a number of threads of its own."""
+        self._arrive(name, nthreads=threads)
+
+    def _arrive(self, name: str, **more: Any) -> None:
         if self._named(name) is None:
-            arriving = asyncio.ensure_future(self._make(name=name))
+            arriving = asyncio.ensure_future(self._make(name=name, **more))
             self._arriving.add(arriving)
             arriving.add_done_callback(self._arriving.discard)
 

@@ -37,6 +37,9 @@ class Workers(Protocol):
     def act(self, what: str, worker: str, seconds: float) -> None:
         """Do it, for so many seconds."""
 
+    def arrive(self, name: str, threads: int) -> None:
+        """Let a worker join."""
+
     def tempt(self, worker: Any, seconds: float) -> None:
         """Draw whether something happens to a worker during a task of so many seconds."""
 

@@ -29,6 +29,7 @@ CASES = [
     Case("rate", "50", ["--schedprof-rate=60"], 70, (50.0, 60.0, 70.0)),
     Case("workers", "2", ["--schedprof-workers=3"], 5, (2, 3, 5)),
     Case("threads", "2", ["--schedprof-threads=3"], 5, (2, 3, 5)),
+    Case("workload", "a", ["--schedprof-workload=b"], "c", ("a", "b", "c")),
     Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
     Case("seeds", "2", ["--schedprof-seeds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),

@@ -1,0 +1,171 @@
+"""One client of a replay, which does what a recorded client did."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_schedprof.errors import ClusterError
+from pytest_schedprof.model.workload import Graph, Key, Release, Task, Workload
+from pytest_schedprof.record.following import Action
+from pytest_schedprof.record.graphs import graph_of, with_earlier
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+
+class Play:
+    """What the clients of a replay share."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        speed: float,
+        until: float,
+        only: str,
+        where: Callable[[int], str],
+    ) -> None:
+        self.workload, self.speed, self.until = workload, speed, until
+        self.where = where
+        """Returns the worker that stands for a recorded one."""
+        prefixes = {each.group.prefix for each in workload.tasks()}
+        self._prefixes = {each for each in prefixes if fnmatch.fnmatchcase(each, only)}
+        self.keys: dict[int, Key] = {}
+        """Names of the tasks that were submitted."""
+        self.tasks: dict[int, Task] = {}
+        self._homes = {
+            task.number: graph for graph in workload.graphs for task in self.tasks_of(graph)
+        }
+        self._sent = {id(graph): asyncio.Event() for graph in workload.graphs}
+        start = workload.graphs[0].time if workload.graphs else 0.0
+        self._begun = asyncio.get_running_loop().time() - start / speed
+
+    @property
+    def now(self) -> float:
+        """Seconds, as the file counts them at this speed."""
+        return asyncio.get_running_loop().time() - self._begun
+
+    async def until_time(self, time: float) -> None:
+        """Wait until a time of the file at this speed."""
+        if (left := time - self.now) > 0:
+            await asyncio.sleep(left)
+
+    def tasks_of(self, graph: Graph) -> list[Task]:
+        """Return the tasks of a graph that are not left out."""
+        return [each for each in graph.tasks if each.group.prefix in self._prefixes]
+
+    async def until_sent(self, graph: Graph) -> None:
+        """Wait until all graphs were submitted whose tasks this one needs."""
+        needed = {each for task in self.tasks_of(graph) for each in task.dependencies}
+        homes = map(self._homes.get, needed.union(graph.wanted))
+        for number in {id(home) for home in homes if home is not None} - {id(graph)}:
+            await self._sent[number].wait()
+
+    async def until_task_sent(self, number: int) -> None:
+        """Wait until the graph of a task was submitted, unless it is left out."""
+        if (home := self._homes.get(number)) is not None and number not in self.keys:
+            await self._sent[id(home)].wait()
+
+    def note(self, graph: Graph, tasks: Sequence[Task]) -> None:
+        """Note that a graph is about to be submitted."""
+        self.keys.update({each.number: each.group.key(each.number) for each in tasks})
+        self.tasks.update({each.number: each for each in tasks})
+        self._sent[id(graph)].set()
+
+
+class ActingClient:
+    """Submits the graphs of a client, and holds the futures that it held."""
+
+    def __init__(self, play: Play, client: Client) -> None:
+        self.play, self.client = play, client
+        self.held: dict[int, Future[Any]] = {}
+        self._shift = 0.0
+        """How much later than the recorded one it is."""
+
+    async def act(self, actions: Sequence[Action]) -> None:
+        """Do everything at its time, and wait for the results that the recorded client got."""
+        beside: list[asyncio.Future[None]] = []
+        try:
+            for action in actions:
+                if action.event.time > self.play.until:
+                    break
+                if action.is_beside:
+                    beside.append(asyncio.ensure_future(self._do(action)))
+                else:
+                    if action.ended is not None:  # it waited for all
+                        await asyncio.gather(*beside)
+                        beside.clear()
+                    await self._do(action)
+            await asyncio.gather(*beside)
+        finally:
+            for each in beside:
+                each.cancel()
+        await self._finish()
+
+    async def _do(self, action: Action) -> None:
+        await self._until(action)
+        if isinstance(action.event, Graph):
+            await self._submit(action.event)
+        else:
+            self._release(action.event)
+
+    async def _until(self, action: Action) -> None:
+        """Wait until it is time, by the client's own clock."""
+        play, shift = self.play, self._shift
+        for number in action.after:
+            if (future := await self._future(number)) is not None:
+                await _ended(future)
+        if action.ended is not None:
+            shift = self._shift = play.now - action.ended / play.speed
+        await play.until_time(action.event.time / play.speed + shift)
+
+    async def _future(self, number: int) -> Future[Any] | None:
+        """Return the future of a task that the client has asked for, or will have."""
+        if number not in self.held:
+            await self.play.until_task_sent(number)
+        return self.held.get(number)
+
+    async def _submit(self, graph: Graph) -> None:
+        play, tasks = self.play, self.play.tasks_of(graph)
+        await play.until_sent(graph)
+        play.note(graph, tasks)
+        ends = graph.wanted or _ends(tasks)
+        wanted = [each for each in ends if each in play.keys and each not in self.held]
+        if not wanted:
+            return
+        new = {each.number for each in tasks}
+        asked = [*tasks, *(play.tasks[each] for each in wanted if each not in new)]
+        sent = with_earlier(asked, play.tasks, self.held)
+        futures = self.client.get(
+            graph_of(sent, play.keys, self.held, play.where),
+            [play.keys[each] for each in wanted],
+            sync=False,
+        )
+        self.held.update(zip(wanted, futures, strict=True))
+
+    def _release(self, event: Release) -> None:
+        for number in event.tasks or list(self.held):
+            self.held.pop(number, None)
+
+    async def _finish(self) -> None:
+        """Wait for all that ended in reality."""
+        results = self.play.workload.results
+        for number, future in self.held.items():
+            if number in results:
+                await _ended(future)
+                if future.status == "cancelled":
+                    raise ClusterError(f"schedprof: replay: {future.key!r} was cancelled")
+
+
+async def _ended(future: Future[Any]) -> None:
+    """Wait until a task has ended, well or not, without its result."""
+    state: Any = future._state
+    await state.wait()
+
+
+def _ends(tasks: Sequence[Task]) -> list[int]:
+    """Return the tasks that no other one needs."""
+    needed = {each for task in tasks for each in task.dependencies}
+    return [task.number for task in tasks if task.number not in needed]

@@ -1,0 +1,114 @@
+"""When each client did what it did: at its own time, or because a result was ready.
+
+A script submits its next graph when it has the result of the last one. In a replay on a faster or a
+slower scheduler it would do so earlier or later, by as much. So each client has a clock of its own,
+which results set.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pytest_schedprof.model.workload import Graph, Release, Workload
+
+NEAR_S = 0.1
+"""What a client does within this time after a result follows the result, though it waits for others
+still, as a loop over `as_completed` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a client did."""
+
+    event: Graph | Release
+    after: Collection[int]
+    """Tasks whose results it had then."""
+    ended: float | None
+    """When the result came that it followed; None if it came at its own time."""
+    is_beside: bool
+    """Whether the client waited for other results too, whose order does not matter."""
+
+
+def actions_of(workload: Workload) -> dict[int, list[Action]]:
+    """Return what each client did, in the order of time."""
+    events: dict[int, list[Graph | Release]] = defaultdict(list)
+    together: list[Graph | Release] = [*workload.graphs, *workload.releases]
+    for event in sorted(together, key=lambda each: each.time):
+        events[event.client].append(event)
+    return {client: _with_causes(each, workload) for client, each in events.items()}
+
+
+def _with_causes(events: Sequence[Graph | Release], workload: Workload) -> list[Action]:
+    waiting = _Waiting(workload)
+    return [waiting.action(event) for event in events]
+
+
+class _Waiting:
+    """The results that a client waits for."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._wanted: set[int] = set()
+        self._pending: set[int] = set()
+        """Those that have not ended yet, but will."""
+        self._ends: list[tuple[float, int]] = []
+        self._ended: dict[int, float] = {}
+        """Those that ended since the client last waited for all, the last one at the end."""
+
+    def action(self, event: Graph | Release) -> Action:
+        """Return what a client did, and note what it wants from now on."""
+        self._pass_to(event.time)
+        action = self._follow(event)
+        if isinstance(event, Release):
+            gone = set(event.tasks) if event.tasks else set(self._wanted)
+            self._wanted -= gone
+            self._pending -= gone
+        else:
+            self._want(event)
+        if action.ended is not None and not action.is_beside:
+            self._ended.clear()
+        return action
+
+    def _follow(self, event: Graph | Release) -> Action:
+        had: set[int] = set()
+        if isinstance(event, Release):
+            tasks = event.tasks or self._wanted
+            had = {each for each in tasks if each in self._wanted and each not in self._pending}
+        if not self._pending and self._ended:
+            return Action(event, had | self._ended.keys(), [*self._ended.values()][-1], False)
+        cause = self._cause(event, had)
+        if cause is not None:
+            return Action(event, had | {cause}, self._ended[cause], True)
+        return Action(event, had, None, bool(had))
+
+    def _cause(self, event: Graph | Release, had: Collection[int]) -> int | None:
+        """Return what had just ended: one of the tasks that it is about, or else the last one."""
+        about = had
+        if isinstance(event, Graph):
+            about = {number for task in event.tasks for number in task.dependencies}
+        near = {each: end for each in about if event.time - (end := self._end(each)) <= NEAR_S}
+        if near:
+            return max(near, key=near.__getitem__)
+        last = next(reversed(self._ended), None)
+        return last if last is not None and event.time - self._end(last) <= NEAR_S else None
+
+    def _end(self, number: int) -> float:
+        return self._ended.get(number, float("-inf"))
+
+    def _pass_to(self, time: float) -> None:
+        while self._ends and self._ends[0][0] <= time:
+            ended, number = heapq.heappop(self._ends)
+            if number in self._pending:
+                self._pending.discard(number)
+                self._ended[number] = ended
+
+    def _want(self, graph: Graph) -> None:
+        for number in graph.wanted:
+            result = self._workload.results.get(number)
+            if number not in self._wanted and result is not None:
+                self._pending.add(number)
+                heapq.heappush(self._ends, (max(result.time, graph.time), number))
+            self._wanted.add(number)
