@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
+from pytest_schedprof.pages.capacity_page import CapacityPage
 from pytest_schedprof.pages.run_page import RunPage
 from pytest_schedprof.pages.test_page import TestPage
 from pytest_schedprof.presentation.trends import Point
@@ -35,6 +36,11 @@ def render_test(page: TestPage) -> str:
 def render_run(page: RunPage) -> str:
     """Return a run's page as HTML."""
     return _environment().get_template("run.html").render(page=page, script=_script(COMMON))
+
+
+def render_capacity(page: CapacityPage) -> str:
+    """Return the page of what a scheduler carries as HTML."""
+    return _environment().get_template("capacity.html").render(page=page, script=Markup(""))
 
 
 @cache
