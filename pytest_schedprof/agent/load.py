@@ -6,6 +6,8 @@ import asyncio
 from time import thread_time
 from typing import Any
 
+import psutil
+
 from . import facts
 
 LOAD = "_schedprof_load"
@@ -69,3 +71,8 @@ async def wait_until_empty(patience: float, dask_scheduler: Any = None) -> None:
     deadline = facts.now() + patience
     while dask_scheduler.tasks and facts.now() < deadline:
         await asyncio.sleep(CHECK_S)
+
+
+def memory(dask_scheduler: Any = None) -> int:
+    """Return the bytes of memory that the process has."""
+    return int(psutil.Process().memory_info().rss)

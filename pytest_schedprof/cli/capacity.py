@@ -57,6 +57,13 @@ def add_to(commands: Commands) -> None:
         "many threads saturate it, and with how many workers its event loop stalls too long.",
         example=EXAMPLE,
     )
+    parser.add_argument(
+        "--cluster",
+        choices=("simulated", "virtual"),
+        default="simulated",
+        help="simulated: a scheduler in real time, whose workers wait for it; virtual: in virtual "
+        "time, without connections, for more workers than fit here otherwise (default: simulated)",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--shape", default=SHAPE, metavar="NAME", help=f"workload ({SHAPE})")
     what.add_argument("--workload", metavar="FILE", help="a file of schedprof record, instead")
@@ -124,6 +131,7 @@ def _asked(given: argparse.Namespace) -> Asked:
         durations=tuple(sorted({_time(t, "--durations") for t in given.durations.split(",")})),
         bounds=Bounds(_time(given.max_stall, "--max-stall"), _time(given.max_lag, "--max-lag")),
         against=given.against,
+        cluster=given.cluster,
         options=dict(_option(each) for each in given.cluster_option),
     )
 

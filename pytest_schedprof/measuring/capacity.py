@@ -18,7 +18,15 @@ from pytest_schedprof.clusters.options import check_cluster_options, check_known
 from pytest_schedprof.environments.cache import default_cache
 from pytest_schedprof.environments.interpreter import interpreter_for
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measuring.ladder import SideSpec, Tell, Wanted, Work, measure
+from pytest_schedprof.measuring.ladder import (
+    SIMULATED,
+    VIRTUAL,
+    SideSpec,
+    Tell,
+    Wanted,
+    Work,
+    measure,
+)
 from pytest_schedprof.model.capacity import Asked, Capacity
 from pytest_schedprof.record.replaying import load_workload
 from pytest_schedprof.settings.other_settings import read_other_settings
@@ -26,6 +34,10 @@ from pytest_schedprof.workloads import WORKLOADS, replay
 
 MAKING_S = 900.0
 """Time limit for installing the other side's packages."""
+
+DEFAULTS: dict[str, dict[str, str]] = {SIMULATED: {}, VIRTUAL: {"duration": "exponential(1s)"}}
+"""Options of each kind of cluster. In real time tasks are as short as they can be, so that workers
+wait for the scheduler. In virtual time the scheduler takes no time: workers never wait."""
 
 TASK_S = 2e-3
 """Seconds of a replay for each recorded task: graphs arrive slowly enough for tasks to end before
@@ -41,10 +53,11 @@ def find_capacity(asked: Asked, tell: Tell) -> Capacity:
     """
     begun = time.monotonic()
     wanted, durations = _wanted(asked)
-    sides = measure(replace(wanted, sides=_sides(asked.against)), tell)
+    sides = measure(replace(wanted, sides=_sides(asked)), tell)
     return Capacity(
         machine=str(facts.environment()["machine"]),
         measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        cluster=asked.cluster,
         workload=asked.file or asked.shape,
         tasks_a_thread=asked.tasks if wanted.is_sized else 0,
         threads_a_worker=asked.threads,
@@ -57,7 +70,7 @@ def find_capacity(asked: Asked, tell: Tell) -> Capacity:
 
 def _wanted(asked: Asked) -> tuple[Wanted, tuple[float, ...]]:
     """Return what to measure, and the durations of tasks that are of interest."""
-    check_cluster_options("simulated", asked.options)
+    check_cluster_options(asked.cluster, asked.options)
     check_known_to_dask(asked.options)
     if asked.file:
         return _recorded(asked)
@@ -75,7 +88,8 @@ def _plan(asked: Asked, work: Callable[[int], Work]) -> Wanted:
         threads=asked.threads,
         tasks=asked.tasks,
         repeats=asked.repeats,
-        options=asked.options,
+        options={**DEFAULTS[asked.cluster], **asked.options},
+        kind=asked.cluster,
     )
 
 
@@ -95,6 +109,8 @@ def _recorded(asked: Asked) -> tuple[Wanted, tuple[float, ...]]:
             f"schedprof: the workload {asked.file!r} has no tasks; record one while clients work"
         )
     speed = max(1.0, recorded.seconds / (tasks * TASK_S))
+    if asked.cluster == VIRTUAL:  # where time costs nothing
+        speed = 1.0
 
     def work(client: Client) -> None:
         replay(client, asked.file, speed=speed)
@@ -105,8 +121,9 @@ def _recorded(asked: Asked) -> tuple[Wanted, tuple[float, ...]]:
     return wanted, tuple(sorted({*asked.durations, *([round(mean, 4)] if mean >= 1e-4 else [])}))
 
 
-def _sides(against: str) -> tuple[SideSpec, ...]:
+def _sides(asked: Asked) -> tuple[SideSpec, ...]:
     """Return the schedulers to measure."""
+    against = asked.against
     if not against:
         return (SideSpec(),)
     if settings := read_other_settings(against):
@@ -116,7 +133,7 @@ def _sides(against: str) -> tuple[SideSpec, ...]:
                 f"schedprof: against {against!r} must have as many workers and threads as this "
                 "side; give another release, checkout, interpreter, or options of the cluster"
             )
-        check_cluster_options("simulated", options)
+        check_cluster_options(asked.cluster, options)
         check_known_to_dask(options)
         return (SideSpec(), SideSpec(against, options=options))
     there = interpreter_for(against, default_cache(), MAKING_S)

@@ -1,7 +1,8 @@
 """Measures what a task costs a scheduler, on clusters of several sizes.
 
-The scheduler is real and has a process of its own, so its CPU time is not mixed with that of
-workers. These are hollow and have their results at once, so that it always has work.
+On a simulated cluster the scheduler has a process of its own, and hollow workers have their results
+at once, so that it always has work. On a virtual cluster the workers are in its process, and
+samples by CPU time tell what is the scheduler's.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter  # a virtual cluster changes that of the module
 from typing import Any, TypeAlias
 
-import psutil
 from distributed import Client
 
 from pytest_schedprof.agent import load
+from pytest_schedprof.analysis.tally import tally_blocks, total
 from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, open_scheduler
+from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ClusterError, SchedprofError, as_own
 from pytest_schedprof.model.capacity import Measured, Point
+from pytest_schedprof.model.profile import SampleProfile
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.workloads import prefixes_of
 
@@ -35,19 +39,30 @@ WORKERS_A_SECOND = 20
 BUSY_S = 1.5
 """CPU time of the rounds of one cluster together."""
 
-LEAST_ROUNDS, MOST_ROUNDS = 3, 10
+LONG_S = 10.0
+"""CPU time after which no round follows, however few there were."""
+
+FEW_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 2, 3, 10
 
 WARM_TASKS = 300
 """Tasks that a new cluster runs first, which are not measured."""
 
 IDLE_S = 2.0
 
-FACTORS = (1, 2, 4, 8)
+NO_STALL = (0.0, "")
+
+FACTORS = (1, 2, 4)
 """How many times more tasks the rounds of the ladder of tasks have."""
 
 BASE_TASKS = 1000
+"""Least tasks of a round of the ladders of tasks and of prefixes."""
 
-PREFIXES = (1, 10, 100, 1000)
+PREFIXES = (1, 30, 1000)
+
+SIMULATED, VIRTUAL = "simulated", "virtual"
+CLUSTERS: dict[str, type[OwnCluster]] = {SIMULATED: SimulatedCluster, VIRTUAL: VirtualCluster}
+
+SAMPLES_HZ = 250
 
 Work: TypeAlias = Callable[[Client], None]
 Tell: TypeAlias = Callable[[str], None]
@@ -76,11 +91,15 @@ class Wanted:
     """Clusters of each size."""
     sides: tuple[SideSpec, ...] = (SideSpec(),)
     options: Mapping[str, str] = field(default_factory=dict)
+    kind: str = SIMULATED
+    """Kind of the clusters."""
+    with_stalls: bool = True
+    """Whether to time the callbacks of the event loop, in a round of its own."""
     is_sized: bool = True
     """Whether the number of tasks can be chosen: that of a recorded workload cannot."""
 
 
-class _Session:
+class Session:
     """One cluster under load."""
 
     def __init__(self, cluster: OwnCluster, control: Control, at: SchedulerUnderTest) -> None:
@@ -91,15 +110,16 @@ class _Session:
 
     def round(self, work: Work) -> dict[str, float]:
         """Run the work once; return what it cost."""
+        ended = own_part(self.control) if self.cluster.kind == VIRTUAL else None
         before = self.control.call(load.begin)
-        begun = time.perf_counter()
+        begun = perf_counter()
         self._run(work)
-        seconds = time.perf_counter() - begun
+        seconds = perf_counter() - begun
         after = self.control.call(load.end, PATIENCE_S, timeout_s=PATIENCE_S)
         tasks = after["tasks"] - before["tasks"]
         if not tasks:
             raise ClusterError("schedprof: the workload has no task that the scheduler finished")
-        cpu = (after["cpu"] - before["cpu"]) / tasks
+        cpu = (after["cpu"] - before["cpu"]) / tasks * (ended() if ended else 1.0)
         return {"cpu": cpu, "tasks": tasks, "rate": tasks / seconds, "lag": after["lag"]}
 
     def _run(self, work: Work) -> None:
@@ -145,8 +165,22 @@ class _Session:
             stalled_by=stall[1],
             lag=max(each["lag"] for each in self.rounds),
             idle=self.idle(),
-            memory=float(psutil.Process(self.cluster.pid).memory_info().rss),
+            memory=float(self.control.call(load.memory)),
         )
+
+
+def own_part(control: Control) -> Callable[[], float]:
+    """Begin to sample; return what ends that, and tells the scheduler's part of the CPU time."""
+    backend = find_backends().make("cputime", rate_hz=SAMPLES_HZ, options={})
+    recording = backend.start(control, timeout_s=PATIENCE_S)
+
+    def ended() -> float:
+        content = recording.stop(timeout_s=PATIENCE_S).content
+        profile = backend.read(content, control.name_places)
+        assert isinstance(profile, SampleProfile)
+        return total(tally_blocks(profile)).busy_part
+
+    return ended
 
 
 def measure(wanted: Wanted, tell: Tell) -> tuple[Measured, ...]:
@@ -164,8 +198,7 @@ def measure(wanted: Wanted, tell: Tell) -> tuple[Measured, ...]:
                 for ladder, point in zip(ladders, _points(wanted, workers, sessions), strict=True):
                     ladder.append(point)
                 about = [each.description for each in sessions]
-    tell("schedprof: more tasks, more prefixes")
-    others = _others(wanted) if wanted.is_sized else [((), ()) for _ in wanted.sides]
+    others = _others(wanted, tell) if wanted.is_sized else [([], []) for _ in wanted.sides]
     return tuple(
         Measured(
             name=side.name,
@@ -181,19 +214,21 @@ def measure(wanted: Wanted, tell: Tell) -> tuple[Measured, ...]:
     )
 
 
-def _points(wanted: Wanted, workers: int, sessions: Sequence[_Session]) -> list[Point]:
+def _points(wanted: Wanted, workers: int, sessions: Sequence[Session]) -> list[Point]:
     work = wanted.work(wanted.tasks * workers * wanted.threads)
     _rounds(sessions, work)
-    return [each.point(workers, each.stall(work)) for each in sessions]
+    stalls = [each.stall(work) if wanted.with_stalls else NO_STALL for each in sessions]
+    return [each.point(workers, stall) for each, stall in zip(sessions, stalls, strict=True)]
 
 
-def _rounds(sessions: Sequence[_Session], work: Work) -> None:
+def _rounds(sessions: Sequence[Session], work: Work, least: int = LEAST_ROUNDS) -> None:
     """Run rounds in turns, until enough CPU time is measured."""
     for each in sessions:
         each.rounds = []
     busy = 0.0
     for number in range(MOST_ROUNDS):
-        if number >= LEAST_ROUNDS and busy >= BUSY_S:
+        enough = BUSY_S * least / LEAST_ROUNDS if number >= least else LONG_S
+        if busy >= enough:
             break
         for each in sessions if number % 2 else reversed(sessions):
             each.rounds.append(each.round(work))
@@ -201,25 +236,26 @@ def _rounds(sessions: Sequence[_Session], work: Work) -> None:
         busy += last["cpu"] * last["tasks"]
 
 
-def _others(wanted: Wanted) -> list[tuple[list[Point], list[Point]]]:
+def _others(wanted: Wanted, tell: Tell) -> list[tuple[list[Point], list[Point]]]:
     """Return the ladders of tasks and of prefixes of each side, at the smallest size."""
+    tell("schedprof: more tasks, more prefixes")
     found: list[tuple[list[Point], list[Point]]] = [([], []) for _ in wanted.sides]
     workers = wanted.workers[0]
     base = max(BASE_TASKS, wanted.tasks * workers * wanted.threads)
     with _sessions(wanted, workers) as sessions:
         for factor in FACTORS:
-            _rounds(sessions, wanted.work(base * factor))
+            _rounds(sessions, wanted.work(base * factor), FEW_ROUNDS)
             for (tasks, _), each in zip(found, sessions, strict=True):
-                tasks.append(each.point(workers, (0.0, "")))
+                tasks.append(each.point(workers, NO_STALL))
         for number in PREFIXES:
-            _rounds(sessions, partial(prefixes_of, size=2 * BASE_TASKS, prefixes=number))
+            _rounds(sessions, partial(prefixes_of, size=BASE_TASKS, prefixes=number), FEW_ROUNDS)
             for (_, prefixes), each in zip(found, sessions, strict=True):
-                prefixes.append(each.point(workers, (0.0, ""), number))
+                prefixes.append(each.point(workers, NO_STALL, number))
     return found
 
 
 @contextmanager
-def _sessions(wanted: Wanted, workers: int) -> Iterator[list[_Session]]:
+def _sessions(wanted: Wanted, workers: int) -> Iterator[list[Session]]:
     """Start a cluster of each side; end them all afterwards, also after a Ctrl-C."""
     patience_s = START_S + workers / WORKERS_A_SECOND
     with ExitStack() as opened:
@@ -230,16 +266,16 @@ def _sessions(wanted: Wanted, workers: int) -> Iterator[list[_Session]]:
 
 
 @contextmanager
-def _session(wanted: Wanted, side: SideSpec, workers: int, patience_s: float) -> Iterator[_Session]:
+def _session(wanted: Wanted, side: SideSpec, workers: int, patience_s: float) -> Iterator[Session]:
     options = tuple({**wanted.options, **side.options}.items())
-    spec = ClusterSpec("simulated", workers, wanted.threads, options, side.interpreter)
-    cluster = SimulatedCluster.start(spec, timeout_s=patience_s)
+    spec = ClusterSpec(wanted.kind, workers, wanted.threads, options, side.interpreter)
+    cluster = CLUSTERS[wanted.kind].start(spec, timeout_s=patience_s)
     try:
         with (
-            Control(cluster.address, timeout_s=patience_s) as control,
+            cluster.open_line(patience_s) as control,
             open_scheduler(cluster, control) as scheduler,
         ):
             prefixes_of(scheduler.client, WARM_TASKS, 1)
-            yield _Session(cluster, control, scheduler)
+            yield Session(cluster, control, scheduler)
     finally:
         cluster.close()

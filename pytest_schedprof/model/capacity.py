@@ -82,6 +82,8 @@ class Asked:
     durations: tuple[float, ...]
     bounds: Bounds
     against: str = ""
+    cluster: str = "simulated"
+    """Kind of the clusters."""
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -168,6 +170,8 @@ class Capacity:
 
     machine: str
     measured_at: str
+    cluster: str
+    """Kind of the clusters."""
     workload: str
     """Name of the shape, or path of the recorded workload."""
     tasks_a_thread: int

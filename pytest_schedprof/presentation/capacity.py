@@ -62,7 +62,7 @@ def time_of(seconds: float) -> str:
 def facts_of(of: Capacity) -> list[Fact]:
     """Return what was measured, and where."""
     return [
-        Fact("workload", of.workload),
+        Fact("workload", f"{of.workload} on {of.cluster} clusters"),
         Fact("tasks", f"{of.tasks_a_thread} a thread" if of.tasks_a_thread else "as recorded"),
         Fact("threads a worker", str(of.threads_a_worker)),
         Fact("machine", of.machine),

@@ -119,6 +119,7 @@ def capacity(*sides: Measured) -> Capacity:
     return Capacity(
         machine="a machine x 2",
         measured_at="2026-01-01T00:00:00+00:00",
+        cluster="simulated",
         workload="many_tiny_tasks",
         tasks_a_thread=3,
         threads_a_worker=1,
