@@ -85,7 +85,7 @@ def _row(side: Carried, at: AtSize) -> SizeRow:
     here = [each.cost for each in side.measured.workers if each.workers == at.workers]
     return SizeRow(
         workers=f"{at.workers:,}",
-        measured=" ".join(time_of(each) for each in here),
+        measured=", ".join(time_of(each) for each in here),
         cost=time_of(at.cost.value),
         bounds=f"{time_of(at.cost.low)} to {time_of(at.cost.high)}",
         rate=about(1 / at.cost.value),
@@ -105,7 +105,7 @@ def sentences(of: Capacity) -> Iterator[str]:
     if side.growth:
         yield _of_growth(side.growth)
     for there, change in zip(of.sides[1:] * len(of.changes), of.changes, strict=True):
-        yield _of_change(change, title_of(there))
+        yield _of_change(change, there.measured.name or title_of(there))
 
 
 def _of_cost(side: Carried) -> str:
@@ -157,11 +157,16 @@ def _verdict(side: Carried) -> str:
 
 def _of_growth(growth: tuple[Growth, ...]) -> str:
     told = [
-        f"{each.exponent.value:.2f} ({each.exponent.low:.2f} to {each.exponent.high:.2f}) with "
+        f"{_power(each.exponent.value)} ({_power(each.exponent.low)} to "
+        f"{_power(each.exponent.high)}) with "
         f"{each.what} from {each.least:,} to {each.most:,}"
         for each in growth
     ]
     return f"The cost of a task grows with an exponent of {listed(told)}; 0 is no growth."
+
+
+def _power(exponent: float) -> str:
+    return f"{round(exponent, 2) + 0.0:.2f}"  # so that there is no -0.00
 
 
 def _of_change(of: Change, there: str) -> str:

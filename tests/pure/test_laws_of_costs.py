@@ -189,7 +189,7 @@ def test_the_text_marks_what_is_a_forecast() -> None:
     lines = as_text(capacity(measured())).splitlines()
     (measured_row,) = (line for line in lines if line.lstrip().startswith("2,000 "))
     (forecast_row,) = (line for line in lines if line.lstrip().startswith("10,000 "))
-    assert measured_row.split()[1:3] == ["480", "us"]
+    assert measured_row.split()[1:5] == ["480", "us,", "480", "us"]
     assert forecast_row.split()[1:3] == ["880", "us"]
     assert measured_row.count("us") > forecast_row.count("us")
     assert len({len(line) for line in (measured_row, forecast_row)}) == 1
