@@ -1,6 +1,6 @@
 """Compare a forecast for many workers, made from few, with what is measured there.
 
-    python benchmarks/capacity.py [--small 100,300,1000,2000] [--large 10000] [--repeats 2]
+    python benchmarks/capacity.py [--small 100,200,500,1000,2000] [--large 10000] [--repeats 2]
     python benchmarks/capacity.py --cluster simulated --large 5000
     python benchmarks/capacity.py --shape tree_reduction
 
@@ -39,7 +39,7 @@ def costs_of(points: tuple[Point, ...], sizes: tuple[int, ...]) -> list[tuple[in
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--small", default="100,300,1000,2000")
+    parser.add_argument("--small", default="100,200,500,1000,2000")
     parser.add_argument("--large", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--tasks", type=int, default=3)

@@ -56,14 +56,15 @@ class Lag:
 async def begin(dask_scheduler: Any = None) -> dict[str, Any]:
     """Begin to measure; return the counters."""
     setattr(dask_scheduler, LOAD, Lag())
-    return facts.open_window(dask_scheduler=dask_scheduler)
+    return {**facts.open_window(dask_scheduler=dask_scheduler), "at": facts.now()}
 
 
 async def end(patience: float, dask_scheduler: Any = None) -> dict[str, Any]:
     """Wait until all tasks are forgotten, which is work too; return the counters and the lag."""
     await wait_until_empty(patience, dask_scheduler)
     lag = dask_scheduler.__dict__.pop(LOAD).end()
-    return {**facts.close_window(dask_scheduler=dask_scheduler), "lag": lag}
+    counters = facts.close_window(dask_scheduler=dask_scheduler)
+    return {**counters, "at": facts.now(), "lag": lag}
 
 
 async def wait_until_empty(patience: float, dask_scheduler: Any = None) -> None:

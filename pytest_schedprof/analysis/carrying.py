@@ -25,6 +25,7 @@ from pytest_schedprof.model.capacity import (
 
 WORDS = {
     "1": "{:.0f} us",
+    "once": "{:.3g} us shared by all workers",
     "log": "{:.3g} us for each factor of e in the number of workers",
     "root": "{:.3g} us times the root of the number of workers",
     "size": "{:.3g} us for each worker",
@@ -48,10 +49,13 @@ def carried(
     )
     threads = points[0].threads // points[0].workers
     counts = [each.workers for each in points]
+    cheapest = min(sorted(set(counts)), key=cost.best.at)
+    passed = [("stall", bounds.stall, stall, _stall), ("lag", bounds.lag, lag, _lag)]
     return Carried(
         measured=measured,
         law=law_of(cost),
-        rate=1 / cost.best.at(min(counts)),
+        rate=1 / cost.best.at(cheapest),
+        rate_at=cheapest,
         sizes=tuple(
             AtSize(
                 workers=size,
@@ -68,9 +72,10 @@ def carried(
         saturation=tuple(
             Saturation(each, _saturated(each, threads, cost, points)) for each in durations
         ),
-        most=(
-            Most("stall", bounds.stall, stall.where(bounds.stall)),
-            Most("lag", bounds.lag, lag.where(bounds.lag)),
+        most=tuple(
+            Most(what, bound, fitted.where(bound))
+            for what, bound, fitted, figure in passed
+            if any(figure(each) for each in points)  # in virtual time there is no lag
         ),
     )
 

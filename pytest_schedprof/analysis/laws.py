@@ -1,7 +1,8 @@
 """Laws of how a figure depends on a size, fitted to few sizes, and forecasts for larger ones.
 
 A law is a sum of terms, each with a coefficient that is not negative: a constant, the logarithm of
-the size, its root, and the size itself. They are fitted by least squares of relative deviations.
+the size, its root, and the size itself; and the size's inverse, for what a round costs once, which
+the tasks of a larger round share. They are fitted by least squares of relative deviations.
 Every law that the measurements do not rule out takes part in the bounds of a forecast.
 """
 
@@ -16,12 +17,22 @@ from pytest_schedprof.model.capacity import Forecast
 
 TERMS: dict[str, Callable[[float], float]] = {
     "1": lambda size: 1.0,
+    "once": lambda size: 1.0 / size,
     "log": log1p,
     "root": sqrt,
     "size": lambda size: size,
 }
 
-SHAPES = (("1",), ("1", "log"), ("1", "root"), ("1", "size"), ("size",), ("1", "log", "size"))
+GROWING = ("log", "root", "size")
+
+SHAPES: tuple[tuple[str, ...], ...] = (
+    ("1",),
+    ("1", "once"),
+    ("size",),
+    *(("1", each) for each in GROWING),
+    *(("1", "once", each) for each in GROWING),
+    ("1", "log", "size"),
+)
 """The terms of each law that is tried."""
 
 LEAST_SCATTER = 0.03
@@ -193,7 +204,7 @@ def _crossing(value: Callable[[float], float], bound: float) -> float:
     """Return the size at which a rising value reaches the bound; infinity if it does not."""
     if value(MOST_SIZE) < bound:
         return float("inf")
-    low, high = 0.0, MOST_SIZE
+    low, high = 1.0, MOST_SIZE
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if value(middle) >= bound else (middle, high)

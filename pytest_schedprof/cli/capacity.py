@@ -22,7 +22,7 @@ exit status: 0 on success, 1 if a cluster or the workload cannot run or nothing 
 2 for a mistake on the command line"""
 
 SHAPE = "many_tiny_tasks"
-WORKERS = "100,300,1000,2000"
+WORKERS = "100,200,500,1000,2000"
 
 OPTIONS = (
     ("--workers", WORKERS, "N,N,N", "numbers of workers to measure, three at least"),

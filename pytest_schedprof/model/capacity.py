@@ -21,7 +21,7 @@ class Point:
     prefixes: int
     """Prefixes among them that the ladder asked for; 0 if the workload has its own."""
     cpu: tuple[float, ...]
-    """Seconds of the scheduler's CPU time per task, in each round."""
+    """Seconds of the scheduler's CPU time per task, in each round, without what it needs anyway."""
     rate: float
     """Tasks a second by the clock, in the fastest round."""
     stall: float
@@ -149,7 +149,9 @@ class Carried:
     law: str
     """How the cost of a task depends on the number of workers."""
     rate: float
-    """The most tasks a second: one core divided by the cost at the smallest size."""
+    """The most tasks a second: one core divided by the cost at the size where that is lowest."""
+    rate_at: int
+    """That number of workers."""
     sizes: tuple[AtSize, ...]
     growth: tuple[Growth, ...]
     saturation: tuple[Saturation, ...]

@@ -109,10 +109,9 @@ def sentences(of: Capacity) -> Iterator[str]:
 
 
 def _of_cost(side: Carried) -> str:
-    first = side.sizes[0]
     return (
         f"A task costs the scheduler {side.law}. One core carries {about(side.rate)} tasks a "
-        f"second at the most, with {first.workers:,} workers."
+        f"second at the most, with {side.rate_at:,} workers."
     )
 
 

@@ -78,7 +78,7 @@ def test_an_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
         (["--shape", "circle"], "there is no shape 'circle'; known: many_tiny_tasks, "),
         (["--workload", "gone.schedprof"], "the workload gone.schedprof cannot be read: No such"),
         (["--workers", "100,many,300"], "--workers must be a whole number from 1 to 20000, or "),
-        (["--workers", "100,200"], "must have 3 different sizes at least, such as 100,300,"),
+        (["--workers", "100,200"], "must have 3 different sizes at least, such as 100,200,"),
         (["--workers", "100,100,200"], "must have 3 different sizes at least"),
         (["--workers", "0,1,2"], "or several with commas; got '0'"),
         (["--workers", "1,2,1e9"], "or several with commas; got '1e9'"),

@@ -61,7 +61,13 @@ def test_any_points_give_a_forecast_within_its_bounds(points: list[tuple[int, fl
         found = fitted.forecast(size)
         assert 0 <= found.low <= found.value * (1 + 1e-9) + 1e-300
         assert found.value <= found.high * (1 + 1e-9) + 1e-300
-    assert fitted.best.at(10) <= fitted.best.at(1000) * (1 + 1e-9)
+
+
+def test_what_a_round_costs_once_is_no_growth() -> None:
+    fitted = fit([(size, 5e-4 + 3e-2 / size + 2e-7 * size) for size in SIZES])
+    assert fitted.forecast(10_000).value == pytest.approx(2.5e-3, rel=0.05)
+    shared = fit([(size, 5e-4 + 3e-2 / size) for size in SIZES])
+    assert shared.forecast(10_000).value == pytest.approx(5e-4, rel=0.02)
 
 
 def test_a_bound_is_reached_where_the_law_says_so() -> None:
