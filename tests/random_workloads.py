@@ -23,6 +23,7 @@ PREFIXES = ("load", "sum", "sum-partial", "read-parquet", "my_secret")
 RESOURCES = ("GPU", "database")
 CLIENTS, WORKERS, GROUPS = 3, 4, 20
 BEGUN = ("2026-11-23T14:20:42+00:00", "2026-11-23T16:00:00+01:00", "")
+NAMES = ("", "3f1c", "9a77")
 RELEASES = ("2026.8.0", "2024.8.1")
 
 
@@ -46,10 +47,13 @@ class Maker:
         return Workload(
             self.random.choice(RELEASES),
             self.random.choice(BEGUN),
+            self.random.choice(NAMES),
+            self.time(),
+            float(self.random.randrange(10**9)),
             graphs,
             [self.release(time) for time in self.times(self.events)],
             [self.worker(time) for time in self.times(self.events)],
-            {number: self.result() for number in self.known if self.random.random() < 0.7},
+            results={n: self.result() for n in self.known if self.random.random() < 0.7},
         )
 
     def times(self, count: int) -> list[float]:
@@ -93,7 +97,10 @@ class Maker:
 
     def worker(self, time: float) -> WorkerEvent:
         has_joined = self.random.random() < 0.7
-        return WorkerEvent(time, self.random.randrange(WORKERS), has_joined, 2, 2**32)
+        is_retired = not has_joined and self.random.random() < 0.5
+        return WorkerEvent(
+            time, self.random.randrange(WORKERS), has_joined, 2, 2**32, is_retired
+        )
 
 
 def workloads() -> st.SearchStrategy[Workload]:

@@ -11,6 +11,7 @@ from pytest_schedprof import __version__
 from pytest_schedprof.cli import (
     bisect,
     calibrate,
+    capacity,
     compare,
     completion,
     doctor,
@@ -37,6 +38,7 @@ COMMANDS = (
     prune,
     record,
     workload,
+    capacity,
     doctor,
     calibrate,
     completion,

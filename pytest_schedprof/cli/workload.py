@@ -20,7 +20,7 @@ examples: schedprof workload monday.schedprof --page monday.html
           schedprof workload monday.schedprof --tasks 3 --workers 2 -o busier.schedprof
           schedprof workload monday.schedprof tuesday.schedprof --anonymise -o both.schedprof
 
-Several files are merged first; then tasks are cut out, copied, and their names hidden. Shown or
+Files of one recording are put together, and others merged; then tasks are cut out, copied, and their names hidden. Shown or
 written is what comes of it.
 
 exit status: 0, 1 if a file is none of schedprof record, 2 if it cannot be read or written"""
@@ -94,8 +94,10 @@ def run(given: argparse.Namespace) -> int:
 def _read(given: argparse.Namespace) -> Workload:
     """Return all files as one workload."""
     from pytest_schedprof.editing.merging import merge
+    from pytest_schedprof.formats.workload_files import read_files
+    from pytest_schedprof.model.parts import recordings
 
-    workloads = [_read_file(name) for name in given.files]
+    workloads = recordings(read_files(name) for name in given.files)
     try:
         return merge(workloads, by_clock=given.by_clock)
     except ValueError:
@@ -103,18 +105,6 @@ def _read(given: argparse.Namespace) -> Workload:
             "schedprof: --by-clock needs to know when the workloads were recorded, and one of "
             "them does not tell it"
         ) from None
-
-
-def _read_file(name: str) -> Workload:
-    from pytest_schedprof.formats.workload import read_workload
-
-    try:
-        content = Path(name).read_bytes()
-    except OSError as error:
-        raise SettingsError(
-            f"schedprof: {name} cannot be read: {error.strerror or error}"
-        ) from None
-    return read_workload(content, name)
 
 
 def _changed(workload: Workload, given: argparse.Namespace) -> Workload:

@@ -51,6 +51,8 @@ class _Part:
         return replace(
             self.workload,
             begun=_later(self.workload.begun, self.begin),
+            name="",
+            since=0.0,
             graphs=[each for each in graphs if each.tasks or each.wanted],
             releases=[*self._releases()],
             workers=[*self._workers()],

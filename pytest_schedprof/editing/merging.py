@@ -31,5 +31,7 @@ def merge(workloads: Sequence[Workload], *, by_clock: bool = False) -> Workload:
         together(found),
         distributed=" and ".join(dict.fromkeys(each.distributed for each in workloads)),
         begun=min(begun).isoformat() if by_clock else workloads[0].begun,
+        name=workloads[0].name if len(workloads) == 1 else "",
+        bandwidth=max(each.bandwidth for each in workloads),
         is_cut=any(each.is_cut for each in workloads),
     )

@@ -15,6 +15,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
 from itertools import accumulate, chain, islice
 from operator import sub
 from typing import Any
@@ -202,13 +203,17 @@ def write_workload(workload: Workload) -> bytes:
 
 def _contents(workload: Workload) -> Iterator[dict[str, Any]]:
     """Yield what the blocks of a file contain."""
-    yield {"kind": "head", "distributed": workload.distributed, "begun": workload.begun}
+    yield {
+        "kind": "head",
+        "distributed": workload.distributed,
+        "begun": workload.begun,
+        "name": workload.name,
+        "since": workload.since,
+    }
+    if workload.bandwidth:
+        yield {"kind": "network", "bandwidth": workload.bandwidth}
     if workload.workers:
-        rows = [
-            (each.time, each.worker, each.has_joined, each.threads, each.memory)
-            for each in workload.workers
-        ]
-        yield {"kind": "workers", "workers": rows}
+        yield {"kind": "workers", "workers": [astuple(each) for each in workload.workers]}
     yield from map(_graph_content, workload.graphs)
     results = iter(workload.results.items())
     while rows_of_block := list(islice(results, TOGETHER)):

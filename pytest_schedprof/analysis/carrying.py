@@ -1,0 +1,162 @@
+"""What a scheduler carries, as it follows from what tasks cost it on clusters of several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import exp, log, sqrt
+from statistics import fmean, stdev
+
+from pytest_schedprof.analysis.costs import DRIFT
+from pytest_schedprof.analysis.growth import MIN_SCALES, exponent
+from pytest_schedprof.analysis.laws import Fit, fit
+from pytest_schedprof.analysis.student import MANY, bound_at
+from pytest_schedprof.model.capacity import (
+    AtSize,
+    Bounds,
+    Carried,
+    Change,
+    Forecast,
+    Growth,
+    Measured,
+    Most,
+    Point,
+    Saturation,
+)
+
+WORDS = {
+    "1": "{:.0f} us",
+    "once": "{:.3g} us shared by all workers",
+    "log": "{:.3g} us for each factor of e in the number of workers",
+    "root": "{:.3g} us times the root of the number of workers",
+    "size": "{:.3g} us for each worker",
+}
+
+
+def carried(
+    measured: Measured, sizes: Sequence[int], durations: Sequence[float], bounds: Bounds
+) -> Carried:
+    """Return what a scheduler carries.
+
+    Args:
+        measured: what was measured of it.
+        sizes: numbers of workers to forecast, beside those that were measured.
+        durations: seconds that tasks take, for which to tell when a core is full.
+        bounds: what its event loop must keep.
+    """
+    points = measured.workers
+    cost, stall, lag, memory = (
+        fit(least(points, figure)) for figure in (_cost, _stall, _lag, _memory)
+    )
+    threads = points[0].threads // points[0].workers
+    counts = [each.workers for each in points]
+    cheapest = min(sorted(set(counts)), key=cost.best.at)
+    passed = [("stall", bounds.stall, stall, _stall), ("lag", bounds.lag, lag, _lag)]
+    return Carried(
+        measured=measured,
+        law=law_of(cost),
+        rate=1 / cost.best.at(cheapest),
+        rate_at=cheapest,
+        sizes=tuple(
+            AtSize(
+                workers=size,
+                threads=size * threads,
+                cost=cost.forecast(size),
+                stall=stall.forecast(size),
+                lag=lag.forecast(size),
+                memory=memory.forecast(size),
+                is_measured=min(counts) <= size <= max(counts),
+            )
+            for size in sorted({*counts, *sizes})
+        ),
+        growth=tuple(_growth(measured)),
+        saturation=tuple(
+            Saturation(each, _saturated(each, threads, cost, points)) for each in durations
+        ),
+        most=tuple(
+            Most(what, bound, fitted.where(bound))
+            for what, bound, fitted, figure in passed
+            if any(figure(each) for each in points)  # in virtual time there is no lag
+        ),
+    )
+
+
+def least(points: Sequence[Point], figure: Callable[[Point], float]) -> list[tuple[int, float]]:
+    """Return each number of workers with the least figure of its clusters.
+
+    Other processes of the machine add to a figure, by another amount each time, and never take
+    anything away.
+    """
+    found: dict[int, float] = {}
+    for each in points:
+        found[each.workers] = min(figure(each), found.get(each.workers, float("inf")))
+    return sorted(found.items())
+
+
+def _cost(point: Point) -> float:
+    return point.cost
+
+
+def _stall(point: Point) -> float:
+    return point.stall
+
+
+def _lag(point: Point) -> float:
+    return point.lag
+
+
+def _memory(point: Point) -> float:
+    return point.memory
+
+
+def law_of(fitted: Fit) -> str:
+    """Return how the cost of a task depends on the number of workers, in words."""
+    best = fitted.best
+    parts = zip(best.terms, best.coefficients, strict=True)
+    told = " + ".join(WORDS[term].format(value * 1e6) for term, value in parts)
+    return told if len(best.terms) > 1 else f"{told}, whatever the number of workers"
+
+
+def _saturated(seconds: float, threads: int, cost: Fit, points: Sequence[Point]) -> Forecast:
+    """Return how many threads fill one core of the scheduler, if tasks take so long."""
+    idle = fmean(each.idle for each in points)
+    found = cost.where(1.0, lambda size, value: size * threads * value / seconds + idle)
+    return Forecast(found.value * threads, found.low * threads, found.high * threads)
+
+
+def _growth(measured: Measured) -> list[Growth]:
+    found = []
+    for what in ("workers", "tasks", "prefixes"):
+        points: tuple[Point, ...] = getattr(measured, what)
+        sizes = [int(getattr(each, what)) for each in points]
+        if len(set(sizes)) >= MIN_SCALES:
+            costs = [(size, each.cost) for size, each in zip(sizes, points, strict=True)]
+            slope = exponent(costs, 0, DRIFT)
+            bounds = Forecast(slope.value, slope.low, slope.high)
+            found.append(Growth(what, min(sizes), max(sizes), bounds))
+    return found
+
+
+def changes(here: Measured, there: Measured) -> tuple[Change, ...]:
+    """Return the cost of a task here as a multiple of that there, at each size.
+
+    Rounds of both sides ran in turns, so each is compared with its neighbour.
+    """
+    found = []
+    for workers in sorted({each.workers for each in here.workers}):
+        mine, theirs = (
+            [cost for each in side.workers if each.workers == workers for cost in each.cpu]
+            for side in (here, there)
+        )
+        logs = [log(a / b) for a, b in zip(mine, theirs, strict=True)]
+        found.append(Change(workers, _ratio(logs)))
+    return tuple(found)
+
+
+def _ratio(logs: Sequence[float]) -> Forecast:
+    """Return the geometric mean of ratios with its bounds."""
+    middle = fmean(logs)
+    if len(logs) < 3:
+        half = DRIFT * bound_at(MANY)
+    else:
+        half = stdev(logs) / sqrt(len(logs)) * bound_at(len(logs) - 1)
+    return Forecast(exp(middle), exp(middle - half), exp(middle + half))

@@ -1,0 +1,175 @@
+"""What a scheduler carries, in words and in rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import floor, isfinite, log10
+from typing import NamedTuple
+
+from pytest_schedprof.model.capacity import (
+    AtSize,
+    Capacity,
+    Carried,
+    Change,
+    Forecast,
+    Growth,
+    Most,
+    Saturation,
+)
+from pytest_schedprof.model.metric import BYTES, TIME, Metric, readable
+from pytest_schedprof.model.words import listed
+from pytest_schedprof.presentation.amounts import Fact
+
+SECONDS, SIZE = Metric(TIME, ""), Metric(BYTES, "")
+
+NEVER = "no number"
+
+HEADS = ("workers", "measured", "by the law", "bounds", "tasks/s", "stall", "lag", "memory")
+
+
+class SizeRow(NamedTuple):
+    """Figures at one number of workers."""
+
+    workers: str
+    measured: str
+    cost: str
+    bounds: str
+    rate: str
+    stall: str
+    lag: str
+    memory: str
+
+
+def about(number: float) -> str:
+    """Return a number of two digits, as people say it; of a small one all digits."""
+    if not isfinite(number):
+        return NEVER
+    digits = 1 - floor(log10(number)) if number >= 1 else 0
+    return f"{round(number, min(0, digits)):,.0f}"
+
+
+def between(forecast: Forecast) -> str:
+    """Return the bounds of a number."""
+    low, high = about(forecast.low), about(forecast.high)
+    return f"at least {low}" if high == NEVER else f"{low} to {high}"
+
+
+def time_of(seconds: float) -> str:
+    """Return a time for people."""
+    return readable(seconds, SECONDS)
+
+
+def facts_of(of: Capacity) -> list[Fact]:
+    """Return what was measured, and where."""
+    return [
+        Fact("workload", f"{of.workload} on {of.cluster} clusters"),
+        Fact("tasks", f"{of.tasks_a_thread} a thread" if of.tasks_a_thread else "as recorded"),
+        Fact("threads a worker", str(of.threads_a_worker)),
+        Fact("machine", of.machine),
+        Fact("measured", f"{of.measured_at}, in {of.seconds:.0f} s"),
+    ]
+
+
+def title_of(side: Carried) -> str:
+    """Return what a side is."""
+    found = f"distributed {side.measured.distributed}, Python {side.measured.python}"
+    return f"{found} ({side.measured.name})" if side.measured.name else found
+
+
+def rows_of(side: Carried) -> list[SizeRow]:
+    """Return a row for each size, measured or forecast."""
+    return [_row(side, each) for each in side.sizes]
+
+
+def _row(side: Carried, at: AtSize) -> SizeRow:
+    here = [each.cost for each in side.measured.workers if each.workers == at.workers]
+    return SizeRow(
+        workers=f"{at.workers:,}",
+        measured=", ".join(time_of(each) for each in here),
+        cost=time_of(at.cost.value),
+        bounds=f"{time_of(at.cost.low)} to {time_of(at.cost.high)}",
+        rate=about(1 / at.cost.value),
+        stall=time_of(at.stall.value),
+        lag=time_of(at.lag.value),
+        memory=readable(at.memory.value, SIZE),
+    )
+
+
+def sentences(of: Capacity) -> Iterator[str]:
+    """Yield what a planner wants to know of the scheduler of this side."""
+    side = of.sides[0]
+    yield _of_cost(side)
+    yield from (_of_saturation(each, side) for each in side.saturation)
+    yield from (_of_most(each) for each in side.most)
+    yield _verdict(side)
+    if side.growth:
+        yield _of_growth(side.growth)
+    for there, change in zip(of.sides[1:] * len(of.changes), of.changes, strict=True):
+        yield _of_change(change, there.measured.name or title_of(there))
+
+
+def _of_cost(side: Carried) -> str:
+    return (
+        f"A task costs the scheduler {side.law}. One core carries {about(side.rate)} tasks a "
+        f"second at the most, with {side.rate_at:,} workers."
+    )
+
+
+def _of_saturation(of: Saturation, side: Carried) -> str:
+    seconds = "one second" if of.seconds == 1 else time_of(of.seconds)
+    most = max(each.threads for each in side.measured.workers)
+    least = min(each.threads for each in side.measured.workers)
+    beyond = "" if least <= of.threads.value <= most else ", a forecast"
+    return (
+        f"Tasks of {seconds}: saturated at about {about(of.threads.value)} threads "
+        f"({between(of.threads)}{beyond})."
+    )
+
+
+def _of_most(of: Most) -> str:
+    if not isfinite(of.workers.value):
+        return f"The {WORDS[of.what]} stays below {time_of(of.bound)} with any number of workers."
+    return (
+        f"The {WORDS[of.what]} passes {time_of(of.bound)} with about {about(of.workers.value)} "
+        f"workers ({between(of.workers)})."
+    )
+
+
+WORDS = {
+    "stall": "longest stall of the event loop",
+    "lag": "longest lag of the event loop",
+}
+
+
+def first_bound(side: Carried) -> Most | None:
+    """Return the bound that is passed with the fewest workers; None if none ever is."""
+    found = [each for each in side.most if isfinite(each.workers.value)]
+    return min(found, key=lambda each: each.workers.value, default=None)
+
+
+def _verdict(side: Carried) -> str:
+    found = first_bound(side)
+    if found is None:
+        return "So no bound limits the number of workers."
+    return f"So it carries about {about(found.workers.value)} workers: the {found.what} is first."
+
+
+def _of_growth(growth: tuple[Growth, ...]) -> str:
+    told = [
+        f"{_power(each.exponent.value)} ({_power(each.exponent.low)} to "
+        f"{_power(each.exponent.high)}) with "
+        f"{each.what} from {each.least:,} to {each.most:,}"
+        for each in growth
+    ]
+    return f"The cost of a task grows with an exponent of {listed(told)}; 0 is no growth."
+
+
+def _power(exponent: float) -> str:
+    return f"{round(exponent, 2) + 0.0:.2f}"  # so that there is no -0.00
+
+
+def _of_change(of: Change, there: str) -> str:
+    return (
+        f"With {of.workers:,} workers a task costs {of.ratio.value:.2f} times "
+        f"({of.ratio.low:.2f} to {of.ratio.high:.2f}) what it costs with {there}."
+    )
