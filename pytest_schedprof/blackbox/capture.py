@@ -1,0 +1,120 @@
+"""Packs the ring into bytes, with all that is needed to write a run elsewhere."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from types import CodeType
+from typing import Any
+
+from pytest_schedprof.agent import cputime, facts, names
+from pytest_schedprof.agent.recordings import as_json
+from pytest_schedprof.agent.stalls import place_of
+from pytest_schedprof.blackbox.slices import Line, Slice, end_of
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Why a run is written."""
+
+    kind: str
+    """`stall`, `lag`, `core`, `exception`, `exit` or `asked`."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The scheduler that the ring is of."""
+
+    address: str
+    event_loop: str
+    interval: float
+    """CPU seconds between two samples."""
+    no_samples: str
+    """Why no samples were taken; else empty."""
+
+
+def pack(slices: Sequence[Slice], request: Request, origin: Origin) -> bytes:
+    """Return slices that have ended as compressed JSON."""
+    samples = _joined(slices, origin.interval)
+    record = {
+        "schedprof_blackbox": VERSION,
+        "request": asdict(request),
+        "origin": asdict(origin),
+        "environment": facts.environment(),
+        "slices": [_packed(each) for each in slices],
+        "stalls": _stalls(slices),
+        "samples": _speedscope(samples) if samples.order else None,
+    }
+    return zlib.compress(as_json(record), 1)
+
+
+def unpack(content: bytes) -> dict[str, Any]:
+    """Return what was packed.
+
+    Raises:
+        ValueError: it is not readable, or of another version.
+    """
+    try:
+        record: dict[str, Any] = json.loads(zlib.decompress(content))
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if record.get("schedprof_blackbox") != VERSION:
+        raise ValueError("it is of another version of pytest-schedprof")
+    return record
+
+
+def _packed(each: Slice) -> dict[str, Any]:
+    return {
+        "begun": asdict(each.begun),
+        "ended": asdict(end_of(each)),
+        "lag": each.lag,
+        "stall": max((cpu for cpu, _ in each.stalls.values()), default=0.0),
+        "samples": len(each.order),
+    }
+
+
+def _joined(slices: Sequence[Slice], interval: float) -> cputime.Samples:
+    """Return the samples of all slices together."""
+    joined = cputime.Samples("", interval, slices[0].begun.thread_cpu)
+    for each in slices:
+        joined.codes.update(each.codes)
+        lines, stacks = list(each.lines), list(each.stacks)
+        known = [
+            joined.indexes.setdefault(_stack(stack, lines), len(joined.indexes)) for stack in stacks
+        ]
+        joined.order.extend(known[number] for number in each.order)
+        joined.times.extend(each.times)
+    return joined
+
+
+def _stack(stack: bytes, lines: Sequence[Line]) -> tuple[Line, ...]:
+    return tuple(lines[number] for number in memoryview(stack).cast("I"))
+
+
+def _speedscope(samples: cputime.Samples) -> dict[str, Any]:
+    """Return the samples in speedscope's format, and the function of each frame."""
+    unit = cputime.unit_of(samples)
+    file = cputime.speedscope(samples, list(cputime.ticks_of(samples, unit)), unit)
+    frames = file["shared"]["frames"]
+    named = names.name_places([(each["file"], each["name"], each["line"]) for each in frames])
+    return {"file": file, "names": named}
+
+
+def _stalls(slices: Iterable[Slice]) -> dict[str, dict[str, float]]:
+    """Return the longest stall of each function."""
+    longest: dict[CodeType | None, tuple[float, float]] = {}
+    for each in slices:
+        for code, took in each.stalls.items():
+            longest[code] = max(took, longest.get(code, took))
+    known = [(code, *took) for code, took in longest.items() if code is not None]
+    named = names.name_places([place_of(code) for code, _, _ in known])
+    found: dict[str, dict[str, float]] = {}
+    for name, (_, cpu, wall) in zip(named, known, strict=True):
+        if cpu > found.get(name, {}).get("cpu", 0.0):
+            found[name] = {"cpu": cpu, "wall": wall}
+    return found

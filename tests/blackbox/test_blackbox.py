@@ -1,0 +1,207 @@
+"""Tests of the black box on schedulers of dask's command line, with real workers."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import neg
+from pathlib import Path
+
+import plants
+import pytest
+from boxed import Boxed, boxed
+from distributed import Client
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.storage.runs import find_run
+
+QUICK = {"stall": "0.3s", "every": "0s", "rate": "50", "lag": "1h"}
+"""A black box that writes at each small stall, however busy the machine is."""
+
+
+@contextmanager
+def workers(address: str) -> Iterator[None]:
+    """Two workers of dask's command line, each with its nanny."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
+    arguments = ["--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
+    process = subprocess.Popen([*command, *arguments], stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def result_in(directory: Path) -> Result:
+    (test,) = find_run(directory).record.tests
+    return find_run(directory).test(test.test_id).result
+
+
+def of(result: Result, backend: str) -> BackendResult:
+    (found,) = (each for each in result.backends if each.backend == backend)
+    return found
+
+
+def stalls_in(result: Result) -> dict[str, float]:
+    costs = of(result, "stalls").costs
+    assert costs is not None
+    return {each.function: each.total["stall"] for each in costs.functions}
+
+
+def test_it_is_dumped_on_demand_as_an_ordinary_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "here"
+    with boxed(tmp_path, options={"rate": "50"}) as box, workers(box.address):
+        with Client(box.address) as client:
+            client.wait_for_workers(2)
+            done = client.gather(client.map(neg, range(1500), pure=False))
+            assert done == [-number for number in range(1500)]
+            assert main(["dump", box.address, "--dir", str(runs)]) == 0
+    place = Path(capsys.readouterr().out.strip())
+    assert place.parent == runs
+    assert (place / "index.html").exists()
+    result = result_in(runs)
+    assert result.test_id == "blackbox[asked]"
+    sampled = of(result, "cputime")
+    assert sampled.window.tasks == 1500
+    assert sampled.shares is not None
+    owners = {each.owner: each.share.value for each in sampled.shares.owners}
+    assert owners["transitions"] > 0.02
+    assert not any("blackbox" in each.function for each in sampled.shares.functions)
+    assert main(["show", "blackbox", str(runs)]) == 0
+    assert "us of scheduler CPU per task" in capsys.readouterr().out
+    exported = tmp_path / "box.pb.gz"
+    command = ["export", "blackbox", str(runs), "--format", "pprof", "-o", str(exported)]
+    assert main(command) == 0
+    assert exported.stat().st_size > 100
+
+
+def test_a_stall_is_written_with_its_function(tmp_path: Path) -> None:
+    with boxed(tmp_path, options=QUICK) as box, Client(box.address) as client:
+        client.run_on_scheduler(plants.stall, 0.5)
+        line = box.wait_for("the black box was written to")
+        assert "plants:spin took 0." in line
+        (run,) = box.runs()
+        took = stalls_in(result_in(run))["plants:spin"]
+        assert 0.4 <= took <= 0.6
+        client.run_on_scheduler(plants.stall, 0.1)  # below the bound: nothing is written
+        assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0
+        assert len(box.runs()) == 1
+
+
+def test_runs_are_limited_in_time_and_number(tmp_path: Path) -> None:
+    limited = {**QUICK, "every": "1h"}
+    with boxed(tmp_path, options=limited) as box, Client(box.address) as client:
+        for _ in range(3):
+            client.run_on_scheduler(plants.stall, 0.5)
+        box.wait_for("the black box was written to")
+        assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0
+        assert len(box.runs()) == 1
+    few = {**QUICK, "keep": "2"}
+    with boxed(tmp_path, options=few) as box, Client(box.address) as client:
+        for number in range(1, 4):
+            client.run_on_scheduler(plants.stall, 0.5)
+            box.wait_for("the black box was written to", times=number)
+        assert len(box.runs()) == 2
+
+
+def test_an_exception_in_the_loop_is_written(tmp_path: Path) -> None:
+    with boxed(tmp_path) as box, Client(box.address) as client:
+        client.run_on_scheduler(plants.fail)
+        assert box.wait_for("the black box was written to").rstrip().endswith(
+            "LookupError: a planted error"
+        )
+        assert result_in(box.directory).test_id == "blackbox[exception]"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_a_scheduler_that_is_ended_writes_a_last_run(tmp_path: Path, number: int) -> None:
+    with boxed(tmp_path) as box:
+        box.process.send_signal(number)
+        assert box.process.wait(60) == 0
+        assert result_in(box.directory).test_id == "blackbox[exit]"
+    assert [line for line in box.log if "Traceback" in line] == []
+
+
+def test_children_of_the_scheduler_are_left_alone(tmp_path: Path) -> None:
+    with boxed(tmp_path, options={"rate": "100"}) as box, Client(box.address) as client:
+        assert client.run_on_scheduler(plants.fork) == 7
+        assert client.run_on_scheduler(plants.fork) == 7
+
+
+def test_another_profiler_that_is_in_place_stays_there(tmp_path: Path) -> None:
+    with boxed(tmp_path, environment={"PLANTED": "profiler"}) as box:
+        box.wait_for("the black box takes no samples: another profiler uses the signal SIGPROF")
+        assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0
+        result = result_in(tmp_path / "here")
+        assert [each.backend for each in result.backends] == ["stalls"]
+        assert "no samples: another profiler" in result.evidence[0].notes[0]
+
+
+def test_another_profiler_that_comes_later_gets_the_signal(tmp_path: Path) -> None:
+    with boxed(tmp_path) as box, Client(box.address) as client:
+        client.run_on_scheduler(plants.profile)
+        box.wait_for("takes no more samples: another profiler has taken the signal SIGPROF")
+        assert client.run_on_scheduler(lambda: 1 + 1) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"rate": "often"}, "rate must be a number between 1 and 100, got 'often'"),
+        ({"window": "5 apples"}, "window must be a time between 20s and 1h, got '5 apples'"),
+        ({"keep": "0"}, "keep must be a number between 1 and 1000, got 0"),
+        ({"core": "150%"}, "core must be a fraction between 10% and 100%, got '150%'"),
+        ({"colour": "red"}, "there is no option schedprof.blackbox.colour; known: directory,"),
+        ({"window": "1h", "rate": "100"}, "is more than 40000 samples"),
+    ],
+)
+def test_a_scheduler_runs_without_a_box_if_its_options_are_wrong(
+    tmp_path: Path, options: dict[str, str], complaint: str
+) -> None:
+    with boxed(tmp_path, options=options) as box:
+        (line,) = box.own_lines
+        assert "there is no black box: " in line
+        assert complaint in line
+        assert main(["dump", box.address]) == 1
+
+
+def test_no_scheduler_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", "tcp://127.0.0.1:1"]) == 1
+    assert "no scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
+
+
+def is_alive(box: Boxed) -> bool:
+    with Client(box.address) as client:
+        return bool(client.run_on_scheduler(lambda: True))
+
+
+KILOBYTES = 40
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk on which a run has no room."""
+    place = tmp_path / "small"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={KILOBYTES}k", "tmpfs", str(place)]
+    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a disk")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_is_told_in_a_line(tmp_path: Path, small: Path) -> None:
+    options = {**QUICK, "directory": str(small / "boxes")}
+    with boxed(tmp_path, options=options) as box, Client(box.address) as client:
+        client.run_on_scheduler(plants.stall, 0.5)
+        line = box.wait_for("the black box could not be written")
+        assert "No space left on device" in line
+        assert len(box.own_lines) == 2
+        assert is_alive(box)
+        assert list((small / "boxes").glob("2*")) == []
