@@ -14,7 +14,7 @@ async def take(dask_scheduler: Any = None) -> bytes:
     box = dask_scheduler.extensions.get(NAME)
     if box is None or box.is_over:
         return b""
-    from pytest_schedprof.blackbox.capture import Request
+    from pytest_schedprof.blackbox.packed import Request
 
     content: bytes = await asyncio.wrap_future(box.capture(Request("asked", "it was asked for")))
     return content

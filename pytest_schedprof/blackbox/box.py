@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
+import os
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, TimeoutError
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from types import CodeType
@@ -14,10 +17,12 @@ from typing import Any
 from pytest_schedprof.agent.names import name_places
 from pytest_schedprof.agent.stalls import place_of
 from pytest_schedprof.blackbox.asking import NAME
-from pytest_schedprof.blackbox.capture import Origin, Request, pack
 from pytest_schedprof.blackbox.counting import Counting
 from pytest_schedprof.blackbox.listening import Listener
+from pytest_schedprof.blackbox.metrics import Collector, publish, withdraw
 from pytest_schedprof.blackbox.options import Options
+from pytest_schedprof.blackbox.packed import Origin, Request
+from pytest_schedprof.blackbox.packing import pack
 from pytest_schedprof.blackbox.requests import Requests
 from pytest_schedprof.blackbox.sampling import Sampler
 from pytest_schedprof.blackbox.slices import SLICE_S, Ring, Slice, end_of
@@ -49,6 +54,8 @@ class BlackBox:
         self.sampler = Sampler(self.ring, options.rate, self.stalled)
         self.listener = Listener(self.heard)
         self.requests = Requests()
+        self.collector: Collector | None = None
+        self.process = os.getpid()
         self.no_samples = ""
         self.written = 0
         """Runs so far."""
@@ -69,6 +76,9 @@ class BlackBox:
         self.counting.received.begin()
         self.listener.begin()
         self.scheduler.extensions[NAME] = self
+        if self.options.prometheus:
+            self.collector = publish(self)
+        atexit.register(self.leave)
         self._wait()
 
     def end(self) -> None:
@@ -80,6 +90,8 @@ class BlackBox:
         self.listener.end()
         self.counting.received.end()
         self.requests.end()
+        withdraw(self.collector)
+        atexit.unregister(self.leave)
 
     def give_up(self, error: Exception) -> None:
         """End after an error of our own."""
@@ -99,6 +111,17 @@ class BlackBox:
                 await asyncio.wait_for(asyncio.wrap_future(written), EXIT_S)
             except asyncio.TimeoutError:
                 logger.warning("schedprof: the last run took longer than %g s to write", EXIT_S)
+
+    def leave(self) -> None:
+        """Write a last run as the process ends though the scheduler was not closed.
+
+        Children that were forked inherit this, and have nothing to write.
+        """
+        if not self.is_over and os.getpid() == self.process:
+            written = self.write(Request("exit", "the process ended"))
+            self.end()
+            with suppress(TimeoutError):
+                written.result(EXIT_S)
 
     def _wait(self) -> None:
         self._due = self.loop.time() + BEAT_S

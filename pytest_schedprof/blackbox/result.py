@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from pytest_schedprof import __version__
-from pytest_schedprof.agent import facts
 from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
 from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.analysis.student import CONFIDENCE
@@ -143,18 +142,18 @@ def _cluster(record: Record) -> ClusterFacts:
 def _environment(record: Record) -> Environment:
     there = record["environment"]
     return Environment(
-        python=platform.python_version(),
+        python=there["python"],
         platform=platform.platform(),
         machine=platform.machine(),
         cpu_count=os.cpu_count() or 1,
         scheduler_python=there["python"],
         scheduler_platform=there["platform"],
         versions=there["versions"],
-        test_versions=facts.versions(),
+        test_versions=there["versions"],
         scheduler_machine=there["machine"],
         configuration=there["configuration"],
         hash_seed=there["hash_seed"],
-        test_hash_seed=facts.hash_seed(),
+        test_hash_seed=there["hash_seed"],
         event_loop=record["origin"]["event_loop"],
     )
 

@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 from pytest_schedprof.analysis.recent import figures_of
-from pytest_schedprof.backends.registry import find_backends
-from pytest_schedprof.blackbox.capture import unpack
+from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.backends.builtin.stalls import StallsBackend
+from pytest_schedprof.backends.contract import facts_of
+from pytest_schedprof.blackbox.packed import unpack
 from pytest_schedprof.blackbox.result import (
     SAMPLES_FILE,
     SLICES_FILE,
@@ -33,6 +35,9 @@ PATIENCE = 19
 """Niceness: a scheduler on the same core goes first."""
 
 
+KNOWN = {each.name: facts_of(each) for each in (CpuTimeBackend, StallsBackend)}
+
+
 def write_ring(content: bytes, directory: Path) -> Path:
     """Write a ring as a run; return its directory.
 
@@ -45,7 +50,7 @@ def write_ring(content: bytes, directory: Path) -> Path:
     try:
         run.prepare()
         _write_files(record, run)
-        write_pages(run.path, known=find_backends().facts)
+        write_pages(run.path, known=KNOWN)
     except SchedprofError:
         shutil.rmtree(run.path, ignore_errors=True)
         raise

@@ -16,7 +16,8 @@ from support import wait_for
 HERE = Path(__file__).parent
 
 COMMAND = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1",
-           "--port", "0", "--preload", "plants", "--preload", "pytest_schedprof.blackbox")  # fmt: skip
+           "--port", "0", "--preload", "plants",
+           "--preload", "pytest_schedprof.blackbox")  # fmt: skip
 
 READY = ("the black box keeps", "there is no black box")
 

@@ -32,7 +32,7 @@ def explode() -> None:
 
 
 async def fork(dask_scheduler: Any = None) -> int:
-    """Fork a child that spins beyond several ticks and ends as a process does; return its status."""
+    """Fork a child that uses the CPU for several ticks; return its status."""
     child = os.fork()
     if child == 0:
         spin(0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import neg
 from pathlib import Path
+from urllib.request import urlopen
 
 import plants
 import pytest
 from boxed import Boxed, boxed
-from distributed import Client
+from distributed import Client, Security
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.result import BackendResult, Result
@@ -24,13 +26,15 @@ QUICK = {"stall": "0.3s", "every": "0s", "rate": "50", "lag": "1h"}
 
 
 @contextmanager
-def workers(address: str) -> Iterator[None]:
-    """Two workers of dask's command line, each with its nanny."""
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
-    arguments = ["--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
-    process = subprocess.Popen([*command, *arguments], stderr=subprocess.DEVNULL)
+def working(box: Boxed, *arguments: str, security: Security | None = None) -> Iterator[Client]:
+    """A client, and two workers of dask's command line, each with its nanny."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", box.address, "--nworkers", "2",
+               "--nthreads", "1", "--no-dashboard", *arguments]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        yield
+        with Client(box.address, security=security) as client:
+            client.wait_for_workers(2)
+            yield client
     finally:
         process.terminate()
         process.wait()
@@ -56,12 +60,9 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = tmp_path / "here"
-    with boxed(tmp_path, options={"rate": "50"}) as box, workers(box.address):
-        with Client(box.address) as client:
-            client.wait_for_workers(2)
-            done = client.gather(client.map(neg, range(1500), pure=False))
-            assert done == [-number for number in range(1500)]
-            assert main(["dump", box.address, "--dir", str(runs)]) == 0
+    with boxed(tmp_path, options={"rate": "50"}) as box, working(box) as client:
+        client.gather(client.map(neg, range(1500), pure=False))
+        assert main(["dump", box.address, "--dir", str(runs)]) == 0
     place = Path(capsys.readouterr().out.strip())
     assert place.parent == runs
     assert (place / "index.html").exists()
@@ -79,6 +80,45 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
     command = ["export", "blackbox", str(runs), "--format", "pprof", "-o", str(exported)]
     assert main(command) == 0
     assert exported.stat().st_size > 100
+
+
+def test_the_scheduler_s_page_for_prometheus_has_its_figures(tmp_path: Path) -> None:
+    dashboard = ("--dashboard-address", "127.0.0.1:0")
+    options = {"prometheus": "True", "rate": "100"}
+    with boxed(tmp_path, *dashboard, options=options) as box, working(box) as client:
+        client.gather(client.map(neg, range(500), pure=False))
+        assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0  # ends a slice
+        port = client.scheduler_info()["services"]["dashboard"]
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
+            text = page.read().decode()
+        with urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as page:
+            assert page.status == 200
+    shares = re.findall(r'^dask_schedprof_owner_share{owner="([\w-]+)"} (\S+)$', text, re.M)
+    assert {"transitions", "event-loop"} <= {owner for owner, _ in shares}
+    assert sum(float(share) for _, share in shares) == pytest.approx(1)
+    (cost,) = re.findall(r"^dask_schedprof_cost_per_task_seconds (\S+)$", text, re.M)
+    assert 1e-5 < float(cost) < 0.1
+    assert "dask_schedprof_longest_stall_seconds " in text
+    assert "dask_scheduler_workers{" in text
+
+
+def test_it_works_over_tls(tmp_path: Path) -> None:
+    security = Security.temporary()
+    names = {"ca": security.tls_ca_file, "cert": security.tls_scheduler_cert,
+             "key": security.tls_scheduler_key}  # fmt: skip
+    arguments = []
+    for name, content in names.items():
+        (tmp_path / name).write_text(str(content))
+        arguments += [f"--tls-{'ca-file' if name == 'ca' else name}", str(tmp_path / name)]
+    options = ("--protocol", "tls", "--no-dashboard", *arguments)
+    with boxed(tmp_path, *options) as box, working(box, *arguments, security=security) as client:
+        client.gather(client.map(neg, range(200), pure=False))
+        box.process.send_signal(signal.SIGTERM)
+        box.process.wait(60)
+    result = result_in(box.directory)
+    assert result.cluster is not None
+    assert result.cluster.address.startswith("tls://")
+    assert of(result, "cputime").window.tasks == 200
 
 
 def test_a_stall_is_written_with_its_function(tmp_path: Path) -> None:
@@ -113,8 +153,10 @@ def test_runs_are_limited_in_time_and_number(tmp_path: Path) -> None:
 def test_an_exception_in_the_loop_is_written(tmp_path: Path) -> None:
     with boxed(tmp_path) as box, Client(box.address) as client:
         client.run_on_scheduler(plants.fail)
-        assert box.wait_for("the black box was written to").rstrip().endswith(
-            "LookupError: a planted error"
+        assert (
+            box.wait_for("the black box was written to")
+            .rstrip()
+            .endswith("LookupError: a planted error")
         )
         assert result_in(box.directory).test_id == "blackbox[exception]"
 

@@ -1,41 +1,17 @@
-"""Packs the ring into bytes, with all that is needed to write a run elsewhere."""
+"""Packs the ring, with all that is needed to write a run in another process."""
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import CodeType
 from typing import Any
 
 from pytest_schedprof.agent import cputime, facts, names
 from pytest_schedprof.agent.recordings import as_json
 from pytest_schedprof.agent.stalls import place_of
+from pytest_schedprof.blackbox.packed import VERSION, Origin, Request, as_packed
 from pytest_schedprof.blackbox.slices import Line, Slice, end_of
-
-VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Why a run is written."""
-
-    kind: str
-    """`stall`, `lag`, `core`, `exception`, `exit` or `asked`."""
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The scheduler that the ring is of."""
-
-    address: str
-    event_loop: str
-    interval: float
-    """CPU seconds between two samples."""
-    no_samples: str
-    """Why no samples were taken; else empty."""
 
 
 def pack(slices: Sequence[Slice], request: Request, origin: Origin) -> bytes:
@@ -50,22 +26,7 @@ def pack(slices: Sequence[Slice], request: Request, origin: Origin) -> bytes:
         "stalls": _stalls(slices),
         "samples": _speedscope(samples) if samples.order else None,
     }
-    return zlib.compress(as_json(record), 1)
-
-
-def unpack(content: bytes) -> dict[str, Any]:
-    """Return what was packed.
-
-    Raises:
-        ValueError: it is not readable, or of another version.
-    """
-    try:
-        record: dict[str, Any] = json.loads(zlib.decompress(content))
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    if record.get("schedprof_blackbox") != VERSION:
-        raise ValueError("it is of another version of pytest-schedprof")
-    return record
+    return as_packed(as_json(record))
 
 
 def _packed(each: Slice) -> dict[str, Any]:
