@@ -86,7 +86,7 @@ class Received:
         for name, handler in self.originals.items():
             if not iscoroutinefunction(handler):
                 self.calls[name] = [0]
-                self.mine[name] = _counting(self.calls[name], handler)
+                self.mine[name] = counted(self.calls[name], handler)
         self.handlers.update(self.mine)
 
     def end(self) -> None:
@@ -100,7 +100,7 @@ class Received:
         return {name: calls for name, (calls,) in self.calls.items() if calls}
 
 
-def _counting(calls: list[int], handler: Callable[..., Any]) -> Callable[..., Any]:
+def counted(calls: list[int], handler: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(handler)
     def received(*args: Any, **keywords: Any) -> Any:
         calls[0] += 1
@@ -109,5 +109,5 @@ def _counting(calls: list[int], handler: Callable[..., Any]) -> Callable[..., An
     return received
 
 
-WRAPPER = _counting([], print).__code__
+WRAPPER = counted([], print).__code__
 """The code of all wrappers, which is in no sample."""
