@@ -16,7 +16,7 @@ from pytest_schedprof.blackbox.slices import Line, Slice, end_of
 
 def pack(slices: Sequence[Slice], request: Request, origin: Origin) -> bytes:
     """Return slices that have ended as compressed JSON."""
-    samples = _joined(slices, origin.interval)
+    samples = joined(slices, origin.interval)
     record = {
         "schedprof_blackbox": VERSION,
         "request": asdict(request),
@@ -39,7 +39,7 @@ def _packed(each: Slice) -> dict[str, Any]:
     }
 
 
-def _joined(slices: Sequence[Slice], interval: float) -> cputime.Samples:
+def joined(slices: Sequence[Slice], interval: float) -> cputime.Samples:
     """Return the samples of all slices together."""
     joined = cputime.Samples("", interval, slices[0].begun.thread_cpu)
     for each in slices:

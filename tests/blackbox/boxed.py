@@ -65,7 +65,7 @@ def boxed(
     variables = {
         **os.environ,
         **{f"DASK_SCHEDPROF__BLACKBOX__{name.upper()}": value for name, value in given.items()},
-        "PYTHONPATH": str(HERE),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH")))),
         **(environment or {}),
     }
     process = subprocess.Popen(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import time
 from typing import Any
 
@@ -19,6 +21,18 @@ async def stall(seconds: float, dask_scheduler: Any = None) -> None:
     """Stall the loop from a callback of its own."""
     await asyncio.sleep(0)
     spin(seconds)
+
+
+async def hang(path: str, dask_scheduler: Any = None) -> None:
+    """Occupy the loop until a file exists."""
+    while not os.path.exists(path):
+        pass
+    logging.getLogger("distributed.plants").warning("it is over")
+
+
+async def leave(dask_scheduler: Any = None) -> None:
+    """End the process from a callback, as an error of the interpreter's would."""
+    asyncio.get_running_loop().call_soon(sys.exit, 3)
 
 
 async def fail(dask_scheduler: Any = None) -> None:

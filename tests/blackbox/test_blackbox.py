@@ -134,6 +134,16 @@ def test_a_stall_is_written_with_its_function(tmp_path: Path) -> None:
         assert len(box.runs()) == 1
 
 
+def test_a_callback_that_does_not_end_is_written_meanwhile(tmp_path: Path) -> None:
+    with boxed(tmp_path, options=QUICK) as box, Client(box.address) as client:
+        client.run_on_scheduler(plants.hang, str(tmp_path / "enough"), wait=False)
+        line = box.wait_for("the black box was written to")
+        assert "plants:hang has used 3." in line
+        assert not box.lines("it is over")
+        (tmp_path / "enough").touch()
+        box.wait_for("it is over")
+
+
 def test_runs_are_limited_in_time_and_number(tmp_path: Path) -> None:
     limited = {**QUICK, "every": "1h"}
     with boxed(tmp_path, options=limited) as box, Client(box.address) as client:
@@ -168,6 +178,14 @@ def test_a_scheduler_that_is_ended_writes_a_last_run(tmp_path: Path, number: int
         assert box.process.wait(60) == 0
         assert result_in(box.directory).test_id == "blackbox[exit]"
     assert [line for line in box.log if "Traceback" in line] == []
+
+
+def test_a_process_that_ends_without_closing_its_scheduler_writes_a_run(tmp_path: Path) -> None:
+    with boxed(tmp_path) as box, Client(box.address) as client:
+        client.run_on_scheduler(plants.leave, wait=False)
+        assert box.process.wait(60) == 3
+        assert result_in(box.directory).test_id == "blackbox[exit]"
+        assert box.wait_for("the process ended")
 
 
 def test_children_of_the_scheduler_are_left_alone(tmp_path: Path) -> None:
