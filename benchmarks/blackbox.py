@@ -15,6 +15,7 @@ What one has more memory than the other is the box's.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import sys
 import tempfile
@@ -32,12 +33,14 @@ from pytest_schedprof.blackbox.asking import NAME
 from pytest_schedprof.blackbox.box import BlackBox
 from pytest_schedprof.blackbox.counting import counted
 from pytest_schedprof.blackbox.fetching import dump
+from pytest_schedprof.blackbox.metrics import Collector
 from pytest_schedprof.blackbox.options import read_options
+from pytest_schedprof.blackbox.packed import Request
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 
 ASKED, ASKED_PART, ASKED_MB = 1.01, 1.0, 30.0
 WORKERS = 16
-ROUNDS_BETWEEN_RESTARTS = 10
+ROUNDS_BETWEEN_RESTARTS = 3
 
 
 def inc(x: int) -> int:
@@ -98,6 +101,16 @@ def cost_of_counting() -> float:
     return took[1] - took[0]
 
 
+async def asked(dask_scheduler: Any = None) -> tuple[float, float]:
+    """Return CPU seconds of packing the ring, and of its figures on the page; runs there."""
+    box = dask_scheduler.extensions[NAME]
+    begun = time.process_time()
+    await asyncio.wrap_future(box.capture(Request("asked", "")))
+    packed = time.process_time()
+    list(Collector(box, "").collect())
+    return packed - begun, time.process_time() - packed
+
+
 def quiet(dask_scheduler: Any = None) -> None:
     """Let garbage be collected between rounds only; runs in the scheduler."""
     gc.disable()
@@ -120,9 +133,11 @@ def cost(client: Client, tasks: int, directory: str, parts: list[float]) -> floa
     wait(client.map(inc, range(tasks), pure=False))
     after, _ = client.run_on_scheduler(used)
     if directory:
-        _, spent = client.run_on_scheduler(end)
+        pack, page = client.run_on_scheduler(asked)
+        samples, spent = client.run_on_scheduler(end)
         parts.append(sum(spent.values()) / (after - before))
-        print(" ".join(f"{name} {x / (after - before):.4%}" for name, x in spent.items()))
+        told = " ".join(f"{name} {x / (after - before):.2%}" for name, x in spent.items())
+        print(f"{told}; {samples} samples: {1e3 * pack:.0f} ms to pack, {1e3 * page:.0f} ms a page")
     return float(after - before) / tasks
 
 
@@ -156,7 +171,7 @@ def soak(seconds: float, tasks: int) -> None:
     """Load both until the time is over, and compare them."""
     with tempfile.TemporaryDirectory() as directory, loaded() as alone, loaded() as boxed:
         clients = {"alone": alone, "boxed": boxed}
-        for client in clients.values():  # both import what the box needs, of which it uses all
+        for client in clients.values():
             wait(client.map(inc, range(tasks), pure=False))
         first = {name: client.run_on_scheduler(used) for name, client in clients.items()}
         if problem := boxed.run_on_scheduler(begin, directory):
@@ -172,7 +187,7 @@ def soak(seconds: float, tasks: int) -> None:
                 grown = _grown(clients, first)
                 most = max(most, grown)
                 print(f"{rounds} rounds: {grown:+.1f} MB", flush=True)
-        place = dump(boxed.scheduler.address, Path(directory))  # type: ignore[union-attr]
+        place = dump(str(boxed.scheduler.address), Path(directory))  # type: ignore[union-attr]
         size = sum(each.stat().st_size for each in place.rglob("*") if each.is_file())
         most = max(most, _grown(clients, first))
         samples, spent = boxed.run_on_scheduler(end)
@@ -190,7 +205,7 @@ def _grown(clients: dict[str, Client], first: dict[str, tuple[float, float]]) ->
     """Return by how many megabytes the one with the box grew more than the other."""
     now = {name: client.run_on_scheduler(used)[1] for name, client in clients.items()}
     grown = {name: now[name] - first[name][1] for name in clients}
-    return grown["boxed"] - grown["alone"]
+    return float(grown["boxed"] - grown["alone"])
 
 
 def main() -> int:

@@ -25,11 +25,18 @@ async def dask_setup(scheduler: Any) -> None:
 
 
 def _begin(scheduler: Any, given: dict[str, Any]) -> None:
+    from pytest_schedprof.blackbox.asking import NAME
     from pytest_schedprof.blackbox.box import BlackBox
     from pytest_schedprof.blackbox.options import read_options
 
+    if NAME in scheduler.extensions:
+        return  # it is preloaded twice
     box = BlackBox(scheduler, read_options(given))
-    box.begin()
+    try:
+        box.begin()
+    except Exception:
+        box.end()
+        raise
     if box.no_samples:
         logger.warning("schedprof: the black box takes no samples: %s", box.no_samples)
     logger.info("schedprof: the black box keeps the last %g s", box.options.window)

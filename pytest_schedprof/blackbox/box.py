@@ -100,7 +100,8 @@ class BlackBox:
             type(error).__name__,
             error,
         )
-        self.end()
+        with suppress(Exception):
+            self.end()
 
     async def close(self) -> None:
         """Write a last run, as the scheduler closes."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from inspect import iscoroutinefunction
 from typing import Any
 
-import psutil
-
 from pytest_schedprof.agent.facts import finished_tasks
 from pytest_schedprof.blackbox.slices import Figures
 
@@ -23,7 +21,7 @@ class Counting:
     def __init__(self, scheduler: Any) -> None:
         self.scheduler = scheduler
         self.received = Received(scheduler.stream_handlers)
-        self.process = psutil.Process()
+        self.process = scheduler.monitor.proc
         self.known: dict[str, Sent] = {}
         """What was sent to each worker and client when the counters were read last."""
         self.sent = self.batches = self.tasks = self.tasks_then = 0

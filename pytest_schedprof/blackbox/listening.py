@@ -40,5 +40,5 @@ class Listener(logging.Filter):
         """Tell of an exception."""
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
         if record.levelno >= logging.ERROR and error is not None:
-            self.told(f"{type(error).__name__}: {error}"[:MOST])
+            self.told(f"{type(error).__name__}: {' '.join(str(error).split())}"[:MOST])
         return True

@@ -11,8 +11,8 @@ from dask.utils import parse_timedelta
 
 from pytest_schedprof.errors import SettingsError, quoted
 
-MOST_SAMPLES = 40_000
-"""Samples that the ring may hold: they take up to 10 MB."""
+MOST_SAMPLES = 20_000
+"""Samples that the ring may hold: they take up to 10 MB, and packing them as much again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ def pack(slices: Sequence[Slice], request: Request, origin: Origin) -> bytes:
         "origin": asdict(origin),
         "environment": facts.environment(),
         "slices": [_packed(each) for each in slices],
-        "stalls": _stalls(slices),
+        "longest": _longest(slices),
         "samples": _speedscope(samples) if samples.order else None,
     }
     return as_packed(as_json(record))
@@ -66,7 +66,7 @@ def _speedscope(samples: cputime.Samples) -> dict[str, Any]:
     return {"file": file, "names": named}
 
 
-def _stalls(slices: Iterable[Slice]) -> dict[str, dict[str, float]]:
+def _longest(slices: Iterable[Slice]) -> dict[str, dict[str, float]]:
     """Return the longest stall of each function."""
     longest: dict[CodeType | None, tuple[float, float]] = {}
     for each in slices:

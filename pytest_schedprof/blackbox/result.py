@@ -15,6 +15,7 @@ from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
 from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.analysis.student import CONFIDENCE
 from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.backends.builtin.stalls import StallsBackend
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.environment import ClusterFacts, Environment
@@ -22,7 +23,7 @@ from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.model.result import BackendResult, Result, Segment, Window
 
-SAMPLES_FILE = "scheduler.cputime.speedscope.json"
+SAMPLES_FILE = f"scheduler.{CpuTimeBackend.artifacts[0].ending}"
 SLICES_FILE = "blackbox.json"
 
 SAMPLED = "sampled"
@@ -56,7 +57,7 @@ def samples_of(record: Record) -> bytes:
 
 def slices_of(record: Record) -> bytes:
     """Return all figures of the slices as JSON."""
-    kept = {name: record[name] for name in ("request", "origin", "stalls", "slices")}
+    kept = {name: record[name] for name in ("request", "origin", "longest", "slices")}
     return msgspec.json.format(msgspec.json.encode(kept), indent=1)
 
 
@@ -109,15 +110,15 @@ def _stalled(record: Record, window: Window, told: dict[str, float]) -> BackendR
     slices = record["slices"]
     functions = {
         name: {"stall": each["cpu"], "stall_wall": each["wall"]}
-        for name, each in record["stalls"].items()
+        for name, each in record["longest"].items()
     }
     whole = {
         "stall": max(each["stall"] for each in slices),
         "stall_wall": max(each["lag"] for each in slices),
     }
-    unit = unit_of(window.tasks, told, [CostProfile("stalls", SAMPLED, functions, whole)])
+    unit = unit_of(window.tasks, told, [CostProfile(StallsBackend.name, SAMPLED, functions, whole)])
     return BackendResult(
-        backend="stalls",
+        backend=StallsBackend.name,
         mode=SAMPLED,
         settings={},
         window=window,
@@ -162,5 +163,5 @@ def _evidence(record: Record) -> Evidence:
     """Return the figures of the slices as a kind of evidence."""
     missing = record["origin"]["no_samples"]
     notes = (f"no samples: {missing}",) if missing else ()
-    what = "tasks, CPU time, memory, messages and stalls, ten seconds by ten"
+    what = "tasks, CPU time, memory, messages and lags, ten seconds by ten"
     return Evidence("blackbox", (SLICES_FILE,), notes, description=what)

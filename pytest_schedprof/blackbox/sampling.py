@@ -27,6 +27,7 @@ class Sampler:
         self.ring, self.told, self.interval = ring, told, 1 / rate
         self.stalls = Stalls(self.interval, 0.0)
         self.last = 0.0
+        self.is_begun = False
         self.problem = ""
         """Why there are no samples any more."""
         self.handler = self.tick  # one object, by which it is known again
@@ -39,7 +40,7 @@ class Sampler:
             return "this system has no timer of CPU time"
         if signal.getitimer(signal.ITIMER_PROF) != (0.0, 0.0) or _is_taken():
             return "another profiler uses the signal SIGPROF"
-        self.last = thread_time()
+        self.is_begun, self.last = True, thread_time()
         self.stalls = Stalls(self.interval, self.last)
         signal.signal(signal.SIGPROF, self.handler)
         signal.siginterrupt(signal.SIGPROF, False)  # system calls are restarted
@@ -48,15 +49,18 @@ class Sampler:
 
     def check(self) -> str:
         """Return why there are no samples any more, if so."""
-        if not self.problem and signal.getsignal(signal.SIGPROF) is not self.handler:
+        if not self.problem and not self._is_ours():
             self.problem = "another profiler has taken the signal SIGPROF"
         return self.problem
 
     def end(self) -> None:
         """Stop the timer, unless somebody else has taken it."""
-        if signal.getsignal(signal.SIGPROF) is self.handler:
+        if self.is_begun and self._is_ours():
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, late_tick)
+
+    def _is_ours(self) -> bool:
+        return signal.getsignal(signal.SIGPROF) is self.handler
 
     def tick(self, number: int, frame: FrameType | None) -> None:
         """Take a sample; the scheduler's code is interrupted by this, so nothing may be raised.

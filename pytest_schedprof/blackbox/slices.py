@@ -12,6 +12,10 @@ SLICE_S = 10.0
 MOST_FRAMES = 100
 """Innermost frames of a stack that are kept."""
 
+MOST_LINES = MOST_CODES = 2000
+"""Lines and functions that a slice keeps; a scheduler has a few hundred in ten seconds. After them
+functions have one line each, and then there are no more samples."""
+
 MOST_STALLS = 50
 """Functions whose stalls a slice keeps."""
 
@@ -67,6 +71,10 @@ class Slice:
 
     def add(self, frames: list[tuple[CodeType, int]], cpu: float) -> None:
         """Keep the stack of a sample, the innermost frame first."""
+        if len(self.codes) >= MOST_CODES:
+            return
+        if len(self.lines) >= MOST_LINES:
+            frames = [(code, code.co_firstlineno) for code, _ in frames]
         number = self.lines.setdefault
         for code, _ in frames:
             self.codes[id(code)] = code

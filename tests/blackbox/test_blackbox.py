@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import neg
 from pathlib import Path
+from time import monotonic
 from urllib.request import urlopen
 
 import plants
@@ -160,6 +161,18 @@ def test_runs_are_limited_in_time_and_number(tmp_path: Path) -> None:
         assert len(box.runs()) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_core_that_is_full_for_a_minute_is_written_once(tmp_path: Path) -> None:
+    options = {"core": "5%", "stall": "1h", "lag": "1h", "every": "0s"}
+    with boxed(tmp_path, options=options) as box, Client(box.address) as client:
+        until = monotonic() + 100
+        while monotonic() < until:
+            client.run_on_scheduler(plants.stall, 0.2)
+        assert "used 5% of a core for 60 s" in box.wait_for("the black box was written to")
+        assert len(box.lines("was written to")) == 1
+
+
 def test_an_exception_in_the_loop_is_written(tmp_path: Path) -> None:
     with boxed(tmp_path) as box, Client(box.address) as client:
         client.run_on_scheduler(plants.fail)
@@ -218,7 +231,7 @@ def test_another_profiler_that_comes_later_gets_the_signal(tmp_path: Path) -> No
         ({"keep": "0"}, "keep must be a number between 1 and 1000, got 0"),
         ({"core": "150%"}, "core must be a fraction between 10% and 100%, got '150%'"),
         ({"colour": "red"}, "there is no option schedprof.blackbox.colour; known: directory,"),
-        ({"window": "1h", "rate": "100"}, "is more than 40000 samples"),
+        ({"window": "1h", "rate": "100"}, "is more than 20000 samples"),
     ],
 )
 def test_a_scheduler_runs_without_a_box_if_its_options_are_wrong(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
 from types import CodeType
 
 import pytest
@@ -9,11 +11,14 @@ import pytest
 from pytest_schedprof.agent.cputime import Samples
 from pytest_schedprof.blackbox.box import FULL_S, is_full
 from pytest_schedprof.blackbox.metrics import cost_per_task, owners_of
+from pytest_schedprof.blackbox.options import MOST_SAMPLES
 from pytest_schedprof.blackbox.packing import joined
-from pytest_schedprof.blackbox.slices import MOST_STALLS, SLICE_S, Figures, Ring
+from pytest_schedprof.blackbox.slices import MOST_CODES, MOST_STALLS, SLICE_S, Figures, Ring
 from pytest_schedprof.blackbox.stalls import Stalls
 
 INTERVAL = 0.05
+
+MOST_BYTES = 30e6
 
 
 def figures(at: float, *, thread_cpu: float = 0.0, cpu: float = 0.0, tasks: int = 0) -> Figures:
@@ -84,6 +89,33 @@ def test_stalls_of_a_slice_are_bounded_and_the_longest_counts() -> None:
         ring.current.note_stall(code, 1.0, 1.0)
     assert ring.current.stalls[OUTER] == (0.5, 0.5)
     assert len(ring.current.stalls) == MOST_STALLS
+
+
+def test_a_ring_that_is_full_of_different_stacks_takes_few_megabytes() -> None:
+    codes = [compile(f"def f{n}(): pass", f"{n}.py", "exec") for n in range(40)]
+    slices, chance = 30, random.Random(1)
+    each = MOST_SAMPLES // slices
+    # Stacks of schedulers have up to 30 frames, and most of them are seen many times.
+    stacks = [[(code, chance.randrange(1000)) for code in codes] for _ in range(each)]
+    ring = Ring(slices * SLICE_S, figures(0))
+    tracemalloc.start()
+    try:
+        for number in range(1, slices + 1):
+            for sample, stack in enumerate(stacks):
+                ring.current.add(stack, number * SLICE_S + sample / each)
+            ring.rotate(figures(number * SLICE_S))
+        held, _ = tracemalloc.get_traced_memory()
+        assert sum(len(each.order) for each in ring.ended) == slices * each
+        assert held < MOST_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_slice_keeps_so_many_functions() -> None:
+    ring = Ring(60, figures(0))
+    for number in range(2 * MOST_CODES):
+        ring.current.add([(compile(f"def f{number}(): pass", "x", "exec"), 1)], number * 0.05)
+    assert len(ring.current.codes) == len(ring.current.order) == MOST_CODES
 
 
 def test_a_callback_that_two_samples_see_took_the_time_between_them() -> None:
