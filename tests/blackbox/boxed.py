@@ -19,7 +19,7 @@ COMMAND = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "12
            "--port", "0", "--preload", "plants",
            "--preload", "pytest_schedprof.blackbox")  # fmt: skip
 
-READY = ("the black box keeps", "there is no black box")
+KEEPS, REFUSED = "the black box keeps", "there is no black box"
 
 
 @dataclass
@@ -58,8 +58,9 @@ def boxed(
     *arguments: str,
     options: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    says: str = KEEPS,
 ) -> Iterator[Boxed]:
-    """Start one; `options` are those of the black box."""
+    """Start one, and wait until its black box says something; `options` are the box's."""
     directory = path / "boxes"
     given = {"directory": str(directory), "prometheus": "False", **(options or {})}
     variables = {
@@ -79,11 +80,12 @@ def boxed(
     reader = threading.Thread(target=lambda: found.log.extend(process.stderr or ()))
     reader.start()
     try:
-        wait_for(lambda: any(map(found.lines, READY)), "the scheduler", 60)
+        found.wait_for(says)
         yield found
     finally:
         process.kill()
         process.wait()
         reader.join()
+        sys.stdout.writelines(found.log)  # pytest shows it if the test fails
         if process.stderr is not None:
             process.stderr.close()

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import plants
 import pytest
-from boxed import Boxed, boxed
+from boxed import REFUSED, Boxed, boxed
 from distributed import Client, Security
 
 from pytest_schedprof.cli.main import main
@@ -85,7 +85,7 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
 
 def test_the_scheduler_s_page_for_prometheus_has_its_figures(tmp_path: Path) -> None:
     dashboard = ("--dashboard-address", "127.0.0.1:0")
-    options = {"prometheus": "True", "rate": "100"}
+    options = {"prometheus": "True", "rate": "60"}
     with boxed(tmp_path, *dashboard, options=options) as box, working(box) as client:
         client.gather(client.map(neg, range(500), pure=False))
         assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0  # ends a slice
@@ -202,7 +202,7 @@ def test_a_process_that_ends_without_closing_its_scheduler_writes_a_run(tmp_path
 
 
 def test_children_of_the_scheduler_are_left_alone(tmp_path: Path) -> None:
-    with boxed(tmp_path, options={"rate": "100"}) as box, Client(box.address) as client:
+    with boxed(tmp_path, options={"rate": "60"}) as box, Client(box.address) as client:
         assert client.run_on_scheduler(plants.fork) == 7
         assert client.run_on_scheduler(plants.fork) == 7
 
@@ -237,9 +237,8 @@ def test_another_profiler_that_comes_later_gets_the_signal(tmp_path: Path) -> No
 def test_a_scheduler_runs_without_a_box_if_its_options_are_wrong(
     tmp_path: Path, options: dict[str, str], complaint: str
 ) -> None:
-    with boxed(tmp_path, options=options) as box:
+    with boxed(tmp_path, options=options, says=REFUSED) as box:
         (line,) = box.own_lines
-        assert "there is no black box: " in line
         assert complaint in line
         assert main(["dump", box.address]) == 1
 
