@@ -98,9 +98,7 @@ class Maker:
     def worker(self, time: float) -> WorkerEvent:
         has_joined = self.random.random() < 0.7
         is_retired = not has_joined and self.random.random() < 0.5
-        return WorkerEvent(
-            time, self.random.randrange(WORKERS), has_joined, 2, 2**32, is_retired
-        )
+        return WorkerEvent(time, self.random.randrange(WORKERS), has_joined, 2, 2**32, is_retired)
 
 
 def workloads() -> st.SearchStrategy[Workload]:

@@ -26,7 +26,13 @@ from pytest_schedprof.model.result import NOT_SCHEDULER as NOT_SCHEDULER
 SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "profiler",
-        ("pytest_schedprof.agent*:*", "schedprof_agent_*:*", "dask_pyspy*:*", "viztracer*:*"),
+        (
+            "pytest_schedprof.agent*:*",
+            "schedprof_agent_*:*",
+            "pytest_schedprof.blackbox.box:*",
+            "dask_pyspy*:*",
+            "viztracer*:*",
+        ),
     ),
     (
         "worker",

@@ -20,8 +20,8 @@ examples: schedprof workload monday.schedprof --page monday.html
           schedprof workload monday.schedprof --tasks 3 --workers 2 -o busier.schedprof
           schedprof workload monday.schedprof tuesday.schedprof --anonymise -o both.schedprof
 
-Files of one recording are put together, and others merged; then tasks are cut out, copied, and their names hidden. Shown or
-written is what comes of it.
+Files of one recording are put together, and others merged. Then tasks are cut out, copied, and
+their names hidden. Shown or written is what comes of it.
 
 exit status: 0, 1 if a file is none of schedprof record, 2 if it cannot be read or written"""
 

@@ -18,7 +18,7 @@ PACKAGE = Path(pytest_schedprof.__file__).parent
 NAMES = frozenset(METRICS) | frozenset(INCLUSIVE)
 """The metrics, and the names that costs have for functions' own parts."""
 
-MEASURING_ROOMS = ("backends", "agent", "formats", "virtual")
+MEASURING_ROOMS = ("backends", "agent", "formats", "virtual", "blackbox")
 """Rooms whose modules measure metrics, or read what was measured, by name."""
 
 TABLE = "model/metric.py"

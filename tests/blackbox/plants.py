@@ -1,0 +1,69 @@
+"""A preload of tests: plants troubles in a scheduler, and lets clients cause them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from typing import Any
+
+
+def spin(seconds: float) -> None:
+    """Use CPU time within one callback."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+async def stall(seconds: float, dask_scheduler: Any = None) -> None:
+    """Stall the loop from a callback of its own."""
+    await asyncio.sleep(0)
+    spin(seconds)
+
+
+async def hang(path: str, dask_scheduler: Any = None) -> None:
+    """Occupy the loop until a file exists."""
+    while not os.path.exists(path):
+        pass
+    logging.getLogger("distributed.plants").warning("it is over")
+
+
+async def leave(dask_scheduler: Any = None) -> None:
+    """End the process from a callback, as an error of the interpreter's would."""
+    asyncio.get_running_loop().call_soon(sys.exit, 3)
+
+
+async def fail(dask_scheduler: Any = None) -> None:
+    """Let a callback of the loop fail."""
+    asyncio.get_running_loop().call_soon(explode)
+    await asyncio.sleep(0)
+
+
+def explode() -> None:
+    raise LookupError("a planted error")
+
+
+async def fork(dask_scheduler: Any = None) -> int:
+    """Fork a child that uses the CPU for several ticks; return its status."""
+    child = os.fork()
+    if child == 0:
+        spin(0.3)
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def profile(dask_scheduler: Any = None) -> None:
+    """Take the signal of profilers by CPU time, as another profiler would."""
+    import signal
+
+    signal.signal(signal.SIGPROF, signal.SIG_IGN)
+
+
+def dask_setup(scheduler: Any) -> None:
+    """Be another profiler before the black box comes, if asked to."""
+    if os.environ.get("PLANTED") == "profiler":
+        import signal
+
+        signal.signal(signal.SIGPROF, lambda number, frame: None)
