@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError, SettingsError
@@ -13,9 +14,8 @@ from pytest_schedprof.model.workload import Workload
 
 def files_of(text: str) -> list[Path]:
     """Return the files that a name or a pattern such as `monday-*.schedprof` stands for."""
-    if Path(text).exists() or not glob.has_magic(text):
-        return [Path(text)]
-    return [Path(each) for each in sorted(glob.glob(text))] or [Path(text)]
+    found = glob.glob(text) if glob.has_magic(text) and not os.path.exists(text) else []
+    return [Path(each) for each in sorted(found)] or [Path(text)]
 
 
 def check_files(text: str) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 
 from distributed import Client
@@ -18,6 +17,7 @@ from pytest_schedprof.clusters.options import check_cluster_options, check_known
 from pytest_schedprof.environments.cache import default_cache
 from pytest_schedprof.environments.interpreter import interpreter_for
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.formats.workload_files import read_files
 from pytest_schedprof.measuring.ladder import (
     SIMULATED,
     VIRTUAL,
@@ -28,7 +28,6 @@ from pytest_schedprof.measuring.ladder import (
     measure,
 )
 from pytest_schedprof.model.capacity import Asked, Capacity
-from pytest_schedprof.record.replaying import load_workload
 from pytest_schedprof.settings.other_settings import read_other_settings
 from pytest_schedprof.workloads import WORKLOADS, replay
 
@@ -102,7 +101,7 @@ def _shaped(shape: str, tasks: int) -> Work:
 
 def _recorded(asked: Asked) -> tuple[Wanted, tuple[float, ...]]:
     """Replay faster than in reality; tasks are shortened alike, and the scheduler does not know."""
-    recorded = load_workload(Path(asked.file))
+    recorded = read_files(asked.file)
     tasks = sum(len(each.tasks) for each in recorded.graphs)
     if not tasks:
         raise SettingsError(

@@ -21,7 +21,8 @@ def half_done() -> Workload:
     tasks = [Task(each, Group("inc"), [each - 1] if each else [], {}) for each in range(TASKS)]
     ended = {each: Result(each + 1.0, 1.0, 100, False) for each in range(TASKS)}
     workers = [WorkerEvent(0.0, 0, True, 1, 2**30)]
-    return Workload("2026.8.0", "", [Graph(0.0, 0, tasks, [TASKS - 1])], [], workers, ended)
+    graphs = [Graph(0.0, 0, tasks, [TASKS - 1])]
+    return Workload("2026.8.0", graphs=graphs, workers=workers, results=ended)
 
 
 def written(path: Path, workload: Workload) -> Path:

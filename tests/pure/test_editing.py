@@ -129,7 +129,7 @@ def test_a_merged_workload_has_all_tasks_and_their_dependencies(several: list[Wo
 
 
 def at(begun: str) -> Workload:
-    return Workload("2026.8.0", begun, [Graph(1.0, 0, [restricted(0)], [0])])
+    return Workload("2026.8.0", begun, graphs=[Graph(1.0, 0, [restricted(0)], [0])])
 
 
 def test_workloads_can_keep_the_time_between_them() -> None:
