@@ -16,8 +16,8 @@ from support import wait_for
 HERE = Path(__file__).parent
 
 COMMAND = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1",
-           "--port", "0", "--preload", "plants",
-           "--preload", "pytest_schedprof.blackbox")  # fmt: skip
+           "--port", "0", "--dashboard-address", "127.0.0.1:0", "--no-dashboard",
+           "--preload", "plants", "--preload", "pytest_schedprof.blackbox")  # fmt: skip
 
 KEEPS, REFUSED = "the black box keeps", "there is no black box"
 
@@ -70,7 +70,7 @@ def boxed(
         **(environment or {}),
     }
     process = subprocess.Popen(
-        [*COMMAND, *(arguments or ("--no-dashboard",))],
+        [*COMMAND, *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env=variables,

@@ -64,7 +64,7 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
     with boxed(tmp_path, options={"rate": "50"}) as box, working(box) as client:
         client.gather(client.map(neg, range(1500), pure=False))
         assert main(["dump", box.address, "--dir", str(runs)]) == 0
-    place = Path(capsys.readouterr().out.strip())
+        place = Path(capsys.readouterr().out.strip())
     assert place.parent == runs
     assert (place / "index.html").exists()
     result = result_in(runs)
@@ -84,9 +84,8 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
 
 
 def test_the_scheduler_s_page_for_prometheus_has_its_figures(tmp_path: Path) -> None:
-    dashboard = ("--dashboard-address", "127.0.0.1:0")
     options = {"prometheus": "True", "rate": "60"}
-    with boxed(tmp_path, *dashboard, options=options) as box, working(box) as client:
+    with boxed(tmp_path, "--dashboard", options=options) as box, working(box) as client:
         client.gather(client.map(neg, range(500), pure=False))
         assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0  # ends a slice
         port = client.scheduler_info()["services"]["dashboard"]
@@ -111,7 +110,7 @@ def test_it_works_over_tls(tmp_path: Path) -> None:
     for name, content in names.items():
         (tmp_path / name).write_text(str(content))
         arguments += [f"--tls-{'ca-file' if name == 'ca' else name}", str(tmp_path / name)]
-    options = ("--protocol", "tls", "--no-dashboard", *arguments)
+    options = ("--protocol", "tls", *arguments)
     with boxed(tmp_path, *options) as box, working(box, *arguments, security=security) as client:
         client.gather(client.map(neg, range(200), pure=False))
         box.process.send_signal(signal.SIGTERM)
@@ -163,14 +162,13 @@ def test_runs_are_limited_in_time_and_number(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_core_that_is_full_for_a_minute_is_written_once(tmp_path: Path) -> None:
-    options = {"core": "5%", "stall": "1h", "lag": "1h", "every": "0s"}
+def test_a_core_that_is_full_for_a_minute_is_written(tmp_path: Path) -> None:
+    options = {"core": "10%", "stall": "1h", "lag": "1h"}
     with boxed(tmp_path, options=options) as box, Client(box.address) as client:
-        until = monotonic() + 100
-        while monotonic() < until:
-            client.run_on_scheduler(plants.stall, 0.2)
-        assert "used 5% of a core for 60 s" in box.wait_for("the black box was written to")
-        assert len(box.lines("was written to")) == 1
+        until = monotonic() + 200
+        while not box.lines("the black box was written to") and monotonic() < until:
+            client.run_on_scheduler(plants.stall, 0.5)
+        assert "used 10% of a core for 60 s" in box.wait_for("the black box was written to")
 
 
 def test_an_exception_in_the_loop_is_written(tmp_path: Path) -> None:
