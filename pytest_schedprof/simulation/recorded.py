@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.formats.shipped import place_of
 from pytest_schedprof.formats.workload import MAGIC, read_workload
 from pytest_schedprof.model.workload import Result
 
@@ -17,10 +17,13 @@ class RecordedTasks:
     def __init__(self, path: str) -> None:
         """Look at the begin of the file.
 
+        Args:
+            path: of the file, or the name of a recorded workload that is shipped.
+
         Raises:
             SettingsError: it cannot be read, or is something else.
         """
-        self._path = Path(path)
+        self._path = place_of(path)
         try:
             with self._path.open("rb") as file:
                 begin = file.read(len(MAGIC))
@@ -31,7 +34,7 @@ class RecordedTasks:
             ) from None
         if begin != MAGIC:
             raise SettingsError(
-                f"schedprof: cluster option workload: {path} is no file of schedprof record"
+                f"schedprof: cluster option workload: {path} is no recorded workload"
             )
 
     def of(self, key: Any) -> Result | None:
@@ -49,7 +52,7 @@ class RecordedTasks:
 
 
 class NoRecordedTasks:
-    """No recording: all tasks have the durations and sizes of the other traits."""
+    """No recorded workload: all tasks have the durations and sizes of the other traits."""
 
     def of(self, key: Any) -> Result | None:
         """Return None."""
