@@ -39,7 +39,10 @@ def add_to(commands: Commands) -> None:
         example=EXAMPLE,
     )
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="a recorded workload: a file of schedprof record"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a recorded workload: a file of schedprof record, or the name of a shipped one",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the workload to a new file")
     parser.add_argument("--page", metavar="FILE", help="write a page with pictures (HTML)")
@@ -115,10 +118,11 @@ def _read(given: argparse.Namespace) -> Workload:
 
 
 def _read_file(name: str) -> Workload:
+    from pytest_schedprof.formats.shipped import place_of
     from pytest_schedprof.formats.workload import read_workload
 
     try:
-        content = Path(name).read_bytes()
+        content = place_of(name).read_bytes()
     except OSError as error:
         raise SettingsError(
             f"schedprof: {name} cannot be read: {error.strerror or error}"
