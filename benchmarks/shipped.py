@@ -1,5 +1,8 @@
 """The shipped workloads, each as a profiled test: what `backtest.py` runs in every environment.
 
+Tasks of the recorded ones take as long and are as large as in reality, so the cluster must be
+simulated or virtual.
+
     pytest benchmarks/shipped.py --schedprof=counts --schedprof-cluster=simulated \
         --schedprof-workers=20 --schedprof-scale=200 --schedprof-against=distributed==2026.7.0
 """
@@ -9,11 +12,19 @@ from __future__ import annotations
 import pytest
 
 from pytest_schedprof import SchedulerUnderTest
+from pytest_schedprof.formats.shipped import SHIPPED
 from pytest_schedprof.workloads import WORKLOADS
+
+CASES = [
+    pytest.param(name, marks=pytest.mark.schedprof(cluster_options={"workload": name}))
+    if name in SHIPPED
+    else name
+    for name in WORKLOADS
+]
 
 
 @pytest.mark.schedprof
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("workload", CASES)
 def test_shipped(
     schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, workload: str
 ) -> None:

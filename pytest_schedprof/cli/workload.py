@@ -23,7 +23,7 @@ examples: schedprof workload monday.schedprof --page monday.html
 Files of one recording are put together, and others merged. Then tasks are cut out, copied, and
 their names hidden. Shown or written is what comes of it.
 
-exit status: 0, 1 if a file is none of schedprof record, 2 if it cannot be read or written"""
+exit status: 0, 1 if a file is no recorded workload, 2 if it cannot be read or written"""
 
 
 def add_to(commands: Commands) -> None:
@@ -38,7 +38,12 @@ def add_to(commands: Commands) -> None:
         "another workload of it.",
         example=EXAMPLE,
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a file of schedprof record")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a recorded workload: a file of schedprof record, or the name of a shipped one",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the workload to a new file")
     parser.add_argument("--page", metavar="FILE", help="write a page with pictures (HTML)")
     _add_merge(parser)
@@ -85,10 +90,17 @@ def run(given: argparse.Namespace) -> int:
     if given.output:
         _write(Path(given.output), workload)
     if given.page:
-        _write_page(Path(given.page), workload, given.output or " and ".join(given.files))
+        _write_page(Path(given.page), workload, _names(given))
     for line in lines_of(workload):
         say(line)
     return 0
+
+
+def _names(given: argparse.Namespace) -> str:
+    """Return what the page is about, without directories."""
+    from pytest_schedprof.model.words import listed
+
+    return listed([Path(name).name for name in ([given.output] if given.output else given.files)])
 
 
 def _read(given: argparse.Namespace) -> Workload:

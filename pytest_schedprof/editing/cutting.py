@@ -73,8 +73,11 @@ class _Part:
             replace(task, dependencies=[each for each in task.dependencies if self._is_there(each)])
             for task in own
         ]
+        asked = {*graph.wanted}
+        # A task that no other one needs would not run unless it is wanted.
         wanted = [each for each in graph.wanted if self._is_there(each)]
-        return replace(graph, time=time, tasks=[*held, *kept], wanted=wanted or _ends(kept))
+        wanted += [each for each in _ends(kept) if each not in asked]
+        return replace(graph, time=time, tasks=[*held, *kept], wanted=wanted)
 
     def _hold(self, tasks: Sequence[Task], time: float) -> Iterator[Task]:
         """Yield the tasks outside that are needed for the first time."""

@@ -7,15 +7,19 @@ import os
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError, SettingsError
+from pytest_schedprof.formats.shipped import place_of
 from pytest_schedprof.formats.workload import MAGIC, read_workload
 from pytest_schedprof.model.parts import joined
 from pytest_schedprof.model.workload import Workload
 
 
 def files_of(text: str) -> list[Path]:
-    """Return the files that a name or a pattern such as `monday-*.schedprof` stands for."""
+    """Return the files that a name or a pattern such as `monday-*.schedprof` stands for.
+
+    The name of a recorded workload that the package ships stands for its file.
+    """
     found = glob.glob(text) if glob.has_magic(text) and not os.path.exists(text) else []
-    return [Path(each) for each in sorted(found)] or [Path(text)]
+    return [Path(each) for each in sorted(found)] or [place_of(text)]
 
 
 def check_files(text: str) -> None:
@@ -32,7 +36,7 @@ def check_files(text: str) -> None:
         except OSError as error:
             raise _unreadable(path, error) from None
         if begin != MAGIC:
-            raise ArtifactError(f"schedprof: {path} is no file of schedprof record")
+            raise ArtifactError(f"schedprof: {path} is no recorded workload")
 
 
 def read_files(text: str) -> Workload:

@@ -17,6 +17,9 @@ class RecordedTasks:
     def __init__(self, path: str) -> None:
         """Look at the begin of the file, or of the files of a pattern.
 
+        Args:
+            path: of the file, or the name of a recorded workload that is shipped.
+
         Raises:
             SettingsError: it cannot be read, or is something else.
         """

@@ -95,7 +95,7 @@ TRAITS: Mapping[str, Trait] = {
     "disk": Trait(FREE, _speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}"),
     "time_scale": Trait("1", _positive, "a positive number"),
     "seed": Trait("0", int, "a whole number"),
-    "workload": Trait(NO_FILE, _workload, "a file of schedprof record"),
+    "workload": Trait(NO_FILE, _workload, "a recorded workload"),
 }
 """Traits of all hollow workers."""
 

@@ -37,6 +37,7 @@ from pytest_schedprof.workloads.graphs import (
     submission_only,
     tree_reduction,
 )
+from pytest_schedprof.workloads.recorded import recorded_rechunk, recorded_shuffle, recorded_sweep
 from pytest_schedprof.workloads.requests import (
     broadcasts,
     coordination,
@@ -76,6 +77,9 @@ __all__ = [
     "moved_data",
     "p2p_rechunk",
     "rechunk",
+    "recorded_rechunk",
+    "recorded_shuffle",
+    "recorded_sweep",
     "records",
     "replay",
     "scaling",
@@ -126,5 +130,8 @@ WORKLOADS: dict[str, Workload] = {
         column_arithmetic,
         first_rows,
         anomaly_mean,
+        recorded_shuffle,
+        recorded_rechunk,
+        recorded_sweep,
     )
 }

@@ -148,3 +148,8 @@ def test_a_page_is_written_over_an_earlier_one(monday: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.count("<svg") >= 5
     assert "monday.<wbr>schedprof" in text
+
+
+def test_a_shipped_one_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "recorded_sweep"]) == 0
+    assert "96 graphs, 1632 tasks, 3 prefixes" in capsys.readouterr().out

@@ -76,7 +76,7 @@ def read(path: Path) -> Workload:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """A recording of several shapes on a simulated cluster, and the transitions that they took."""
+    """A workload of several shapes, recorded on a simulated cluster, and its transitions."""
     path = tmp_path_factory.mktemp("recorded") / "work.schedprof"
 
     def work() -> None:
@@ -177,7 +177,7 @@ def test_a_file_is_readable_up_to_its_last_block(
 
 @pytest.mark.parametrize(
     ("path", "complaint"),
-    [("missing", "cannot be read: No such file"), ("other", "is no file of schedprof record")],
+    [("missing", "cannot be read: No such file"), ("other", "is no recorded workload")],
 )
 def test_a_bad_file_is_named_before_anything_starts(
     tmp_path: Path, path: str, complaint: str

@@ -1,0 +1,50 @@
+"""Recorded workloads of real collections; `benchmarks/record_shipped.py` has recorded them.
+
+Their tasks have the durations and sizes of the cluster. Those that were recorded are given to
+simulated and virtual clusters by the option `workload` with the name of the workload.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from distributed import Client
+
+from pytest_schedprof.editing.cutting import first_tasks
+from pytest_schedprof.formats.shipped import place_of
+from pytest_schedprof.formats.workload import write_workload
+from pytest_schedprof.record.replaying import load_workload, replay
+
+SPEED = 10.0
+"""Graphs arrive so many times as fast: the machine that recorded them was small and busy."""
+
+
+def recorded_shuffle(client: Client, size: int) -> None:
+    """Merge two data frames by a task-based shuffle, and sum up groups."""
+    _replay(client, "recorded_shuffle", size)
+
+
+def recorded_rechunk(client: Client, size: int) -> None:
+    """Rechunk an array, smooth it over the borders of its chunks, and reduce it."""
+    _replay(client, "recorded_rechunk", size)
+
+
+def recorded_sweep(client: Client, size: int) -> None:
+    """Search a parameter: each result leads to another small graph."""
+    _replay(client, "recorded_sweep", size)
+
+
+def _replay(client: Client, name: str, size: int) -> None:
+    """Replay the tasks that ended first, or all of them as often as the size needs."""
+    path = place_of(name)
+    workload = load_workload(path)
+    tasks = sum(len(graph.tasks) for graph in workload.graphs)
+    if size >= tasks:
+        for _ in range(size // tasks):
+            replay(client, path, speed=SPEED)
+        return
+    with TemporaryDirectory(prefix="schedprof-") as directory:
+        part = Path(directory) / path.name
+        part.write_bytes(write_workload(first_tasks(workload, size)))
+        replay(client, part, speed=SPEED)
