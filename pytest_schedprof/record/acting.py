@@ -83,10 +83,18 @@ class ActingClient:
         self.held: dict[int, Future[Any]] = {}
         self._shift = 0.0
         """How much later than the recorded one it is."""
+        self._counts = False
+        """Whether anything is done when so many results have come."""
+        self._ends: list[float] = []
+        """When results came."""
+        self._awaited: dict[int, asyncio.Event] = {}
+        """What to set when so many results have come."""
+        self._watching: list[asyncio.Future[None]] = []
 
     async def act(self, actions: Sequence[Action]) -> None:
         """Do everything at its time, and wait for the results that the recorded client got."""
         beside: list[asyncio.Future[None]] = []
+        self._counts = any(each.count for each in actions)
         try:
             for action in actions:
                 if action.event.time > self.play.until:
@@ -100,7 +108,7 @@ class ActingClient:
                     await self._do(action)
             await asyncio.gather(*beside)
         finally:
-            for each in beside:
+            for each in [*beside, *self._watching]:
                 each.cancel()
         await self._finish()
 
@@ -117,9 +125,25 @@ class ActingClient:
         for number in action.after:
             if (future := await self._future(number)) is not None:
                 await _ended(future)
-        if action.ended is not None:
+        if action.count:
+            came = await self._until_count(action.count)
+            shift = self._shift = came - (action.ended or 0.0) / play.speed
+        elif action.ended is not None:
             shift = self._shift = play.now - action.ended / play.speed
         await play.until_time(action.event.time / play.speed + shift)
+
+    async def _until_count(self, count: int) -> float:
+        """Wait until so many results have come; return when that was."""
+        if len(self._ends) < count:
+            await self._awaited.setdefault(count, asyncio.Event()).wait()
+        return self._ends[count - 1]
+
+    async def _watch(self, state: Any) -> None:
+        """Note when a result comes; the state of a future does not keep the future."""
+        await state.wait()
+        self._ends.append(self.play.now)
+        if (awaited := self._awaited.pop(len(self._ends), None)) is not None:
+            awaited.set()
 
     async def _future(self, number: int) -> Future[Any] | None:
         """Return the future of a task that the client has asked for, or will have."""
@@ -144,6 +168,11 @@ class ActingClient:
             sync=False,
         )
         self.held.update(zip(wanted, futures, strict=True))
+        if self._counts:
+            ending = [each for each in wanted if each in play.workload.results]
+            self._watching += [
+                asyncio.ensure_future(self._watch(self.held[each]._state)) for each in ending
+            ]
 
     def _release(self, event: Release) -> None:
         for number in event.tasks or list(self.held):
