@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.errors import ClusterError
@@ -27,18 +28,15 @@ class Play:
         only: str,
         where: Callable[[int], str],
     ) -> None:
-        self.workload, self.speed, self.until = workload, speed, until
+        self.workload = workload if only == "*" else _part(workload, only)
+        self.speed, self.until = speed, until
         self.where = where
         """Returns the worker that stands for a recorded one."""
-        prefixes = {each.group.prefix for each in workload.tasks()}
-        self._prefixes = {each for each in prefixes if fnmatch.fnmatchcase(each, only)}
         self.keys: dict[int, Key] = {}
         """Names of the tasks that were submitted."""
         self.tasks: dict[int, Task] = {}
-        self._homes = {
-            task.number: graph for graph in workload.graphs for task in self.tasks_of(graph)
-        }
-        self._sent = {id(graph): asyncio.Event() for graph in workload.graphs}
+        self._homes = {task.number: graph for graph in self.workload.graphs for task in graph.tasks}
+        self._sent = {id(graph): asyncio.Event() for graph in self.workload.graphs}
         start = workload.graphs[0].time if workload.graphs else 0.0
         self._begun = asyncio.get_running_loop().time() - start / speed
 
@@ -52,13 +50,9 @@ class Play:
         if (left := time - self.now) > 0:
             await asyncio.sleep(left)
 
-    def tasks_of(self, graph: Graph) -> list[Task]:
-        """Return the tasks of a graph that are not left out."""
-        return [each for each in graph.tasks if each.group.prefix in self._prefixes]
-
     async def until_sent(self, graph: Graph) -> None:
         """Wait until all graphs were submitted whose tasks this one needs."""
-        needed = {each for task in self.tasks_of(graph) for each in task.dependencies}
+        needed = {each for task in graph.tasks for each in task.dependencies}
         homes = map(self._homes.get, needed.union(graph.wanted))
         for number in {id(home) for home in homes if home is not None} - {id(graph)}:
             await self._sent[number].wait()
@@ -73,6 +67,23 @@ class Play:
         self.keys.update({each.number: each.group.key(each.number) for each in tasks})
         self.tasks.update({each.number: each for each in tasks})
         self._sent[id(graph)].set()
+
+
+def _part(workload: Workload, only: str) -> Workload:
+    """Return a workload with the tasks of some prefixes, and the results of these."""
+    kept = {
+        each.number for each in workload.tasks() if fnmatch.fnmatchcase(each.group.prefix, only)
+    }
+    graphs = [
+        replace(
+            each,
+            tasks=[task for task in each.tasks if task.number in kept],
+            wanted=[number for number in each.wanted if number in kept],
+        )
+        for each in workload.graphs
+    ]
+    results = {number: each for number, each in workload.results.items() if number in kept}
+    return replace(workload, graphs=graphs, results=results)
 
 
 class ActingClient:
@@ -152,7 +163,7 @@ class ActingClient:
         return self.held.get(number)
 
     async def _submit(self, graph: Graph) -> None:
-        play, tasks = self.play, self.play.tasks_of(graph)
+        play, tasks = self.play, graph.tasks
         await play.until_sent(graph)
         play.note(graph, tasks)
         ends = graph.wanted or _ends(tasks)
