@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.errors import ClusterError
@@ -27,18 +28,15 @@ class Play:
         only: str,
         where: Callable[[int], str],
     ) -> None:
-        self.workload, self.speed, self.until = workload, speed, until
+        self.workload = workload if only == "*" else _part(workload, only)
+        self.speed, self.until = speed, until
         self.where = where
         """Returns the worker that stands for a recorded one."""
-        prefixes = {each.group.prefix for each in workload.tasks()}
-        self._prefixes = {each for each in prefixes if fnmatch.fnmatchcase(each, only)}
         self.keys: dict[int, Key] = {}
         """Names of the tasks that were submitted."""
         self.tasks: dict[int, Task] = {}
-        self._homes = {
-            task.number: graph for graph in workload.graphs for task in self.tasks_of(graph)
-        }
-        self._sent = {id(graph): asyncio.Event() for graph in workload.graphs}
+        self._homes = {task.number: graph for graph in self.workload.graphs for task in graph.tasks}
+        self._sent = {id(graph): asyncio.Event() for graph in self.workload.graphs}
         start = workload.graphs[0].time if workload.graphs else 0.0
         self._begun = asyncio.get_running_loop().time() - start / speed
 
@@ -52,13 +50,9 @@ class Play:
         if (left := time - self.now) > 0:
             await asyncio.sleep(left)
 
-    def tasks_of(self, graph: Graph) -> list[Task]:
-        """Return the tasks of a graph that are not left out."""
-        return [each for each in graph.tasks if each.group.prefix in self._prefixes]
-
     async def until_sent(self, graph: Graph) -> None:
         """Wait until all graphs were submitted whose tasks this one needs."""
-        needed = {each for task in self.tasks_of(graph) for each in task.dependencies}
+        needed = {each for task in graph.tasks for each in task.dependencies}
         homes = map(self._homes.get, needed.union(graph.wanted))
         for number in {id(home) for home in homes if home is not None} - {id(graph)}:
             await self._sent[number].wait()
@@ -75,6 +69,23 @@ class Play:
         self._sent[id(graph)].set()
 
 
+def _part(workload: Workload, only: str) -> Workload:
+    """Return a workload with the tasks of some prefixes, and the results of these."""
+    kept = {
+        each.number for each in workload.tasks() if fnmatch.fnmatchcase(each.group.prefix, only)
+    }
+    graphs = [
+        replace(
+            each,
+            tasks=[task for task in each.tasks if task.number in kept],
+            wanted=[number for number in each.wanted if number in kept],
+        )
+        for each in workload.graphs
+    ]
+    results = {number: each for number, each in workload.results.items() if number in kept}
+    return replace(workload, graphs=graphs, results=results)
+
+
 class ActingClient:
     """Submits the graphs of a client, and holds the futures that it held."""
 
@@ -83,10 +94,18 @@ class ActingClient:
         self.held: dict[int, Future[Any]] = {}
         self._shift = 0.0
         """How much later than the recorded one it is."""
+        self._counts = False
+        """Whether anything is done when so many results have come."""
+        self._ends: list[float] = []
+        """When results came."""
+        self._awaited: dict[int, asyncio.Event] = {}
+        """What to set when so many results have come."""
+        self._watching: list[asyncio.Future[None]] = []
 
     async def act(self, actions: Sequence[Action]) -> None:
         """Do everything at its time, and wait for the results that the recorded client got."""
         beside: list[asyncio.Future[None]] = []
+        self._counts = any(each.count for each in actions)
         try:
             for action in actions:
                 if action.event.time > self.play.until:
@@ -100,7 +119,7 @@ class ActingClient:
                     await self._do(action)
             await asyncio.gather(*beside)
         finally:
-            for each in beside:
+            for each in [*beside, *self._watching]:
                 each.cancel()
         await self._finish()
 
@@ -117,9 +136,25 @@ class ActingClient:
         for number in action.after:
             if (future := await self._future(number)) is not None:
                 await _ended(future)
-        if action.ended is not None:
+        if action.count:
+            came = await self._until_count(action.count)
+            shift = self._shift = came - (action.ended or 0.0) / play.speed
+        elif action.ended is not None:
             shift = self._shift = play.now - action.ended / play.speed
         await play.until_time(action.event.time / play.speed + shift)
+
+    async def _until_count(self, count: int) -> float:
+        """Wait until so many results have come; return when that was."""
+        if len(self._ends) < count:
+            await self._awaited.setdefault(count, asyncio.Event()).wait()
+        return self._ends[count - 1]
+
+    async def _watch(self, state: Any) -> None:
+        """Note when a result comes; the state of a future does not keep the future."""
+        await state.wait()
+        self._ends.append(self.play.now)
+        if (awaited := self._awaited.pop(len(self._ends), None)) is not None:
+            awaited.set()
 
     async def _future(self, number: int) -> Future[Any] | None:
         """Return the future of a task that the client has asked for, or will have."""
@@ -128,7 +163,7 @@ class ActingClient:
         return self.held.get(number)
 
     async def _submit(self, graph: Graph) -> None:
-        play, tasks = self.play, self.play.tasks_of(graph)
+        play, tasks = self.play, graph.tasks
         await play.until_sent(graph)
         play.note(graph, tasks)
         ends = graph.wanted or _ends(tasks)
@@ -144,6 +179,11 @@ class ActingClient:
             sync=False,
         )
         self.held.update(zip(wanted, futures, strict=True))
+        if self._counts:
+            ending = [each for each in wanted if each in play.workload.results]
+            self._watching += [
+                asyncio.ensure_future(self._watch(self.held[each]._state)) for each in ending
+            ]
 
     def _release(self, event: Release) -> None:
         for number in event.tasks or list(self.held):

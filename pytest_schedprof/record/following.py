@@ -18,6 +18,9 @@ NEAR_S = 0.1
 """What a client does within this time after a result follows the result, though it waits for others
 still, as a loop over `as_completed` does."""
 
+TICK_S = 2e-6
+"""Times of results are rounded to microseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -30,6 +33,8 @@ class Action:
     """When the result came that it followed; None if it came at its own time."""
     is_beside: bool
     """Whether the client waited for other results too, whose order does not matter."""
+    count: int = 0
+    """How many results the client had had, if it did this because there was one more."""
 
 
 def actions_of(workload: Workload) -> dict[int, list[Action]]:
@@ -57,6 +62,7 @@ class _Waiting:
         self._ends: list[tuple[float, int]] = []
         self._ended: dict[int, float] = {}
         """Those that ended since the client last waited for all, the last one at the end."""
+        self._count = 0
 
     def action(self, event: Graph | Release) -> Action:
         """Return what a client did, and note what it wants from now on."""
@@ -76,34 +82,38 @@ class _Waiting:
         had: set[int] = set()
         if isinstance(event, Release):
             tasks = event.tasks or self._wanted
-            had = {each for each in tasks if each in self._wanted and each not in self._pending}
+            had = {each for each in tasks if each in self._wanted and self._has_ended(each)}
         if not self._pending and self._ended:
             return Action(event, had | self._ended.keys(), [*self._ended.values()][-1], False)
         cause = self._cause(event, had)
         if cause is not None:
             return Action(event, had | {cause}, self._ended[cause], True)
+        last = self._end(next(reversed(self._ended), -1))
+        if isinstance(event, Graph) and event.time - last <= NEAR_S:
+            return Action(event, (), last, True, self._count)
         return Action(event, had, None, bool(had))
 
+    def _has_ended(self, number: int) -> bool:
+        return number in self._workload.results and number not in self._pending
+
     def _cause(self, event: Graph | Release, had: Collection[int]) -> int | None:
-        """Return what had just ended: one of the tasks that it is about, or else the last one."""
+        """Return the task that had just ended, of those that it is about."""
         about = had
         if isinstance(event, Graph):
             about = {number for task in event.tasks for number in task.dependencies}
         near = {each: end for each in about if event.time - (end := self._end(each)) <= NEAR_S}
-        if near:
-            return max(near, key=near.__getitem__)
-        last = next(reversed(self._ended), None)
-        return last if last is not None and event.time - self._end(last) <= NEAR_S else None
+        return max(near, key=near.__getitem__) if near else None
 
     def _end(self, number: int) -> float:
         return self._ended.get(number, float("-inf"))
 
     def _pass_to(self, time: float) -> None:
-        while self._ends and self._ends[0][0] <= time:
+        while self._ends and self._ends[0][0] <= time + TICK_S:
             ended, number = heapq.heappop(self._ends)
             if number in self._pending:
                 self._pending.discard(number)
                 self._ended[number] = ended
+                self._count += 1
 
     def _want(self, graph: Graph) -> None:
         for number in graph.wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import uuid
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -79,7 +79,7 @@ class WorkloadRecorder(SchedulerPlugin):
         self.is_over = False
         self.begun = self.first_begun = time()
         """When this file was begun, and when the first one was."""
-        self.recording = uuid.uuid4().hex
+        self.recording = secrets.token_hex(16)
         self.rows = Rows()
         self.known = KnownTasks()
         self.oldest = 0
@@ -124,10 +124,11 @@ class WorkloadRecorder(SchedulerPlugin):
         self.oldest, self.noted = self.known.next, set()
         for address in list(self.scheduler.workers):
             self._note_worker(address, has_joined=True)
+        self._write_rows()
 
     def end(self) -> None:
         """Record no more, and close the file."""
-        self.flush()
+        self._finish()
         if not self.is_over:
             self._leave()
             self.writer.close()
@@ -163,6 +164,11 @@ class WorkloadRecorder(SchedulerPlugin):
             self.writer.turn()
             self._begin_file()
 
+    @guarded
+    def _finish(self) -> None:
+        self.writer.check()
+        self._write_rows()
+
     def _write_rows(self) -> None:
         rows, self.rows = self.rows, Rows()
         for block in rows.blocks(self.begun):
@@ -194,27 +200,35 @@ class WorkloadRecorder(SchedulerPlugin):
         # Names are numbers in a replay, where dask orders tasks by name that it cannot tell apart.
         new.sort(key=PRIORITY)
         rows = GraphRows(time() - self.begun, self.clients.of(client))
-        self._note_held(rows, new)
+        if self._note_held(rows, new):
+            new = [each for each in new if id(each) not in numbers]
         for number, state in zip(self.known.add(new), new, strict=True):
             needed = [numbers[id(each)] for each in state.dependencies if id(each) in numbers]
             rows.add(number, self._group(state), needed, self._annotations(state))
         rows.wanted = sorted([numbers[id(states[key])] for key in keys if key in states])
         self.writer.write(rows.block())
 
-    def _note_held(self, rows: GraphRows, new: Sequence[Any]) -> None:
-        """Note results that these tasks need and that were there before the file."""
-        numbers, oldest, now = self.known.numbers, self.oldest, time()
+    def _note_held(self, rows: GraphRows, new: Sequence[Any]) -> bool:
+        """Note results that were there before the file; return whether any has a number now."""
+        before = self.known.next
         for state in new:
+            if state.who_has:
+                self._hold(rows, state)
             for each in state.dependencies:
-                number = numbers.get(id(each))
-                if (number is None or number < oldest) and each.state == "memory":
-                    if number is None:
-                        (number,) = self.known.add([each])
-                    elif number in self.noted:
-                        continue
-                    self.noted.add(number)
-                    rows.add(number, self._group(each), (), NO_ANNOTATIONS)
-                    self.rows.results.append((number, now, (), each.nbytes, False))
+                self._hold(rows, each)
+        return self.known.next > before
+
+    def _hold(self, rows: GraphRows, state: Any) -> None:
+        """Note a task as one that has ended, if it has, and is not in the file."""
+        number = self.known.of(state)
+        if not state.who_has or (number is not None and number >= self.oldest):
+            return
+        if number is None:
+            (number,) = self.known.add([state])
+        if number not in self.noted:
+            self.noted.add(number)
+            rows.add(number, self._group(state), (), NO_ANNOTATIONS)
+            self.rows.results.append((number, time(), (), state.nbytes, False))
 
     def _annotations(self, state: Any) -> dict[str, Any]:
         """Return what the client wants of a task, without addresses."""

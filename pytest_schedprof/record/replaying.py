@@ -63,7 +63,7 @@ async def _replay(client: Client, workload: Workload, speed: float, until: float
     play = Play(workload, speed, until, only, stage.where)
     staging = asyncio.ensure_future(stage.act(play))
     try:
-        await _act_all(client, play, actions_of(workload))
+        await _act_all(client, play, actions_of(play.workload))
     finally:
         staging.cancel()
         await asyncio.gather(staging, return_exceptions=True)

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from distributed import Client
 
 from pytest_schedprof.editing.cutting import first_tasks
-from pytest_schedprof.formats.shipped import place_of
 from pytest_schedprof.formats.workload import write_workload
-from pytest_schedprof.record.replaying import load_workload, replay
+from pytest_schedprof.formats.workload_files import read_files
+from pytest_schedprof.record.replaying import replay
 
 SPEED = 10.0
 """Graphs arrive so many times as fast: the machine that recorded them was small and busy."""
@@ -37,14 +37,13 @@ def recorded_sweep(client: Client, size: int) -> None:
 
 def _replay(client: Client, name: str, size: int) -> None:
     """Replay the tasks that ended first, or all of them as often as the size needs."""
-    path = place_of(name)
-    workload = load_workload(path)
+    workload = read_files(name)
     tasks = sum(len(graph.tasks) for graph in workload.graphs)
     if size >= tasks:
         for _ in range(size // tasks):
-            replay(client, path, speed=SPEED)
+            replay(client, name, speed=SPEED)
         return
     with TemporaryDirectory(prefix="schedprof-") as directory:
-        part = Path(directory) / path.name
+        part = Path(directory) / f"{name}.schedprof"
         part.write_bytes(write_workload(first_tasks(workload, size)))
         replay(client, part, speed=SPEED)

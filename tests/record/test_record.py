@@ -258,6 +258,34 @@ def test_a_killed_scheduler_leaves_what_it_recorded(tmp_path: Path) -> None:
     assert sum(1 for _ in workload.tasks()) == 50
 
 
+def of_the_last_tasks(dask_scheduler: Any = None) -> float:
+    """Return the scheduler's time; runs there, after what the same client sent before."""
+    from distributed.metrics import time
+
+    return float(time())
+
+
+LOST_S = 1.0
+
+
+def test_a_killed_scheduler_loses_the_last_second_at_most(tmp_path: Path) -> None:
+    """The recorder writes releases, as it does ends of tasks, only now and then."""
+    path = tmp_path / "work.schedprof"
+    seen: list[float] = []
+    with preloaded(path) as (process, address, _), Client(address) as client:
+        while not seen or seen[-1] - seen[0] < 3 * LOST_S:
+            client.submit(inc, len(seen), pure=False).release()
+            client.sync(client.scheduler.identity)  # it has the messages of this client by now
+            seen.append(client.run_on_scheduler(of_the_last_tasks))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    workload = read(path)
+    old = sum(each < seen[-1] - LOST_S for each in seen)
+    assert old > 1
+    assert sum(1 for _ in workload.tasks()) >= old
+    assert sum(len(each.tasks) for each in workload.releases) >= old - 1
+
+
 KILOBYTES = 200
 
 

@@ -1,0 +1,48 @@
+"""A test whose marker names a recorded workload."""
+
+from __future__ import annotations
+
+import pytest
+from distributed import Client, wait
+from support import Project
+
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.record.fetching import record_workload
+
+BODY = """
+from pytest_schedprof.workloads import replay
+
+@pytest.mark.schedprof("makespan <= 3s", workload="work.schedprof", workers=given)
+def test_it(schedprof_scheduler):
+    assert replay(schedprof_scheduler.client) == 8
+    workers = schedprof_scheduler.client.nthreads()
+    assert (len(workers), set(workers.values())) == expected
+"""
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+@pytest.mark.parametrize("given", [None, 2])
+def test_a_marker_brings_the_recorded_workers(project: Project, given: int | None) -> None:
+    cluster = VirtualCluster(4, timeout_s=60, threads=2, options={"duration": "1s"})
+    path = project.path / "work.schedprof"
+    try:
+        with Client(cluster.address) as client, record_workload(client, path):
+            wait(client.map(inc, range(8), pure=False))
+    finally:
+        cluster.close()
+    marker = f", workers={given}" if given else ""
+    body = BODY.replace(", workers=given", marker).replace("expected", f"({given or 4}, {{2}})")
+    result = project.run_test(body, "--schedprof=decisions", "--schedprof-cluster=virtual")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_missing_file_is_told(project: Project) -> None:
+    body = BODY.replace(", workers=given", "")
+    result = project.run_test(body, "--schedprof=decisions", "--schedprof-cluster=virtual")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*cluster option workload: the workload work.schedprof cannot be*"]
+    )

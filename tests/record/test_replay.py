@@ -1,0 +1,215 @@
+"""Tests of replays: clients and workers come and go as they did, each at its own pace."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client, as_completed, wait
+
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.errors import ArtifactError, SettingsError
+from pytest_schedprof.formats.workload_files import read_files
+from pytest_schedprof.model.workforce import workforce_of
+from pytest_schedprof.model.workload import Workload
+from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.record.staging import arrive_in_virtual_time, leave_in_virtual_time
+from pytest_schedprof.workloads import replay
+
+KINDS = [VirtualCluster, SimulatedCluster]
+
+
+def inc(x: object) -> int:
+    return 1
+
+
+@contextmanager
+def at_work(kind: type[OwnCluster], **options: str) -> Iterator[Client]:
+    cluster = kind(4, timeout_s=60, options=options)
+    try:
+        with Client(cluster.address) as client:
+            yield client
+    finally:
+        cluster.close()
+
+
+def replayed(kind: type[OwnCluster], path: Path, again: Path, **options: Any) -> Workload:
+    """Replay a workload, and return what is recorded of that."""
+    with at_work(kind, workload=str(path)) as client, record_workload(client, again):
+        replay(client, path, **options)
+    return read_files(str(again))
+
+
+def changes(workload: Workload) -> list[tuple[bool, int, bool]]:
+    """Return who joined and left after the first graph."""
+    later = workforce_of(workload).later
+    return [(each.has_joined, each.threads, each.is_retired) for each in later]
+
+
+def makespan(workload: Workload) -> float:
+    return max(each.time for each in workload.results.values()) - workload.graphs[0].time
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clients, of which one leaves early, and four changes of workers."""
+    path = tmp_path_factory.mktemp("busy") / "work.schedprof"
+    with at_work(VirtualCluster, duration="100ms") as client, record_workload(client, path):
+        held = client.map(inc, range(200), pure=False)
+        address: Any = client.scheduler
+        with Client(address.address, set_as_default=False) as other:
+            futures = other.map(inc, range(50), pure=False, priority=2)
+            client.sync(asyncio.sleep, 0.5)
+            client.run_on_scheduler(arrive_in_virtual_time, [("4", 2), ("5", 2)])
+            client.sync(asyncio.sleep, 0.5)
+            client.retire_workers(names=["1"])
+            client.run_on_scheduler(leave_in_virtual_time, "2")
+            wait(futures)
+        wait(held)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_clients_and_workers_come_and_go(
+    busy: Path, tmp_path: Path, kind: type[OwnCluster]
+) -> None:
+    recorded = read_files(str(busy))
+    assert changes(recorded) == [(True, 2, False)] * 2 + [(False, 0, True), (False, 0, False)]
+    again = replayed(kind, busy, tmp_path / "again")
+    # In the end the cluster has the workers that it had, for another round.
+    assert Counter(changes(again)[:4]) == Counter(changes(recorded))  # to retire takes a while
+    assert sorted(each[0] for each in changes(again)[4:]) == [False, False, True, True]
+    asked = [Counter({each.client: len(each.tasks) for each in of.graphs})
+             for of in (recorded, again)]  # fmt: skip
+    assert sorted(asked[0].values()) == sorted(asked[1].values()) == [50, 200]
+    if kind is VirtualCluster:
+        assert makespan(again) == pytest.approx(makespan(recorded), rel=0.05)
+
+
+def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
+    """What a client did when it had its results follows them, also if they come earlier."""
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster, duration="1s") as client, record_workload(client, path):
+        for _ in range(3):
+            wait(client.map(inc, range(8), pure=False))
+            client.sync(asyncio.sleep, 5)
+    recorded = read_files(str(path))
+    cluster = VirtualCluster(8, timeout_s=60, options={"workload": str(path)})
+    try:
+        with Client(cluster.address) as client, record_workload(client, tmp_path / "again"):
+            replay(client, path)
+    finally:
+        cluster.close()
+    took = makespan(recorded), makespan(read_files(str(tmp_path / "again")))
+    assert took[0] == pytest.approx(16, abs=0.5)
+    assert took[1] == pytest.approx(13, abs=0.5)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_a_loop_over_results_takes_as_long(tmp_path: Path, kind: type[OwnCluster]) -> None:
+    path = tmp_path / "work.schedprof"
+    options = {"duration": "uniform(100ms, 1s)"}
+    with at_work(VirtualCluster, **options) as client, record_workload(client, path):
+        running, left = as_completed(client.map(inc, range(8), pure=False)), 32
+        for _ in running:
+            if left:
+                running.add(client.submit(inc, left, pure=False))
+                left -= 1
+    recorded, again = read_files(str(path)), replayed(kind, path, tmp_path / "again")
+    assert len(again.results) == len(recorded.results) == 40
+    if kind is VirtualCluster:  # the other one has the time of the machine
+        assert makespan(again) == pytest.approx(makespan(recorded), rel=0.1)
+
+
+def test_what_was_cancelled_is_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster, duration="1s") as client, record_workload(client, path):
+        stuck = client.map(inc, range(5), pure=False, resources={"GPU": 1})
+        ends = client.map(inc, stuck, pure=False)
+        wait(client.map(inc, range(5), pure=False))
+        client.cancel(stuck)
+        wait(client.submit(inc, 0, pure=False))  # it comes after the message
+        del ends
+    recorded = read_files(str(path))
+    assert max(len(each.tasks) for each in recorded.releases) == 10
+    assert len(replayed(VirtualCluster, path, tmp_path / "again").results) == 6
+
+
+def begin_files(path: str, dask_scheduler: Any = None) -> None:
+    """Record into files of a byte; runs on the scheduler."""
+    from pytest_schedprof.record.recorder import WorkloadRecorder
+    from pytest_schedprof.record.writer import FileWriter, Limit
+
+    WorkloadRecorder(dask_scheduler, FileWriter(Path(path), Limit(nbytes=1))).begin()
+
+
+def settle(is_last: bool, dask_scheduler: Any = None) -> None:
+    """Wait until the recorder's thread has written all; its clock is not the virtual one."""
+    recorder = dask_scheduler.extensions["schedprof-record"]
+    if is_last:
+        recorder.end()
+    while not recorder.writer.is_idle():
+        time.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three graphs in as many files at least; each needs the result that came first."""
+    place = tmp_path_factory.mktemp("files")
+    with at_work(VirtualCluster, duration="100ms", nbytes="7kB") as client:
+        client.run_on_scheduler(begin_files, str(place / "work.schedprof"))
+        (first,) = client.map(inc, [0], pure=False)
+        for _ in range(3):
+            wait(client.map(inc, [first] * 4, pure=False))
+            client.sync(asyncio.sleep, 1)
+            client.run_on_scheduler(settle, False)
+        client.run_on_scheduler(settle, True)
+    return place
+
+
+def test_files_of_a_recording_can_be_read_each_by_itself(files: Path, tmp_path: Path) -> None:
+    parts = [read_files(str(each)) for each in sorted(files.glob("work-*.schedprof"))]
+    assert len(parts) > 2
+    assert all(len(workforce_of(each).first) == 4 for each in parts)
+    later = [each for each in parts if each.graphs][1:]
+    for part in later:
+        first, *others = part.tasks()
+        assert (part.results[first.number].seconds, part.results[first.number].nbytes) == (0, 7000)
+        assert {each for task in others for each in task.dependencies} == {first.number}
+    number, part = next((n, each) for n, each in enumerate(parts) if n and len(each.results) >= 5)
+    path = sorted(files.glob("work-*.schedprof"))[number]
+    again = replayed(VirtualCluster, path, tmp_path / "again")
+    assert len(again.results) == sum(1 for _ in part.tasks()) == 5
+
+
+def test_files_of_a_recording_are_one_workload(files: Path, tmp_path: Path) -> None:
+    pattern = files / "work-*.schedprof"
+    whole = read_files(str(pattern))
+    numbers = [each.number for each in whole.tasks()]
+    assert len(numbers) == len(set(numbers)) == len(whole.results) == 13
+    assert len(whole.workers) == 4
+    times = [each.time for each in whole.graphs]
+    assert times == sorted(times)
+    assert times[-1] > 2
+    again = replayed(VirtualCluster, pattern, tmp_path / "again")
+    assert makespan(again) == pytest.approx(makespan(whole), rel=0.05)
+
+
+def test_files_of_other_recordings_are_refused(busy: Path, files: Path, tmp_path: Path) -> None:
+    for number, each in enumerate([busy, *files.glob("*-0001.schedprof")]):
+        (tmp_path / f"{number}").write_bytes(each.read_bytes())
+    with pytest.raises(ArtifactError, match="files of different recordings"):
+        read_files(str(tmp_path / "[01]"))
+
+
+def test_a_replay_needs_a_file() -> None:
+    with at_work(VirtualCluster) as client, pytest.raises(SettingsError, match="needs the path"):
+        replay(client)
