@@ -52,10 +52,10 @@ NO_STALL = (0.0, "")
 FACTORS = (1, 2, 4)
 """How many times more tasks the rounds of the ladder of tasks have."""
 
-BASE_TASKS = 1000
+BASE_TASKS = 500
 """Least tasks of a round of the ladders of tasks and of prefixes."""
 
-PREFIXES = (1, 30, 1000)
+PREFIXES = (1, 20, 400)
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
 CLUSTERS: dict[str, type[OwnCluster]] = {SIMULATED: SimulatedCluster, VIRTUAL: VirtualCluster}
@@ -233,7 +233,7 @@ def _rounds(sessions: Sequence[Session], work: Work, least: int = LEAST_ROUNDS) 
         each.rounds = []
     busy = 0.0
     for number in range(MOST_ROUNDS):
-        enough = BUSY_S * least / LEAST_ROUNDS if number >= least else LONG_S
+        enough = (BUSY_S if least > FEW_ROUNDS else 0.0) if number >= least else LONG_S
         if busy >= enough:
             break
         for each in sessions if number % 2 else reversed(sessions):
