@@ -35,7 +35,7 @@ from pytest_schedprof.workloads import WORKLOADS, replay
 MAKING_S = 900.0
 """Time limit for installing the other side's packages."""
 
-DEFAULTS: dict[str, dict[str, str]] = {SIMULATED: {}, VIRTUAL: {"duration": "exponential(1s)"}}
+DEFAULTS: dict[str, dict[str, str]] = {SIMULATED: {}, VIRTUAL: {"duration": "exponential(100ms)"}}
 """Options of each kind of cluster. In real time tasks are as short as they can be, so that workers
 wait for the scheduler. In virtual time the scheduler takes no time: workers never wait."""
 
