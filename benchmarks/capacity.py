@@ -33,7 +33,7 @@ def shaped(shape: str, tasks: int) -> Work:
 
 
 def costs_of(points: tuple[Point, ...], sizes: tuple[int, ...]) -> list[tuple[int, float]]:
-    """The cost of a task at each of these sizes, of the least disturbed round."""
+    """The cost of a task at each of these sizes, of the least disturbed cluster."""
     return least([each for each in points if each.workers in sizes], lambda each: each.cost)
 
 

@@ -22,13 +22,16 @@ from pytest_schedprof.model.capacity import (
     Point,
     Saturation,
 )
+from pytest_schedprof.model.metric import TIME, Metric, readable
+
+SECONDS = Metric(TIME, "")
 
 WORDS = {
-    "1": "{:.0f} us",
-    "once": "{:.3g} us shared by all workers",
-    "log": "{:.3g} us for each factor of e in the number of workers",
-    "root": "{:.3g} us times the root of the number of workers",
-    "size": "{:.3g} us for each worker",
+    "1": "{}",
+    "once": "{} divided by the number of workers",
+    "log": "{} for each factor of e in the number of workers",
+    "root": "{} times the root of the number of workers",
+    "size": "{} for each worker",
 }
 
 
@@ -112,7 +115,7 @@ def law_of(fitted: Fit) -> str:
     """Return how the cost of a task depends on the number of workers, in words."""
     best = fitted.best
     parts = zip(best.terms, best.coefficients, strict=True)
-    told = " + ".join(WORDS[term].format(value * 1e6) for term, value in parts)
+    told = " + ".join(WORDS[term].format(readable(value, SECONDS)) for term, value in parts)
     return told if len(best.terms) > 1 else f"{told}, whatever the number of workers"
 
 

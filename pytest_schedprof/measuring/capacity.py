@@ -34,13 +34,16 @@ from pytest_schedprof.workloads import WORKLOADS, replay
 MAKING_S = 900.0
 """Time limit for installing the other side's packages."""
 
-DEFAULTS: dict[str, dict[str, str]] = {SIMULATED: {}, VIRTUAL: {"duration": "exponential(1s)"}}
+DEFAULTS: dict[str, dict[str, str]] = {SIMULATED: {}, VIRTUAL: {"duration": "exponential(100ms)"}}
 """Options of each kind of cluster. In real time tasks are as short as they can be, so that workers
 wait for the scheduler. In virtual time the scheduler takes no time: workers never wait."""
 
-TASK_S = 2e-3
-"""Seconds of a replay for each recorded task: graphs arrive slowly enough for tasks to end before
-their results are released, also where a task costs the scheduler a millisecond."""
+TASK_S, REPLAY_S = 5e-3, 5.0
+"""Least seconds of a replay for each recorded task, and in all: graphs arrive slowly enough for
+tasks to end before their results are released."""
+
+ENDED = 0.9
+"""Part of the recorded tasks that must end in a replay."""
 
 
 def find_capacity(asked: Asked, tell: Tell) -> Capacity:
@@ -107,7 +110,7 @@ def _recorded(asked: Asked) -> tuple[Wanted, tuple[float, ...]]:
         raise SettingsError(
             f"schedprof: the workload {asked.file!r} has no tasks; record one while clients work"
         )
-    speed = max(1.0, recorded.seconds / (tasks * TASK_S))
+    speed = max(1.0, recorded.seconds / max(REPLAY_S, tasks * TASK_S))
     if asked.cluster == VIRTUAL:  # where time costs nothing
         speed = 1.0
 
@@ -116,7 +119,9 @@ def _recorded(asked: Asked) -> tuple[Wanted, tuple[float, ...]]:
 
     options = {"workload": asked.file, "time_scale": f"{speed:g}", **asked.options}
     mean = fmean([each.seconds for each in recorded.results.values()] or [1.0])
-    wanted = replace(_plan(asked, lambda tasks: work), options=options, is_sized=False)
+    ended = int(ENDED * len(recorded.results))
+    wanted = _plan(asked, lambda tasks: work)
+    wanted = replace(wanted, options=options, is_sized=False, least_tasks=ended)
     return wanted, tuple(sorted({*asked.durations, *([round(mean, 4)] if mean >= 1e-4 else [])}))
 
 

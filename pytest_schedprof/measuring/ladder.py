@@ -52,10 +52,10 @@ NO_STALL = (0.0, "")
 FACTORS = (1, 2, 4)
 """How many times more tasks the rounds of the ladder of tasks have."""
 
-BASE_TASKS = 1000
+BASE_TASKS = 500
 """Least tasks of a round of the ladders of tasks and of prefixes."""
 
-PREFIXES = (1, 30, 1000)
+PREFIXES = (1, 20, 400)
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
 CLUSTERS: dict[str, type[OwnCluster]] = {SIMULATED: SimulatedCluster, VIRTUAL: VirtualCluster}
@@ -96,6 +96,8 @@ class Wanted:
     """Kind of the clusters."""
     with_stalls: bool = True
     """Whether to time the callbacks of the event loop, in a round of its own."""
+    least_tasks: int = 1
+    """Tasks that must end in each round."""
     is_sized: bool = True
     """Whether the number of tasks can be chosen: that of a recorded workload cannot."""
 
@@ -223,6 +225,12 @@ def measure(wanted: Wanted, tell: Tell) -> tuple[Measured, ...]:
 def _points(wanted: Wanted, workers: int, sessions: Sequence[Session]) -> list[Point]:
     work = wanted.work(wanted.tasks * workers * wanted.threads)
     _rounds(sessions, work)
+    ended = int(min(each.rounds[-1]["tasks"] for each in sessions))
+    if ended < wanted.least_tasks:
+        raise ClusterError(
+            f"schedprof: with {workers} workers only {ended} tasks ended of at least "
+            f"{wanted.least_tasks}: clients released the others before; give more workers"
+        )
     stalls = [each.stall(work) if wanted.with_stalls else NO_STALL for each in sessions]
     return [each.point(workers, stall) for each, stall in zip(sessions, stalls, strict=True)]
 
@@ -233,7 +241,7 @@ def _rounds(sessions: Sequence[Session], work: Work, least: int = LEAST_ROUNDS) 
         each.rounds = []
     busy = 0.0
     for number in range(MOST_ROUNDS):
-        enough = BUSY_S * least / LEAST_ROUNDS if number >= least else LONG_S
+        enough = (BUSY_S if least > FEW_ROUNDS else 0.0) if number >= least else LONG_S
         if busy >= enough:
             break
         for each in sessions if number % 2 else reversed(sessions):

@@ -128,7 +128,8 @@ def _of_saturation(of: Saturation, side: Carried) -> str:
 
 def _of_most(of: Most) -> str:
     if not isfinite(of.workers.value):
-        return f"The {WORDS[of.what]} stays below {time_of(of.bound)} with any number of workers."
+        told = f"The {WORDS[of.what]} stays below {time_of(of.bound)}"
+        return f"{told} with up to ten million workers, by its law."
     return (
         f"The {WORDS[of.what]} passes {time_of(of.bound)} with about {about(of.workers.value)} "
         f"workers ({between(of.workers)})."

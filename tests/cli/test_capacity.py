@@ -12,9 +12,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from distributed import Client
 from support import wait_for
 
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.workloads import tree_reduction
 
 INTERRUPTIBLE = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -56,6 +60,30 @@ def test_a_scheduler_is_measured_and_larger_clusters_are_forecast(
     page = (directory / "capacity.html").read_text()
     assert page.count("<svg") == 2
     assert "saturated at about" in page
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_recorded_workload_is_measured_on_both_sides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "w.schedprof"
+    cluster = SimulatedCluster(2, timeout_s=60, options={"duration": "20ms"})
+    try:
+        with Client(cluster.address) as client, record_workload(client, str(path)):
+            tree_reduction(client, 50)
+    finally:
+        cluster.close()
+    there = ["--against", "config:distributed.scheduler.worker-saturation=inf"]
+    assert main(["capacity", *SMALL, "--workload", str(path), *there, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    here, other = (each["measured"] for each in told["sides"])
+    assert other["name"] == there[1]
+    for point in (*here["workers"], *other["workers"]):
+        assert 44 <= point["tasks"] <= 49
+    assert [each["workers"] for each in told["changes"]] == [2, 5, 10]
+    # The mean of the recorded durations is of interest, too.
+    assert len(told["sides"][0]["saturation"]) == 2
 
 
 def test_an_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
