@@ -19,7 +19,8 @@ from distributed import Client
 
 from pytest_schedprof.agent import load
 from pytest_schedprof.analysis.tally import tally_blocks, total
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.backends.builtin.stalls import StallsBackend
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
@@ -142,7 +143,7 @@ class Session:
 
     def stall(self, work: Work) -> tuple[float, str]:
         """Run the work once more; return the longest callback of the loop, and its function."""
-        backend = find_backends().make("stalls", rate_hz=1, options={})
+        backend = StallsBackend(rate_hz=1, options={})
         recording = backend.start(self.control, timeout_s=PATIENCE_S)
         self._run(work)
         self.control.call(load.wait_until_empty, PATIENCE_S, timeout_s=PATIENCE_S)
@@ -179,7 +180,7 @@ class Session:
 
 def own_part(control: Control) -> Callable[[], float]:
     """Begin to sample; return what ends that, and tells the scheduler's part of the CPU time."""
-    backend = find_backends().make("cputime", rate_hz=SAMPLES_HZ, options={})
+    backend = CpuTimeBackend(rate_hz=SAMPLES_HZ, options={})
     recording = backend.start(control, timeout_s=PATIENCE_S)
 
     def ended() -> float:

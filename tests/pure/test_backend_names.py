@@ -25,10 +25,12 @@ ALLOWED = {
     "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
     "formats/perfcount.py": {"perfcount"},  # the same
+    "formats/workload.py": {"counts"},  # a column of a file
+    "record/rows.py": {"counts"},  # that column
 }
 """Names in text that is no list of backends, by file, with the reason."""
 
-ENGLISH = {"counts", "decisions", "intake", "objects"}
+ENGLISH = {"counts", "decisions", "intake", "objects", "stalls"}
 """Names that are words of English too: meant where they stand alone or are part of syntax."""
 
 TEXTS_OF_HELP = ("EXAMPLE", "MARKER_HELP")

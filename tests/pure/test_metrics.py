@@ -43,6 +43,11 @@ OTHER_WORDS = {
     ("evidence/pictures.py", "seconds"): "a label of a plot",
     ("presentation/costs.py", "self"): "the heading of a column",
     ("simulation/introduction.py", "cpu"): "a field of distributed's heartbeat",
+    ("measuring/ladder.py", "cpu"): "a fact of the agent, about the process",
+    ("measuring/ladder.py", "stall"): "the metric of a backend that is used there for itself",
+    ("measuring/capacity.py", "seconds"): "the precision of a time of day",
+    ("analysis/carrying.py", "stall"): "a bound of what a scheduler carries",
+    ("presentation/capacity.py", "stall"): "that bound",
 }
 """Literals that are spelled like a metric: where, and what they are instead."""
 
