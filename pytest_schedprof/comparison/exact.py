@@ -125,10 +125,15 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
     ]
     if old and new:
         found.append(judged("", unpaired(old, new), policy=of_sums))
-    steady = {name: figure.value for name, figure in olds.items() if not figure.error}
-    if old and not old.error:
-        steady[""] = old.value
-    wavering = {} if METRICS[metric].is_traffic else after.wavering(metric)
+    # Where rounds are reproduced no figure has an error, though rounds may differ from each other.
+    before_it = before.wavering(metric) if before.is_reproduced else {}
+    steady = {
+        name: figure.value
+        for name, figure in {**olds, **({"": old} if old else {})}.items()
+        if not figure.error and not before_it.get(name)
+    }
+    knows = before.shows_scatter and not METRICS[metric].is_traffic
+    wavering = after.wavering(metric) if knows else {}
     bar = partial(_scatter_told, total=total, policy=policy, is_timed=bool(least))
     found = [_unless_wavering(each, steady, wavering, bar) for each in found]
     if has_one_seed(before, after):

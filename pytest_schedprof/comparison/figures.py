@@ -157,6 +157,11 @@ class Figures:
         least = UNSTEADY_IN_PROCESS if self.is_in_process else 0.0
         return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
 
+    @property
+    def shows_scatter(self) -> bool:
+        """Whether there are enough rounds to tell how much figures vary between them."""
+        return self._rounds >= MIN_ROUNDS
+
     def wavering(self, metric: str) -> dict[str, float]:
         """Return how much the count per task of each function varies between rounds.
 
@@ -164,7 +169,7 @@ class Figures:
         three rounds.
         """
         costs = self.result.costs
-        if costs is None or not self.tasks or self._rounds < MIN_ROUNDS:
+        if costs is None or not self.tasks or not self.shows_scatter:
             return {}
         parts = [(each.function, each.total, each.scatter) for each in costs.functions]
         return {

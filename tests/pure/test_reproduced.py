@@ -61,6 +61,8 @@ def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
     assert {each.outcome for each in comparison.changes} == found
+    (again,) = compare(sides[1:], sides[1:]).comparisons
+    assert again.changes == ()
 
 
 MAP, DISPATCH = "distributed.client:Client.map", "dask.utils:Dispatch.dispatch"
