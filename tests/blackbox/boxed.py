@@ -66,7 +66,9 @@ def boxed(
     variables = {
         **os.environ,
         **{f"DASK_SCHEDPROF__BLACKBOX__{name.upper()}": value for name, value in given.items()},
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH")))
+        ),
         **(environment or {}),
     }
     process = subprocess.Popen(

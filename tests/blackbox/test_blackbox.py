@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import plants
 import pytest
 from boxed import REFUSED, Boxed, boxed
+from disks import small_disk
 from distributed import Client, Security
 
 from pytest_schedprof.cli.main import main
@@ -257,13 +258,8 @@ KILOBYTES = 40
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A disk on which a run has no room."""
-    place = tmp_path / "small"
-    place.mkdir()
-    options = ["-t", "tmpfs", "-o", f"size={KILOBYTES}k", "tmpfs", str(place)]
-    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
-        pytest.skip("this user may not mount a disk")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with small_disk(tmp_path / "small", KILOBYTES) as place:
+        yield place
 
 
 def test_a_full_disk_is_told_in_a_line(tmp_path: Path, small: Path) -> None:

@@ -16,7 +16,9 @@ from statistics import median
 from typing import Any
 
 import pytest
+from at_work import at_work
 from dask.base import annotate
+from disks import small_disk
 from distributed import Client, wait
 
 from pytest_schedprof.cli.main import main
@@ -51,16 +53,6 @@ async def transitions(dask_scheduler: Any = None) -> int:
     while dask_scheduler.tasks:
         await asyncio.sleep(0.01)
     return int(dask_scheduler.transition_counter)
-
-
-@contextmanager
-def at_work(kind: type[OwnCluster], **options: str) -> Iterator[Client]:
-    cluster = kind(4, timeout_s=60, options=options)
-    try:
-        with Client(cluster.address) as client:
-            yield client
-    finally:
-        cluster.close()
 
 
 def counted(client: Client, work: Callable[[], object]) -> int:
@@ -225,7 +217,8 @@ def preloaded(path: Path) -> Iterator[tuple[subprocess.Popen[str], str, list[str
     environment = {
         **os.environ,
         "DASK_SCHEDPROF__RECORD__PATH": str(path),
-        "PYTHONPATH": str(Path(__file__).parent),  # for functions that run on the scheduler
+        # For functions that run on the scheduler.
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
     }
     process = subprocess.Popen(PRELOADED, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
@@ -292,13 +285,8 @@ KILOBYTES = 200
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A disk of a few hundred kilobytes."""
-    place = tmp_path / "small"
-    place.mkdir()
-    options = ["-t", "tmpfs", "-o", f"size={KILOBYTES}k", "tmpfs", str(place)]
-    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
-        pytest.skip("this user may not mount a disk")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with small_disk(tmp_path / "small", KILOBYTES) as place:
+        yield place
 
 
 async def wait_for_the_end(dask_scheduler: Any = None) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from at_work import at_work
 from distributed import Client, as_completed, wait
 
 from pytest_schedprof.clusters.own import OwnCluster
@@ -29,16 +28,6 @@ KINDS = [VirtualCluster, SimulatedCluster]
 
 def inc(x: object) -> int:
     return 1
-
-
-@contextmanager
-def at_work(kind: type[OwnCluster], **options: str) -> Iterator[Client]:
-    cluster = kind(4, timeout_s=60, options=options)
-    try:
-        with Client(cluster.address) as client:
-            yield client
-    finally:
-        cluster.close()
 
 
 def replayed(kind: type[OwnCluster], path: Path, again: Path, **options: Any) -> Workload:
