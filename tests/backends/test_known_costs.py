@@ -58,9 +58,8 @@ def micros(number: str, unit: str) -> float:
     return float(number.replace(",", "")) * (1_000 if unit == "ms" else 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["pyspy", "cputime"])
-def test_a_known_cost_is_within_the_bounds(project: Project, backend: str) -> None:
+def windows(project: Project, backend: str) -> list[tuple[float, float, float]]:
+    """Run all windows; return the known cost of each between the bounds that are shown."""
     result = project.run_test(PLANTED, f"--schedprof={backend}", timeout_s=300)
     result.assert_outcomes(passed=WINDOWS)
     seen = []
@@ -73,5 +72,19 @@ def test_a_known_cost_is_within_the_bounds(project: Project, backend: str) -> No
         low, high = micros(*bounds.group(1, 2)), micros(*bounds.group(3, 4))
         window = name.partition("[")[2].rstrip("]")
         seen.append((low, float((project.path / f"true-{window}").read_text()), high))
-    within = [low <= known <= high for low, known, high in seen]
-    assert sum(within) >= FEWEST_WITHIN, seen
+    return seen
+
+
+def is_within(seen: list[tuple[float, float, float]]) -> bool:
+    return sum(low <= known <= high for low, known, high in seen) >= FEWEST_WITHIN
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("backend", ["pyspy", "cputime"])
+def test_a_known_cost_is_within_the_bounds(project: Project, backend: str) -> None:
+    """Of correct bounds 7 of 100 runs fail by chance, so two of three must not."""
+    if is_within(first := windows(project, backend)):
+        return
+    others = [windows(project, backend) for _ in range(2)]
+    assert all(map(is_within, others)), (first, others)
