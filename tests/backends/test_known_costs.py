@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 from support import Project
@@ -60,6 +61,7 @@ def micros(number: str, unit: str) -> float:
 
 def windows(project: Project, backend: str) -> list[tuple[float, float, float]]:
     """Run all windows; return the known cost of each between the bounds that are shown."""
+    shutil.rmtree(project.path / ".schedprof", ignore_errors=True)  # of the run before
     result = project.run_test(PLANTED, f"--schedprof={backend}", timeout_s=300)
     result.assert_outcomes(passed=WINDOWS)
     seen = []
