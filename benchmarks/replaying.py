@@ -53,21 +53,20 @@ def inc(x: object) -> int:
 
 def in_a_loop(client: Client, size: int) -> None:
     """Submit a task whenever one ends, as a search for parameters does."""
-    submitted = 32
-    running = as_completed(client.map(inc, range(submitted), pure=False))
-    for _ in running:
-        if submitted < size:
-            running.add(client.submit(inc, submitted, pure=False))
-            submitted += 1
+    _one_for_each(client, size, lambda ended, number: number)
 
 
 def chained(client: Client, size: int) -> None:
     """Submit a task that needs its result whenever one ends."""
+    _one_for_each(client, size, lambda ended, number: ended)
+
+
+def _one_for_each(client: Client, size: int, argument: Callable[[Any, int], Any]) -> None:
     submitted = 32
     running = as_completed(client.map(inc, range(submitted), pure=False))
     for ended in running:
         if submitted < size:
-            running.add(client.submit(inc, ended, pure=False))
+            running.add(client.submit(inc, argument(ended, submitted), pure=False))
             submitted += 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import exp, log, sqrt
+from operator import attrgetter
 from statistics import fmean, stdev
 
 from pytest_schedprof.analysis.costs import DRIFT
@@ -34,6 +35,8 @@ WORDS = {
     "size": "{} for each worker",
 }
 
+COST, STALL, LAG, MEMORY = map(attrgetter, ("cost", "stall", "lag", "memory"))
+
 
 def carried(
     measured: Measured, sizes: Sequence[int], durations: Sequence[float], bounds: Bounds
@@ -47,13 +50,11 @@ def carried(
         bounds: what its event loop must keep.
     """
     points = measured.workers
-    cost, stall, lag, memory = (
-        fit(least(points, figure)) for figure in (_cost, _stall, _lag, _memory)
-    )
+    cost, stall, lag, memory = (fit(least(points, figure)) for figure in (COST, STALL, LAG, MEMORY))
     threads = points[0].threads // points[0].workers
     counts = [each.workers for each in points]
     cheapest = min(sorted(set(counts)), key=cost.best.at)
-    passed = [("stall", bounds.stall, stall, _stall), ("lag", bounds.lag, lag, _lag)]
+    passed = [("stall", bounds.stall, stall, STALL), ("lag", bounds.lag, lag, LAG)]
     return Carried(
         measured=measured,
         law=law_of(cost),
@@ -93,22 +94,6 @@ def least(points: Sequence[Point], figure: Callable[[Point], float]) -> list[tup
     for each in points:
         found[each.workers] = min(figure(each), found.get(each.workers, float("inf")))
     return sorted(found.items())
-
-
-def _cost(point: Point) -> float:
-    return point.cost
-
-
-def _stall(point: Point) -> float:
-    return point.stall
-
-
-def _lag(point: Point) -> float:
-    return point.lag
-
-
-def _memory(point: Point) -> float:
-    return point.memory
 
 
 def law_of(fitted: Fit) -> str:

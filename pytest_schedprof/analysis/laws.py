@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log1p, sqrt
+from operator import attrgetter
 
 from pytest_schedprof.analysis.student import MANY, bound_at
 from pytest_schedprof.model.capacity import Forecast
@@ -114,19 +115,9 @@ class Fit:
         def reached(part: Callable[[Forecast], float]) -> float:
             return _crossing(lambda size: made(size, part(self.forecast(size))), bound)
 
-        return Forecast(reached(_value), reached(_high), reached(_low))
-
-
-def _value(forecast: Forecast) -> float:
-    return forecast.value
-
-
-def _low(forecast: Forecast) -> float:
-    return forecast.low
-
-
-def _high(forecast: Forecast) -> float:
-    return forecast.high
+        return Forecast(
+            reached(attrgetter("value")), reached(attrgetter("high")), reached(attrgetter("low"))
+        )
 
 
 def fit(points: Points) -> Fit:

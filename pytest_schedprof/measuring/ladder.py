@@ -48,6 +48,9 @@ FEW_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 2, 3, 10
 WARM_TASKS = 300
 """Tasks that a new cluster runs first, which are not measured."""
 
+LEAST_CAUSED = 0.5
+"""Part of a round's CPU time that its tasks have caused at least."""
+
 NO_STALL = (0.0, "")
 
 FACTORS = (1, 2, 4)
@@ -126,8 +129,9 @@ class Session:
         if not tasks:
             raise ClusterError("schedprof: the workload has no task that the scheduler finished")
         spent = after["cpu"] - before["cpu"]
-        # What it does without work, such as to answer heartbeats, is no cost of a task.
-        caused = max(spent / 2, spent - self.idle * (after["at"] - before["at"]))
+        # What it does without work, such as to answer heartbeats, is no cost of a task. That was
+        # measured at another moment, and on a noisy machine it may be more than all that was spent.
+        caused = max(LEAST_CAUSED * spent, spent - self.idle * (after["at"] - before["at"]))
         cpu = caused / tasks * (ended() if ended else 1.0)
         return {"cpu": cpu, "tasks": tasks, "rate": tasks / seconds, "lag": after["lag"]}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 import secrets
 from collections.abc import Callable, Collection, Sequence
@@ -13,14 +12,14 @@ from operator import attrgetter
 from typing import Any
 
 import dask.config
-from dask.utils import key_split, parse_bytes
+from dask.utils import parse_bytes
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
-from pytest_schedprof.model.workload import Group
 from pytest_schedprof.record.known import KnownTasks
-from pytest_schedprof.record.rows import MOST_GROUPS, GraphRows, Numbered, Rows
+from pytest_schedprof.record.rows import GraphRows, Numbered, Rows
+from pytest_schedprof.record.tasks import NO_ANNOTATIONS, Groups, annotations_of
 from pytest_schedprof.record.writer import Writer
 
 logger = logging.getLogger("distributed.schedprof")  # dask shows what is below `distributed`
@@ -33,10 +32,6 @@ FLUSH_S = 0.5
 FINISHED, ERRED = "task-finished", "task-erred"
 RELEASING, CANCELLING = "client-releases-keys", "cancel-keys"
 """Messages that the recorder listens to."""
-
-NO_ANNOTATIONS: dict[str, Any] = {}
-
-LETTERS = 10
 
 RETIRING = "retire-workers"
 """How the scheduler calls the cause if a worker leaves whose results were moved before."""
@@ -75,7 +70,7 @@ class WorkloadRecorder(SchedulerPlugin):
     transition: Any = "".format
 
     def __init__(self, scheduler: Any, writer: Writer, *, hashed: bool = False) -> None:
-        self.scheduler, self.writer, self.hashed = scheduler, writer, hashed
+        self.scheduler, self.writer = scheduler, writer
         self.is_over = False
         self.begun = self.first_begun = time()
         """When this file was begun, and when the first one was."""
@@ -87,9 +82,7 @@ class WorkloadRecorder(SchedulerPlugin):
         self.noted: set[int] = set()
         """Older tasks that are in this file too."""
         self.clients, self.workers = Numbered(), Numbered()
-        self.groups = Numbered(MOST_GROUPS)
-        self.names: dict[str, tuple[str, int | None]] = {}
-        """Groups of the file by the scheduler's names."""
+        self.groups = Groups(hashed=hashed)
         self.bandwidth = float(parse_bytes(dask.config.get("distributed.scheduler.bandwidth")))
         self.flushing = PeriodicCallback(self.flush, FLUSH_S * 1000)
         handlers = scheduler.stream_handlers
@@ -204,7 +197,8 @@ class WorkloadRecorder(SchedulerPlugin):
             new = [each for each in new if id(each) not in numbers]
         for number, state in zip(self.known.add(new), new, strict=True):
             needed = [numbers[id(each)] for each in state.dependencies if id(each) in numbers]
-            rows.add(number, self._group(state), needed, self._annotations(state))
+            annotations = annotations_of(state, scheduler, self.workers)
+            rows.add(number, self.groups.of(state), needed, annotations)
         rows.wanted = sorted([numbers[id(states[key])] for key in keys if key in states])
         self.writer.write(rows.block())
 
@@ -227,57 +221,8 @@ class WorkloadRecorder(SchedulerPlugin):
             (number,) = self.known.add([state])
         if number not in self.noted:
             self.noted.add(number)
-            rows.add(number, self._group(state), (), NO_ANNOTATIONS)
+            rows.add(number, self.groups.of(state), (), NO_ANNOTATIONS)
             self.rows.results.append((number, time(), (), state.nbytes, False))
-
-    def _annotations(self, state: Any) -> dict[str, Any]:
-        """Return what the client wants of a task, without addresses."""
-        priority, workers = state.priority, state.worker_restrictions
-        if not (
-            (priority and priority[0])
-            or state.retries
-            or state.resource_restrictions
-            or workers
-            or state.host_restrictions
-        ):
-            return NO_ANNOTATIONS
-        found: dict[str, Any] = {}
-        if priority and priority[0]:
-            found["priority"] = -priority[0]
-        if state.retries:
-            found["retries"] = state.retries
-        if state.resource_restrictions:
-            found["resources"] = dict(state.resource_restrictions)
-        if restricted := {*(workers or ()), *self._on_hosts(state.host_restrictions or ())}:
-            found["workers"] = sorted(self.workers.of(each) for each in restricted)
-        if state.loose_restrictions:
-            found["allow_other_workers"] = True
-        return found
-
-    def _on_hosts(self, hosts: Collection[str]) -> set[str]:
-        """Return the workers that are on hosts now."""
-        known = self.scheduler.host_info
-        return {each for host in hosts if host in known for each in known[host]["addresses"]}
-
-    def _group(self, state: Any) -> tuple[str, int | None]:
-        """Return the prefix and the number of a task's group."""
-        group = state.group
-        name = group.name
-        if (found := self.names.get(name)) is not None:
-            return found
-        prefix = self._prefix(group.prefix.name)
-        number = None if name == group.prefix.name else self.groups.of(name)
-        if len(self.names) > MOST_GROUPS:
-            self.names.clear()
-        self.names[name] = prefix, number
-        return prefix, number
-
-    def _prefix(self, name: str) -> str:
-        """Return the prefix, or letters in its place if dask would read another one from a key."""
-        if not self.hashed and key_split(Group(name).key(1)) == name:
-            return name
-        digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=LETTERS).digest()
-        return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
     # Messages of workers and clients. What is called for each task is not in a decorator.
 
