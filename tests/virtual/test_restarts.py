@@ -63,10 +63,15 @@ def plan_restart(control: Control, at: float = 0.5, lasting: float | None = None
 
 
 def error_of(call: Callable[[], Any]) -> list[str]:
-    """The name of the error that a call raises, and what it says."""
+    """The name of the error that a call raises, and what it says.
+
+    `wait` names the futures in the order of a set, by hashes that differ from future to future.
+    """
     with pytest.raises((CancelledError, FuturesCancelledError)) as told:
         call()
-    return [type(told.value).__name__, re.sub(r"<.* at 0x\w+>", "", str(told.value))]
+    said = re.sub(r"<.* at 0x\w+>", "", str(told.value))
+    sorted_keys = re.sub(r"Futures: \[(.*)\]", lambda keys: str(sorted(keys[1].split(", "))), said)
+    return [type(told.value).__name__, sorted_keys]
 
 
 def told_to_user(client: Client, restart: Callable[[], Any]) -> list[Any]:
