@@ -156,7 +156,14 @@ def environment() -> dict[str, Any]:
         "machine": _machine(),
         "hash_seed": hash_seed(),
         "configuration": _configuration(),
+        "code": _places_of_code(),
     }
+
+
+def _places_of_code() -> str:
+    """Return where the code of this process comes from."""
+    files = (getattr(sys.modules.get(name), "__file__", "") for name in ("distributed", "dask"))
+    return os.pathsep.join([sys.prefix, *(os.path.dirname(file or "") for file in files)])
 
 
 def hash_seed() -> str:

@@ -19,6 +19,10 @@ class CountsFile(msgspec.Struct, frozen=True):
     """Python's version; bytecodes of two minor versions are never compared."""
     functions: dict[str, dict[str, int]]
     whole: dict[str, int]
+    callers: dict[str, dict[str, int]] = {}
+    """Calls of each function by the function that called it; empty if they were not counted."""
+    lines: dict[str, dict[int, int]] = {}
+    """Instructions of each function by the line of its file; empty if they were not counted."""
 
 
 def read_counts(content: bytes) -> CountsFile:

@@ -42,6 +42,7 @@ from pytest_schedprof.measuring.plan import ArtifactStore, Plan
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.measuring.schedule import Schedule
 from pytest_schedprof.measuring.sides import AGAINST, NULL, Attempt, Side, Sides
+from pytest_schedprof.measuring.sources import keep_sources
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage.run_directory import make_directory
 
@@ -172,10 +173,17 @@ class ProfiledTest:
             if self.directory is None:
                 self.directory = self._store.new_test(self._attempt.test_id)
             self.judgement = judge(self.plan, sides, self.schedule.policy, self.directory)
+            self._keep_sources(sides)
             self._keep_log(sides.here)
         except Exception as error:
             self._fail(as_own(error))
         sides.here.gathering.keep(self.directory, self.judgement.assessment.backends)
+
+    def _keep_sources(self, sides: Sides) -> None:
+        """Keep sources where results are compared, now or later: elsewhere nobody explains them."""
+        settings = self.plan.settings
+        if self.directory and (settings.save or settings.compare or settings.against):
+            keep_sources(self.directory.parents[1], sides.all)
 
     def _fail(self, error: SchedprofError) -> None:
         """Judge the test by what went wrong alone."""

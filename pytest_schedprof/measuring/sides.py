@@ -169,4 +169,5 @@ def environment_of(description: dict[str, Any]) -> Environment:
         hash_seed=description["hash_seed"],
         test_hash_seed=facts.hash_seed(),
         event_loop=description.get("event_loop", ""),
+        code=description.get("code", ""),
     )

@@ -41,6 +41,9 @@ class Environment:
     """The same of the test's process, which builds the graphs; empty in records without it."""
     event_loop: str = ""
     """Package of the scheduler's event loop, as `asyncio`; empty in records without it."""
+    code: str = ""
+    """Directories from which the scheduler loaded Python, distributed and dask; empty in records
+    without it. Kept sources are found by it."""
 
     @property
     def minor_python(self) -> str:

@@ -1,0 +1,46 @@
+"""Reads the sources of functions from the files that the scheduler has loaded them from."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator, Sequence
+from types import CodeType
+
+from .names import functions_of
+
+Text = tuple[str, int, str]
+"""File, first line, and text of a function."""
+
+
+def sources_of(names: Sequence[str]) -> dict[str, Text]:
+    """Return the source of each function that has one."""
+    wanted = set(names)
+    found: dict[str, Text] = {}
+    for module in sorted({name.partition(":")[0] for name in wanted} & sys.modules.keys()):
+        for qualname, code in functions_of(sys.modules[module]):
+            name = f"{module}:{qualname}"
+            if name in wanted and name not in found and (text := text_of(code)):
+                found[name] = (code.co_filename, code.co_firstlineno, text)
+    return found
+
+
+def text_of(code: CodeType) -> str:
+    """Return the lines of a code object; empty if its file cannot be read.
+
+    They end with the last line that has an instruction, so that no parser is needed: a closing
+    bracket on a line of its own may be missing before Python 3.11.
+    """
+    lines = linecache.getlines(code.co_filename)
+    last = max(_last_lines(code), default=0)
+    return "".join(lines[code.co_firstlineno - 1 : last])
+
+
+def _last_lines(code: CodeType) -> Iterator[int]:
+    yield code.co_firstlineno
+    yield from (line for _, _, line in code.co_lines() if line)
+    if hasattr(code, "co_positions"):  # Python 3.11 and newer
+        yield from (end for _, end, _, _ in code.co_positions() if end)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _last_lines(constant)

@@ -1,0 +1,124 @@
+"""`schedprof explain`: say which functions and lines changed a test's figures."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command
+from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.sources import add_directory
+from pytest_schedprof.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pytest_schedprof.explaining.sides import Pair
+    from pytest_schedprof.model.explanation import Explanation
+
+EXAMPLE = """\
+examples: schedprof explain                      the tests of the newest run that regressed
+          schedprof explain test_shuffle         one test of it
+          schedprof explain main .schedprof      two runs or baselines, all tests
+          schedprof explain test_shuffle main .schedprof
+
+exit status: 0 on success, 1 if the results cannot be read, 2 for a mistake"""
+
+MOST_TESTS = 10
+
+MATTERS = 0.001
+"""Relative change of the whole from which on a test is explained that was not named."""
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
+    parser = add_command(
+        commands,
+        "explain",
+        run,
+        purpose="say why a test's figures changed: which functions, callers and lines",
+        description="Divides the change of a test's figures among functions: called more often, "
+        "dearer, new or gone. Shows the lines of their sources that changed or ran more often.",
+        example=EXAMPLE,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="[TEST] [A B]", help="a test, and two runs or baselines"
+    )
+    add_directory(parser)
+    parser.add_argument(
+        "--metric", default="", help="metric to explain (default: the best there is)"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no sources")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the explanations."""
+    from pytest_schedprof.reports.explanations import as_json, explanation_lines
+
+    found = _found(given)
+    if given.json:
+        say(as_json(found))
+        return 0
+    for each in found[:MOST_TESTS]:
+        for line in explanation_lines(each, with_source=not given.quiet):
+            say(line.text)
+    if len(found) > MOST_TESTS:
+        say(f"{len(found) - MOST_TESTS} more tests changed: name one")
+    if not found:
+        say("nothing changed that can be divided among functions")
+    return 0
+
+
+def _found(given: argparse.Namespace) -> list[Explanation]:
+    from pytest_schedprof.explaining.sides import explanations
+
+    _check(given)
+    every = [each for pair in _pairs(given) for each in explanations(pair, given.metric)]
+    is_named = len(given.names) % 2
+    told = [each for each in every if is_named or abs(each.amount) > MATTERS * each.before]
+    return sorted(told, key=lambda each: -abs(each.amount) / (each.before or 1.0))
+
+
+def _check(given: argparse.Namespace) -> None:
+    from pytest_schedprof.explaining.sides import known_metrics
+
+    if len(given.names) > 3:
+        raise SettingsError(
+            f"schedprof: {given.names[3]!r} is too much: give a test, and two runs or baselines"
+        )
+    if given.metric and given.metric not in known_metrics():
+        raise SettingsError(
+            f"schedprof: metric {given.metric!r} is not divided among functions; known: "
+            f"{', '.join(known_metrics())}"
+        )
+
+
+def _pairs(given: argparse.Namespace) -> list[Pair]:
+    """Return what is to be explained, by how many names were given."""
+    from pytest_schedprof.explaining.sides import pairs_of
+
+    if len(given.names) < 2:
+        return _in_newest_run(given)
+    *test, before, after = given.names
+    pairs = pairs_of(before, after, given.dir)
+    if not test:
+        return pairs
+    chosen = [pair for pair in pairs if test[0] == pair[1].result.test_id] or [
+        pair for pair in pairs if test[0] in pair[1].result.test_id
+    ]
+    if len(chosen) == 1:
+        return chosen
+    named = ", ".join(pair[1].result.test_id for pair in (chosen or pairs)[:10]) or "none"
+    what = "is ambiguous" if chosen else f"is not in both {before!r} and {after!r}"
+    raise SettingsError(f"schedprof: test {test[0]!r} {what}: {named}")
+
+
+def _in_newest_run(given: argparse.Namespace) -> list[Pair]:
+    from pytest_schedprof.explaining.sides import pair_in_run
+    from pytest_schedprof.storage.runs import find_run
+
+    run = find_run(Path(given.dir) / "latest" if given.dir != ".schedprof" else Path(DEFAULT))
+    if given.names:
+        return [pair_in_run(run, run.test(given.names[0]), given.dir)]
+    tests = [run.test(each.test_id) for each in run.record.tests if each.directory]
+    return [pair_in_run(run, each, given.dir) for each in tests if each.result.comparisons]

@@ -1,0 +1,1 @@
+"""Why a figure changed between two kept results of a test."""

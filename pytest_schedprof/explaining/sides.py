@@ -1,0 +1,129 @@
+"""Find two kept results of a test, and explain what changed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_schedprof.errors import ArtifactError, SettingsError
+from pytest_schedprof.explaining.accounts import KeptSide, accounts_of, metric_of
+from pytest_schedprof.explaining.parts import explain
+from pytest_schedprof.model.explanation import Accounts, Explanation
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.storage.baselines import kept_run, load
+from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.storage.run_directory import RESULT_FILE
+from pytest_schedprof.storage.runs import KeptRun, KeptTest, find_run
+
+AGAINST = "against"
+"""Directory of the other side of a test that was compared in turns."""
+
+NO_SOURCES = (
+    "no sources of {side} are kept: they are with --schedprof-save, --schedprof-compare or "
+    "--schedprof-against, as long as the run is"
+)
+OTHER_PYTHON = "bytecodes of Python {before} and {after} differ for the same source"
+NO_DETAIL = (
+    "callers and lines were not counted: run both sides with --schedprof-option counts.detail=true"
+)
+
+Pair = tuple[KeptSide, KeptSide]
+"""A test before and after."""
+
+
+def pair_in_run(run: KeptRun, test: KeptTest, directory: str) -> Pair:
+    """Return a test and what it was compared with in its session.
+
+    Raises:
+        SettingsError: if it was compared with nothing.
+    """
+    after = KeptSide(test.result, test.path, run.path)
+    if (test.path / AGAINST / RESULT_FILE).is_file():
+        place = test.path / AGAINST
+        return KeptSide(read_record(place / RESULT_FILE, Result), place, run.path), after
+    if not test.result.baseline:
+        raise SettingsError(
+            f"schedprof: {test.result.test_id} was compared with nothing: give two runs or "
+            "baselines to explain, A and B"
+        )
+    earlier = {each.result.test_id: each for each in sides_of(test.result.baseline, directory)}
+    if test.result.test_id not in earlier:
+        raise SettingsError(
+            f"schedprof: baseline {test.result.baseline!r} does not have {test.result.test_id}"
+        )
+    return earlier[test.result.test_id], after
+
+
+def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
+    """Return the tests that two sets of results have in common.
+
+    Raises:
+        BaselineError: if one cannot be read.
+    """
+    olds = {each.result.test_id: each for each in sides_of(before, directory)}
+    news = {each.result.test_id: each for each in sides_of(after, directory)}
+    return [(olds[test], side) for test, side in news.items() if test in olds]
+
+
+def sides_of(spec: str, directory: str) -> list[KeptSide]:
+    """Return the results of a baseline or run, with the directories of those that are kept."""
+    place = kept_run(spec, directory)
+    kept = _kept(place) if place else {}
+    return [
+        replace(kept.get(result.test_id, KeptSide(result)), result=result)
+        for result in load(spec, directory).results
+    ]
+
+
+def _kept(place: Path) -> dict[str, KeptSide]:
+    """Return the tests of a run that have directories."""
+    try:
+        run = find_run(place)
+        tests = {
+            each.test_id: KeptSide(
+                read_record(run.path / each.directory / RESULT_FILE, Result),
+                run.path / each.directory,
+                run.path,
+            )
+            for each in run.record.tests
+            if each.directory
+        }
+    except ArtifactError:
+        return {}
+    return tests
+
+
+def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
+    """Yield an explanation for each backend that measured both sides of a test."""
+    before, after = pair
+    for measured in after.result.backends:
+        earlier = before.backend(measured.backend, measured.mode)
+        chosen = metric or metric_of(measured)
+        if earlier is None or not chosen:
+            continue
+        one, other = (
+            accounts_of(side, of, chosen) for side, of in ((before, earlier), (after, measured))
+        )
+        if not (one.functions and other.functions):
+            continue
+        found = explain(after.result.test_id, measured.backend, chosen, one, other)
+        yield replace(found, notes=tuple(_notes(pair, measured, one, other)))
+
+
+def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Accounts) -> Iterator[str]:
+    """Yield what is not known, and how to learn it."""
+    pythons = [side.result.environment.minor_python for side in pair if side.result.environment]
+    if measured.backend == "counts" and len(set(pythons)) > 1:
+        yield OTHER_PYTHON.format(before=pythons[0], after=pythons[1])
+    missing = [name for name, each in (("A", before), ("B", after)) if not each.sources]
+    if missing:
+        yield NO_SOURCES.format(side=" and of ".join(missing))
+    if measured.backend == "counts" and not (before.lines and after.lines):
+        yield NO_DETAIL
+
+
+def known_metrics() -> list[str]:
+    """Return the metrics that can be explained."""
+    return [name for name, row in METRICS.items() if row.of_functions and not row.is_peak]

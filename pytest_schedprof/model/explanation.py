@@ -1,0 +1,175 @@
+"""Why a figure changed: its parts, one for each function, which sum to the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_schedprof.model.profile import Function
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a function cost on one side."""
+
+    amount: float = 0.0
+    """Cost per task, without that of the functions that it calls."""
+    calls: float | None = None
+    """Calls per task; None if they were not counted."""
+    error: float = 0.0
+    """Half of the interval of the amount; 0 for an exact one."""
+
+    @property
+    def per_call(self) -> float | None:
+        """Cost of one call; None if calls were not counted, or there were none."""
+        return self.amount / self.calls if self.calls else None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a function, as a scheduler had loaded it."""
+
+    file: str
+    line: int
+    """Number of its first line in the file."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of a function's source, on the sides that have it."""
+
+    before: int | None
+    """Its number in the file before; None if it is new."""
+    after: int | None
+    """Its number after; None if it went."""
+    text: str
+    more: float | None = None
+    """How many more of its instructions ran per call; None if lines were not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines that follow each other and explain what a call costs more."""
+
+    first: int
+    last: int
+    is_new: bool
+    """Whether the function had no such lines before."""
+    more: float | None = None
+    """How many more of their instructions ran per call; None if lines were not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """How the source of a function differs between two sides."""
+
+    file: str
+    is_same: bool
+    """Whether both sides have the same text."""
+    lines: tuple[SourceLine, ...]
+    """Lines that came, went or ran more often, with those around them."""
+    places: tuple[Place, ...]
+    """Those that explain the change, the dearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """How often one function called another one, per task."""
+
+    function: Function
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part that one function has in a change."""
+
+    function: Function
+    owner: str
+    before: Cost
+    after: Cost
+    moved_from: Function = ""
+    """Its name before, if it only got another name or place."""
+    callers: tuple[Caller, ...] = ()
+    """Those that call it more or less often than before, the largest difference first."""
+    source: SourceChange | None = None
+    """None if the source of a side is not known."""
+
+    @property
+    def amount(self) -> float:
+        """What it adds to the cost of a task."""
+        return self.after.amount - self.before.amount
+
+    @property
+    def error(self) -> float:
+        """Half of the interval of the amount; 0 for an exact one."""
+        return float((self.before.error**2 + self.after.error**2) ** 0.5)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it did not run before."""
+        return not self.before.amount and not self.before.calls
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it no longer runs."""
+        return not self.after.amount and not self.after.calls
+
+    @property
+    def by_calls(self) -> float:
+        """What it adds because it is called more or less often.
+
+        Together with `by_price` this is the amount: each is taken at the mean of the other one.
+        """
+        old, new = self.before.per_call, self.after.per_call
+        if self.is_new or self.is_gone:
+            return self.amount
+        if old is None or new is None:
+            return 0.0
+        return ((self.after.calls or 0) - (self.before.calls or 0)) * (old + new) / 2
+
+    @property
+    def by_price(self) -> float:
+        """What it adds because a call costs more or less than before."""
+        return self.amount - self.by_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one figure of a test changed."""
+
+    test_id: str
+    backend: str
+    metric: str
+    before: float
+    """Cost of a task on the whole scheduler."""
+    after: float
+    parts: tuple[Part, ...]
+    """Functions whose costs differ, the largest difference first."""
+    notes: tuple[str, ...] = ()
+    """What is not known, and how to learn it."""
+
+    @property
+    def amount(self) -> float:
+        """The change of the whole."""
+        return self.after - self.before
+
+    @property
+    def rest(self) -> float:
+        """What the parts leave of the change: functions that are not named in the records."""
+        return self.amount - sum(part.amount for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What each function cost on one side, as far as it is known."""
+
+    whole: float
+    functions: Mapping[Function, Cost]
+    callers: Mapping[Function, Mapping[Function, float]] = field(default_factory=dict)
+    """Calls per task of each function by its callers; empty if they were not counted."""
+    lines: Mapping[Function, Mapping[int, float]] = field(default_factory=dict)
+    """Instructions per task by line of the file; empty if they were not counted."""
+    sources: Mapping[Function, Source] = field(default_factory=dict)
