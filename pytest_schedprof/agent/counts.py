@@ -9,6 +9,7 @@ from typing import Any
 
 from .choice import Answer, Choice
 from .decisions import WORLD
+from .details import Callers, lines_of
 from .monitoring import Monitor
 from .names import functions_of
 from .opcodes import Opcodes
@@ -66,11 +67,18 @@ class CountsRecording(Recording):
     kind = "counts"
 
     def __init__(
-        self, client: str, choice: Choice, orders: Orders, bytecodes: bool, holder: Any
+        self,
+        client: str,
+        choice: Choice,
+        orders: Orders,
+        bytecodes: bool,
+        is_detailed: bool,
+        holder: Any,
     ) -> None:
         super().__init__(client)
         self.choice, self.orders = choice, orders
         self.bytecodes = bytecodes
+        self.callers = Callers() if is_detailed else None
         self.counter: Monitor | Opcodes
         others = getattr(holder, "run_on_loops", None)
         left_out, alone = (list(codes_of(names)) for names in clockwork_of(holder))
@@ -84,10 +92,17 @@ class CountsRecording(Recording):
                 all_threads=others is not None,
                 # In real time another thread may count at the same time.
                 periodic=periodic if is_in_virtual_time(holder) else (),
+                callers=self.callers,
             )
         else:
             self.counter = Opcodes(
-                choice, left_out, alone, bytecodes=bytecodes, others=others, periodic=periodic
+                choice,
+                left_out,
+                alone,
+                bytecodes=bytecodes,
+                others=others,
+                periodic=periodic,
+                callers=self.callers,
             )
         self.traffic = Traffic(is_timed=is_in_virtual_time(holder))
 
@@ -115,9 +130,24 @@ class CountsRecording(Recording):
                 if any(each.values()) and not name.startswith(OWN)
             },
             "whole": dict(self.traffic.counts),
+            **self._details(functions),
         }
         self.content = as_json(record)
         return {}
+
+    def _details(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
+        """Return calls by caller and instructions by line, if they are wanted."""
+        if self.callers is None:
+            return {}
+        lines = {
+            name: lines_of(codes, [self.counter.executed(code) for code in codes])
+            for name, codes in sorted(functions.items())
+            if self.bytecodes
+        }
+        return {
+            "callers": self.callers.by_name(functions),
+            "lines": {name: each for name, each in lines.items() if each},
+        }
 
     def _counts(self, codes: list[CodeType]) -> dict[str, int]:
         calls = {"calls": sum(map(self.counter.calls_of, codes))}
@@ -149,7 +179,11 @@ def codes_of(names: Sequence[str]) -> Iterator[CodeType]:
 
 
 async def start(
-    wanted: dict[str, list[str]], bytecodes: bool, client: str, dask_scheduler: Any = None
+    wanted: dict[str, list[str]],
+    bytecodes: bool,
+    is_detailed: bool,
+    client: str,
+    dask_scheduler: Any = None,
 ) -> dict[str, Any]:
     """Start to count; return a `token` or a `problem`.
 
@@ -159,6 +193,7 @@ async def start(
             that the test shares, other `modules_here` and those whose functions make a user's code
             count that they call (`callers`).
         bytecodes: whether to count them too.
+        is_detailed: whether to count calls by caller, and bytecodes by line.
         client: name of the client that asks.
         dask_scheduler: what represents this process.
     """
@@ -166,7 +201,7 @@ async def start(
         return {"problem": "busy"}
     choice = choice_of(wanted, is_shared=hasattr(dask_scheduler, "run_on_loops"))
     orders = Orders(wanted["ordered"])
-    recording = CountsRecording(client, choice, orders, bytecodes, dask_scheduler)
+    recording = CountsRecording(client, choice, orders, bytecodes, is_detailed, dask_scheduler)
     if not recording.begin():
         holder = recording.counter.holder()
         return {"problem": "taken", "holder": holder, "is_newer": HAS_MONITORING}

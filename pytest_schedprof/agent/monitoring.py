@@ -12,6 +12,7 @@ from typing import Any
 
 from .blocks import Flow
 from .choice import MOST_ALONE, Answer, Choice, is_import
+from .details import Callers
 from .offload import in_offload_thread
 from .untraced import Untraced
 
@@ -61,6 +62,7 @@ class Monitor:
         bytecodes: bool,
         all_threads: bool = False,
         periodic: Iterable[Any] = (),
+        callers: Callers | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -70,6 +72,7 @@ class Monitor:
             alone: code that is counted, but not what it calls.
             bytecodes: whether to count them too.
             all_threads: whether to count on all threads.
+            callers: counts who calls, if that is wanted.
             periodic: callbacks of the event loop, which run without any event if their code is
                 not counted. Other threads must do nothing meanwhile, for they would not count.
         """
@@ -95,6 +98,7 @@ class Monitor:
         """Whether all callbacks ask which thread it is."""
         self.paused_by = 0
         self.bytecodes = bytecodes
+        self.callers = callers
         self.starts: Offsets = _by_code()
         """Calls by the code's `id` and offset; hashing the code object itself is slower."""
         self.edges: defaultdict[int, defaultdict[tuple[int, int], list[int]]] = defaultdict(
@@ -202,9 +206,11 @@ class Monitor:
 
     def bytecodes_of(self, code: CodeType) -> int:
         """Return how many of its instructions ran."""
-        if id(code) not in self.armed:
-            return 0
-        return sum(self.flow_of(code).executed(code).values())
+        return sum(self.executed(code).values())
+
+    def executed(self, code: CodeType) -> Mapping[int, int]:
+        """Return how often each of its instructions ran, by its offset."""
+        return self.flow_of(code).executed(code) if id(code) in self.armed else NEVER
 
     def flow_of(self, code: CodeType) -> Flow:
         """Return where control entered and left the code."""
@@ -318,6 +324,7 @@ class Monitor:
     def _on_start(self) -> Callable[..., object]:
         threads, ident, starts, armed = self.threads, self.ident, self.starts, self.armed
         pausing, bodies, disable = self.pausing, self.bodies, monitoring().DISABLE
+        note = self.callers.note if self.callers else None
 
         def start(code: CodeType, offset: int) -> object:
             key = id(code)
@@ -331,9 +338,11 @@ class Monitor:
             if self.paused_by and key not in bodies:
                 return None
             if key in pausing:
-                self._begin_pause(key, starts[key][offset])
-            if key not in pausing or key in bodies:
-                starts[key][offset] += 1
+                self._begin_pause(key, offset)
+                return None
+            starts[key][offset] += 1
+            if note is not None:
+                note(sys._getframe(1))
             return None
 
         return start
@@ -356,10 +365,13 @@ class Monitor:
 
         return resume
 
-    def _begin_pause(self, key: int, calls: int) -> None:
+    def _begin_pause(self, key: int, offset: int) -> None:
+        """Count nothing but code in `bodies` from now on, this call included."""
         self.paused_by = self.paused_by or key
-        if calls >= MOST_ALONE:
+        if self.starts[key][offset] >= MOST_ALONE:
             self.bodies.discard(key)
+        if key in self.bodies:
+            self.starts[key][offset] += 1
 
     def _end_pause(self, code: CodeType) -> None:
         if self.paused_by == id(code) and self._is_of_thread():

@@ -6,11 +6,13 @@ import asyncio
 import dis
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
 from .choice import BODY, MOST_ALONE, Answer, Choice, is_import
+from .details import Callers
 from .offload import in_offload_thread
 from .untraced import Untraced
 
@@ -40,6 +42,7 @@ class Opcodes:
         bytecodes: bool,
         others: RunOnLoops | None = None,
         periodic: Iterable[Any] = (),
+        callers: Callers | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -50,12 +53,14 @@ class Opcodes:
             bytecodes: whether to count them too.
             others: runs a function on the threads of other event loops.
             periodic: Tornado's callbacks, of which those of the clockwork are not traced.
+            callers: counts who calls, if that is wanted; instructions are then counted one by one.
         """
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
         self.untraced = Untraced(periodic, self.clockwork)
         self.alone = {id(code) for code in alone}
         self.bytecodes = bytecodes
+        self.callers = callers
         self.others = others
         self.threads: list[ThreadOpcodes] = []
 
@@ -83,7 +88,13 @@ class Opcodes:
         return counter.call(frame, event, argument)
 
     def _counter(self) -> ThreadOpcodes:
-        counter = ThreadOpcodes(self.choice, self.clockwork, self.alone, bytecodes=self.bytecodes)
+        counter = ThreadOpcodes(
+            self.choice,
+            self.clockwork,
+            self.alone,
+            bytecodes=self.bytecodes,
+            callers=self.callers,
+        )
         self.threads.append(counter)
         return counter
 
@@ -114,6 +125,13 @@ class Opcodes:
         """Return how many of its instructions ran."""
         return sum(tally.bytecodes() for tally in self._tallies(code))
 
+    def executed(self, code: CodeType) -> Mapping[int, int]:
+        """Return how often each of its instructions ran, by its offset, if that was wanted."""
+        sums: Counter[int] = Counter()
+        for tally in self._tallies(code):
+            sums.update(tally.executed)
+        return sums
+
     def _tallies(self, code: CodeType) -> list[Tally]:
         found = (each.tallies.get(id(code)) for each in self.threads)
         return [tally for tally in found if tally]
@@ -129,10 +147,12 @@ class ThreadOpcodes:
         alone: Collection[int],
         *,
         bytecodes: bool,
+        callers: Callers | None = None,
     ) -> None:
         self.choice = choice
         self.clockwork, self.alone = clockwork, alone
         self.bytecodes = bytecodes
+        self.callers = callers
         self.tallies: dict[int, Tally] = {}
         """Counts of the code that was called."""
         self.refused: dict[int, CodeType] = {}
@@ -162,12 +182,17 @@ class ThreadOpcodes:
             self.refused[id(frame.f_code)] = frame.f_code
         if answer is not Answer.YES:
             return None
-        tally = self.tallies[id(frame.f_code)] = Tally(frame.f_code)
+        tally = self.tallies[id(frame.f_code)] = Tally(
+            frame.f_code, is_detailed=self.callers is not None
+        )
         return tally
 
     def _count(self, frame: FrameType, tally: Tally) -> Tracer | None:
         """Count a call, and its instructions if they are wanted."""
-        tally.calls += frame.f_lasti in tally.starts
+        if frame.f_lasti in tally.starts:
+            tally.calls += 1
+            if self.callers is not None:
+                self.callers.note(frame)
         trace = tally.trace if self.bytecodes else None
         if not self.is_paused and self._is_alone(frame):
             if tally.calls >= MOST_ALONE:
@@ -202,10 +227,15 @@ class ThreadOpcodes:
 class Tally:
     """The counts of one code object."""
 
-    def __init__(self, code: CodeType) -> None:
+    def __init__(self, code: CodeType, *, is_detailed: bool = False) -> None:
         self.calls = 0
         self.starts = starts_of(code)
-        self.trace, self.bytecodes = counting_tracer()
+        self.executed: dict[int, int] = {}
+        """How often each instruction ran, by its offset; empty unless it is detailed."""
+        if is_detailed:
+            self.trace, self.bytecodes = locating_tracer(self.executed)
+        else:
+            self.trace, self.bytecodes = counting_tracer()
 
 
 def counting_tracer() -> tuple[Tracer, Callable[[], int]]:
@@ -222,6 +252,18 @@ def counting_tracer() -> tuple[Tracer, Callable[[], int]]:
         return trace
 
     return trace, lambda: count
+
+
+def locating_tracer(executed: dict[int, int]) -> tuple[Tracer, Callable[[], int]]:
+    """Return the same, with a function that counts each instruction apart."""
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Tracer:
+        if event == "opcode":
+            offset = frame.f_lasti
+            executed[offset] = executed.get(offset, 0) + 1
+        return trace
+
+    return trace, lambda: sum(executed.values())
 
 
 def starts_of(code: CodeType) -> frozenset[int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from textwrap import dedent
 
 from pytest_schedprof.model.explanation import Place, Source, SourceChange, SourceLine
 
@@ -33,7 +35,7 @@ def source_change(
         lines = [_counted(each, counts_before, counts_after) for each in lines]
         told = _dearer(lines)
     else:
-        told = [each for each in lines if each.before is None] if before and after else []
+        told = _with_code(new, (each for each in lines if each.before is None)) if before else []
     places = sorted(_places(told), key=lambda each: (-(each.more or 0.0), each.first - each.last))
     marked = {id(each) for each in told}
     differs = [id(each) in marked or None in (each.before, each.after) for each in lines]
@@ -73,6 +75,30 @@ def _dearer(lines: Sequence[SourceLine]) -> list[SourceLine]:
     most = max((each.more or 0.0 for each in lines), default=0.0)
     least = MATTERS * most
     return [each for each in lines if each.after is not None and (each.more or 0.0) > least]
+
+
+def _with_code(source: Source, lines: Iterable[SourceLine]) -> list[SourceLine]:
+    """Leave out lines without code: they cost nothing."""
+    numbers = code_lines(source)
+    return [each for each in lines if each.after in numbers]
+
+
+def code_lines(source: Source) -> set[int]:
+    """Return the numbers of the lines in which a statement or an expression begins or ends."""
+    try:
+        tree = ast.parse(dedent(source.text))
+    except SyntaxError:  # the text may be cut off: then no line is left out
+        return set(range(source.line, source.line + len(source.text.splitlines())))
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr)) and not _is_docstring(node):
+            found.update((node.lineno, node.end_lineno or node.lineno))
+    return {source.line - 1 + line for line in found}
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else node
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def _places(lines: Iterable[SourceLine]) -> Iterator[Place]:

@@ -87,7 +87,8 @@ def _calls_and_price(found: Explanation, part: Part) -> Iterator[str]:
     if abs(price) > AS_BEFORE * (old.per_call or 0.0):
         noun = METRICS[found.metric].noun.split(" of ")[0] or found.metric
         way = "more" if price > 0 else "fewer"
-        yield f"{_amount(found, abs(price))} {noun} {way} per call ({_amount(found, new.per_call or 0.0)})"
+        now = _amount(found, new.per_call or 0.0)
+        yield f"{_amount(found, abs(price))} {noun} {way} per call (now {now})"
 
 
 def _callers(part: Part) -> Iterator[str]:
@@ -107,14 +108,15 @@ def _short(function: str, beside: str) -> str:
 
 
 def places(part: Part) -> Iterator[str]:
-    """Say by which lines."""
+    """Say by which lines a call costs more."""
     source = part.source
-    if source is None:
+    if source is None or part.is_new or part.is_gone:
         return
-    if source.places:
-        yield f"by {_lines(source.places)} of {source.file.rpartition('/')[2]}"
-    elif source.is_same and not (part.is_new or part.is_gone):
-        yield "source unchanged"
+    file = source.file.rpartition("/")[2]
+    if source.places and part.by_price > 0:
+        yield f"by {_lines(source.places)} of {file}"
+    else:
+        yield "its source is the same" if source.is_same else f"its source in {file} changed"
 
 
 def _lines(found: tuple[Place, ...]) -> str:

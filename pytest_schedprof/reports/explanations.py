@@ -25,7 +25,7 @@ def explanation_lines(found: Explanation, *, with_source: bool = True) -> Iterat
         yield Line(f"  {rest}")
     yield from (Line(f"  {note}", {"yellow": True}) for note in found.notes)
     for part in shown if with_source else ():
-        if part.source and part.source.lines:
+        if part.source and part.source.lines and not part.is_gone:
             yield from _source_lines(part, part.source)
 
 

@@ -45,6 +45,8 @@ class CountsOptions:
     """
     bytecodes: bool = True
     """Count bytecodes as well as calls."""
+    detail: bool = False
+    """Count calls by caller and bytecodes by line, for `schedprof explain`."""
 
 
 class WithClient:
@@ -98,7 +100,8 @@ class CountsBackend(Backend):
 
     def start(self, target: Target, *, timeout_s: float) -> Recording:
         """Begin to count; the agent checks that a call of its own is counted."""
-        arguments = (self._wanted(), self.options.bytecodes, target.client_id)
+        options = self.options
+        arguments = (self._wanted(), options.bytecodes, options.detail, target.client_id)
         answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
         if answer.get("problem") == "busy":
             raise already_at_work(self.name, target.label, "stop it first")
