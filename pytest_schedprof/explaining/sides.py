@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_schedprof.errors import ArtifactError, SettingsError
-from pytest_schedprof.explaining.accounts import KeptSide, accounts_of, metric_of
+from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
+from pytest_schedprof.explaining.accounts import COUNTS, KeptSide, accounts_of, metric_of
 from pytest_schedprof.explaining.parts import explain
 from pytest_schedprof.model.explanation import Accounts, Explanation
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.storage.baselines import kept_run, load
 from pytest_schedprof.storage.records import read_record
-from pytest_schedprof.storage.run_directory import RESULT_FILE
+from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE
 from pytest_schedprof.storage.runs import KeptRun, KeptTest, find_run
 
 AGAINST = "against"
@@ -69,30 +70,57 @@ def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
 
 def sides_of(spec: str, directory: str) -> list[KeptSide]:
     """Return the results of a baseline or run, with the directories of those that are kept."""
+    if (Path(spec) / RESULT_FILE).is_file():
+        return [side_in(Path(spec))]
     place = kept_run(spec, directory)
-    kept = _kept(place) if place else {}
+    kept = kept_sides(place) if place else {}
     return [
         replace(kept.get(result.test_id, KeptSide(result)), result=result)
         for result in load(spec, directory).results
     ]
 
 
-def _kept(place: Path) -> dict[str, KeptSide]:
-    """Return the tests of a run that have directories."""
+def side_in(place: Path, result: Result | None = None) -> KeptSide:
+    """Return one test of a run, or one of its sides, by its directory."""
+    above = (each for each in place.absolute().parents if (each / RUN_FILE).is_file())
+    return KeptSide(result or read_record(place / RESULT_FILE, Result), place, next(above, None))
+
+
+def kept_sides(place: Path) -> dict[str, KeptSide]:
+    """Return the tests of a run that have directories, by their IDs; none if it cannot be read."""
     try:
         run = find_run(place)
-        tests = {
-            each.test_id: KeptSide(
-                read_record(run.path / each.directory / RESULT_FILE, Result),
-                run.path / each.directory,
-                run.path,
-            )
-            for each in run.record.tests
-            if each.directory
-        }
+        named = [run.path / each.directory for each in run.record.tests if each.directory]
+        sides = [
+            KeptSide(read_record(each / RESULT_FILE, Result), each, run.path) for each in named
+        ]
     except ArtifactError:
         return {}
-    return tests
+    return {each.result.test_id: each for each in sides}
+
+
+def why_regressed(
+    place: Path, result: Result, earlier: Mapping[str, KeptSide]
+) -> tuple[Explanation, ...]:
+    """Explain what regressed in a test by its session's comparison; nothing is no error.
+
+    Args:
+        place: directory of the test's files.
+        result: its record.
+        earlier: the tests that it may have been compared with, by their IDs.
+    """
+    regressed = {each.backend for each in result.comparisons if each.verdict is Verdict.FAIL}
+    if not regressed:
+        return ()
+    try:
+        after = side_in(place, result)
+        side = place / AGAINST
+        is_in_turns = (side / RESULT_FILE).is_file()
+        before = side_in(side) if is_in_turns else earlier.get(result.test_id)
+        found = explanations((before, after)) if before else ()
+        return tuple(each for each in found if each.backend in regressed)
+    except SchedprofError:
+        return ()
 
 
 def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
@@ -115,12 +143,12 @@ def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
 def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Accounts) -> Iterator[str]:
     """Yield what is not known, and how to learn it."""
     pythons = [side.result.environment.minor_python for side in pair if side.result.environment]
-    if measured.backend == "counts" and len(set(pythons)) > 1:
+    if measured.backend == COUNTS and len(set(pythons)) > 1:
         yield OTHER_PYTHON.format(before=pythons[0], after=pythons[1])
     missing = [name for name, each in (("A", before), ("B", after)) if not each.sources]
     if missing:
         yield NO_SOURCES.format(side=" and of ".join(missing))
-    if measured.backend == "counts" and not (before.lines and after.lines):
+    if measured.backend == COUNTS and not (before.lines and after.lines):
         yield NO_DETAIL
 
 

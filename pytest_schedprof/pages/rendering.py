@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from itertools import zip_longest
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
@@ -59,7 +60,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"breakable": breakable, "json": as_json}
+    environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
     environment.filters |= {"points": _points, "x": _x, "y": _y}
     environment.globals["style"] = Markup("".join(map(_asset, STYLES)))
     return environment
@@ -73,6 +74,16 @@ def as_json(content: object) -> Markup:
 def breakable(text: str) -> Markup:
     """Escape a name and allow line breaks after each of its parts."""
     return Markup(_BREAKS.sub(r"\1<wbr>", str(escape(text))))
+
+
+def worded(text: str) -> Markup:
+    """Escape a sentence, and show what it has between backquotes as code."""
+    words = text.split("`")
+    codes = (Markup("<code>{}</code>").format(breakable(each)) for each in words[1::2])
+    plain = map(escape, words[::2])
+    return Markup("").join(
+        part for pair in zip_longest(plain, codes, fillvalue="") for part in pair
+    )
 
 
 def _points(points: Iterable[Point]) -> str:

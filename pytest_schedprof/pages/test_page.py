@@ -18,6 +18,7 @@ from pytest_schedprof.pages.flame import Flame, counted_flame, flame
 from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
 from pytest_schedprof.pages.reading import read_calls, read_samples, read_steps
+from pytest_schedprof.pages.reasons import ReasonView
 from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
@@ -113,6 +114,8 @@ class TestPage:
     files: tuple[FileRow, ...]
     settings: tuple[Fact, ...]
     trends: tuple[TrendRow, ...] = ()
+    reasons: tuple[ReasonView, ...] = ()
+    """Why figures regressed."""
 
 
 def page_of_test(

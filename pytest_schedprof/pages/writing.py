@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.explaining.sides import side_in, why_regressed
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
-from pytest_schedprof.pages.others import Past, compared, other_of, read_past
-from pytest_schedprof.pages.reading import RunFiles, read_run
+from pytest_schedprof.pages.others import Other, Past, compared, other_of, read_past
+from pytest_schedprof.pages.reading import RunFiles, TestFiles, read_run
+from pytest_schedprof.pages.reasons import ReasonView, reason_view
 from pytest_schedprof.pages.rendering import render_run, render_test
 from pytest_schedprof.pages.run_page import PAGE, page_of_run
 from pytest_schedprof.pages.test_page import page_of_test
@@ -60,9 +62,18 @@ def _write_tests(
         if test.result is not None:
             other = other_of(test, before)
             page = page_of_test(test.result, test.directory, run.path, other, known)
+            page = replace(page, reasons=_reasons(test, other))
             if past is not None:
                 page = replace(page, trends=trend_rows(past.of(test.entry.test_id)))
             write(test.directory / PAGE, _encoded(render_test(page)))
+
+
+def _reasons(test: TestFiles, other: Other | None) -> tuple[ReasonView, ...]:
+    """Explain what regressed."""
+    if test.result is None or other is None:
+        return ()
+    earlier = {test.entry.test_id: side_in(other.directory, other.result)}
+    return tuple(map(reason_view, why_regressed(test.directory, test.result, earlier)))
 
 
 def _samples_of(directory: Path | None) -> RunFiles | None:

@@ -14,8 +14,10 @@ import pytest
 
 from pytest_schedprof.analysis.recent import figures_of, recent_series
 from pytest_schedprof.errors import as_own, printable
+from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import StoredResult
+from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.plugin.baselines import (
     check_comparison,
     inventory_lines,
@@ -36,6 +38,9 @@ RANDOM_SETS = (
     "note: graphs contain sets of keys, which this process orders differently in each session; "
     "with PYTHONHASHSEED=0 each run in virtual time is the same"
 )
+
+MOST_EXPLAINED = 10
+"""Tests of which the summary says why they regressed."""
 
 __all__ = ["Collector", "begin_run", "collect", "collector_of", "leave_out"]
 
@@ -120,8 +125,8 @@ class Collector:
 
     def _write_summary(self) -> str | None:
         """Write the summary; return what went wrong with it, if anything."""
-        results = [each.result for each in self.results()]
-        return _summary(self.config, run_of(self.config), results) if results else None
+        found = self.results()
+        return _summary(self.config, run_of(self.config), found) if found else None
 
     def _save(self) -> str:
         return save_baseline(self.config, run_of(self.config), bool(self.results()))
@@ -193,10 +198,34 @@ def _pages(config: pytest.Config, run: RunDirectory) -> str:
         return f"no page of the run: {str(as_own(error)).removeprefix('schedprof: ')}"
 
 
-def _summary(config: pytest.Config, run: RunDirectory, results: list[Result]) -> str:
+def _summary(config: pytest.Config, run: RunDirectory, found: list[StoredResult]) -> str:
     """Write the summary; return what went wrong with it, if anything."""
-    text = run_markdown(results, _short(run.path), list(inventory_lines(config, results)))
+    results = [each.result for each in found]
+    unmatched = list(inventory_lines(config, results))
+    explained = list(_explained(config, run, found))
+    text = run_markdown(results, _short(run.path), unmatched, explained=explained)
     return write_summary(run.path, text)
+
+
+def _explained(
+    config: pytest.Config, run: RunDirectory, found: list[StoredResult]
+) -> Iterator[Explanation]:
+    """Explain what regressed; reading the files of both sides takes time, so only for a few."""
+    regressed = [each for each in found if _is_regressed(each.result)][:MOST_EXPLAINED]
+    if not regressed:
+        return
+    # Here, because most sessions have nothing to explain.
+    from pytest_schedprof.explaining.sides import kept_sides, why_regressed
+
+    beside = config.stash.get(COMPARED_RUN, None)
+    earlier = kept_sides(beside) if beside else {}
+    for each in regressed:
+        if each.directory:
+            yield from why_regressed(run.path / each.directory, each.result, earlier)
+
+
+def _is_regressed(result: Result) -> bool:
+    return any(each.verdict is Verdict.FAIL for each in result.comparisons)
 
 
 def _short(path: Path) -> str:

@@ -115,3 +115,8 @@ def change_of(metric: str, before: float, after: float) -> str:
     if before == after:
         return "+0.0%"
     return f"{after / before - 1:+.1%}" if before else "from 0"
+
+
+def with_more(amount: float | None) -> str:
+    """Return an amount that was added or taken away; empty for none, or next to none."""
+    return f"{amount:+,.3g}" if amount and abs(amount) >= 0.005 else ""

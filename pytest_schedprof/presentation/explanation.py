@@ -84,7 +84,8 @@ def _calls_and_price(found: Explanation, part: Part) -> Iterator[str]:
     else:
         yield f"is called {_times(new.calls)} instead of {_times(old.calls)} times per task"
     price = (new.per_call or 0.0) - (old.per_call or 0.0)
-    if abs(price) > AS_BEFORE * (old.per_call or 0.0):
+    is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
+    if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):
         noun = METRICS[found.metric].noun.split(" of ")[0] or found.metric
         way = "more" if price > 0 else "fewer"
         now = _amount(found, new.per_call or 0.0)

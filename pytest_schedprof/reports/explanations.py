@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from pytest_schedprof.model.explanation import Explanation, Part, SourceChange, SourceLine
+from pytest_schedprof.presentation.amounts import with_more
 from pytest_schedprof.presentation.explanation import headline, others, sentence, told
 from pytest_schedprof.reports.lines import Line
+from pytest_schedprof.reports.markdown import code, plain
 
 MOST_LINES = 60
 """Lines of a source that are printed."""
@@ -25,7 +27,7 @@ def explanation_lines(found: Explanation, *, with_source: bool = True) -> Iterat
         yield Line(f"  {rest}")
     yield from (Line(f"  {note}", {"yellow": True}) for note in found.notes)
     for part in shown if with_source else ():
-        if part.source and part.source.lines and not part.is_gone:
+        if part.source and part.source.lines and (part.by_price > 0 or part.is_new):
             yield from _source_lines(part, part.source)
 
 
@@ -47,14 +49,28 @@ def source_line(line: SourceLine) -> str:
     """Return a line of a source: its number, whether it came or went, and what it costs more."""
     sign = "-" if line.after is None else "+" if line.before is None else " "
     number = line.after if line.after is not None else line.before
-    more = f"{line.more:+.3g}" if line.more and abs(line.more) >= 0.005 else ""
-    return f"  {number:>6} {more:>8} {sign} {line.text.rstrip()}"
+    return f"  {number:>6} {with_more(line.more):>8} {sign} {line.text.rstrip()}"
 
 
 def _markup(line: SourceLine) -> dict[str, bool]:
     if line.after is None:
         return {"red": True}
     return {"green": True} if line.before is None else {}
+
+
+def explanation_markdown(found: Explanation) -> str:
+    """Return the sentences of an explanation for a pull request."""
+    shown = told(found)
+    rest = others(found, len(shown))
+    lines = [f"- {plain(_unquoted(sentence(found, part)))}" for part in shown]
+    lines += [f"- {plain(rest)}"] if rest else []
+    head = f"\n{code(found.test_id)}, {plain(f'{found.backend}: {headline(found)}')}\n\n"
+    return head + "\n".join(lines)
+
+
+def _unquoted(text: str) -> str:
+    """Return a sentence without the quotes of names, which would be escaped."""
+    return text.replace("`", "")
 
 
 def as_json(found: Sequence[Explanation]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.amounts import counted
@@ -14,6 +15,7 @@ from pytest_schedprof.presentation.functions import hottest
 from pytest_schedprof.presentation.limits import describe, limit_words, skipped_words
 from pytest_schedprof.presentation.results import baseline_names, version_differences
 from pytest_schedprof.reports.comparisons import comparison_markdown
+from pytest_schedprof.reports.explanations import explanation_markdown
 from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.markdown import (
     SIGNS,
@@ -41,6 +43,7 @@ def run_markdown(
     where: str,
     unmatched: Sequence[Line] = (),
     most_bytes: int = MOST_BYTES,
+    explained: Sequence[Explanation] = (),
 ) -> str:
     """Return a heading with all counts, then failures, then doubts, and the rest folded.
 
@@ -49,15 +52,21 @@ def run_markdown(
         where: the run's directory.
         unmatched: lines about tests that only the baseline or only the session has.
         most_bytes: size that the summary may have.
+        explained: why figures regressed.
     """
-    return fitted(list(_sections(results, where, unmatched)), most_bytes, code(where))
+    sections = _sections(results, where, unmatched, explained)
+    return fitted(list(sections), most_bytes, code(where))
 
 
 def _sections(
-    results: Sequence[Result], where: str, unmatched: Sequence[Line]
+    results: Sequence[Result],
+    where: str,
+    unmatched: Sequence[Line],
+    explained: Sequence[Explanation],
 ) -> Iterator[Section]:
     yield Section(_heading(results), list(_facts(results, where)), "facts")
     yield Section("\n### Regressions", list(_compared(results, Verdict.FAIL)), "comparisons")
+    yield Section("\n### Why", list(map(explanation_markdown, explained)), "explanations")
     broken, doubts = (list(_limits(results, each)) for each in (Verdict.FAIL, Verdict.INCONCLUSIVE))
     yield Section("\n### Broken limits\n", broken, "broken limits")
     yield Section("\n### Problems with profiling\n", list(_troubles(results)), "problems")

@@ -1,0 +1,128 @@
+"""Tests of `schedprof explain` on two copies of distributed, of which one has a dearer function."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sysconfig
+import venv
+from pathlib import Path
+
+import distributed
+import pytest
+from support import HEADER
+
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.storage.sources import file_of
+
+TEST = f"""{HEADER}
+@pytest.mark.schedprof
+def test_tasks(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(40), pure=False))
+"""
+
+OPTIONS = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+
+PLACE = "        ts = self.tasks[key]\n"
+"""A line of `_transition_processing_memory`."""
+
+MORE = "        for _ in range(50):\n            pass\n"
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> tuple[Path, int]:
+    """An interpreter with a copy of distributed that does more, and the line where it does."""
+    venv.create(tmp_path / "other", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / "other").glob("lib/python*/site-packages")
+    behind = sysconfig.get_path("purelib")
+    (site / "behind.pth").write_text(f"import site; site.addsitedir({behind!r})")
+    package = Path(distributed.__file__).parent
+    without = shutil.ignore_patterns("tests", "__pycache__")
+    shutil.copytree(package, site / "distributed", ignore=without)
+    file = site / "distributed" / "scheduler.py"
+    head, found, tail = file.read_text().partition("def _transition_processing_memory")
+    first, place, rest = tail.partition(PLACE)
+    assert place
+    file.write_text(f"{head}{found}{first}{MORE}{place}{rest}")
+    return tmp_path / "other" / "bin" / "python", (head + found + first).count("\n") + 1
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["explain", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_dearer_function_is_explained_by_its_lines(
+    pytester: pytest.Pytester,
+    other: tuple[Path, int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    interpreter, line = other
+    pytester.makepyfile(test_it=TEST)
+    against = f"--schedprof-against={interpreter}"
+    detail = ("--schedprof-option", "counts.detail=true")
+    done = pytester.runpytest_subprocess(*OPTIONS, against, *detail, timeout=120)
+    done.assert_outcomes(passed=1)  # it improved
+    (run,) = (pytester.path / ".schedprof").glob("2*")
+    (here,) = run.glob("tests/*")
+    capsys.readouterr()
+
+    improved = said(capsys, "test_tasks")
+    assert re.search(r"bytecodes: .* now per task \(-\d+", improved)
+    told = said(capsys, str(here), str(here / "against"))
+    name = "distributed.scheduler:SchedulerState._transition_processing_memory"
+    more = r"\d+ bytecodes more per call \(now \d+\)"
+    lines = rf"by lines {line} to {line + 1} \(\+\d+, new in this version\) of scheduler.py"
+    assert re.search(rf"`{name}` is called as before \(1 per task\), {more}, {lines}", told)
+    assert re.search(rf"{line} +\+\d+ \+ +for _ in range\(50\):", told)
+    assert "were not counted" not in told
+
+    (found,) = json.loads(said(capsys, "--json", str(here), str(here / "against")))
+    assert sum(each["after"]["amount"] - each["before"]["amount"] for each in found["parts"]) == (
+        pytest.approx(found["after"] - found["before"])
+    )
+    assert [each["function"] for each in found["parts"]] == [name]
+    assert "range(50)" not in said(capsys, "-q", str(here), str(here / "against"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_results_without_sources_and_lines_say_what_is_missing(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytester.makepyfile(test_it=TEST)
+    pytester.runpytest_subprocess(*OPTIONS, "--schedprof-rounds=1", timeout=60)
+    pytester.makepyfile(test_it=TEST.replace("range(40)", "range(80)"))
+    pytester.runpytest_subprocess(*OPTIONS, "--schedprof-rounds=1", timeout=60)
+    first, second = sorted((pytester.path / ".schedprof").glob("2*"))
+    told = said(capsys, "test_tasks", str(first), str(second))
+    assert "no sources of A and of B are kept" in told
+    assert "callers and lines were not counted" in told
+    assert not list(first.glob("sources/*"))
+    assert not file_of(first, "").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a", "b", "c", "d"], "'d' is too much: give a test, and two runs or baselines"),
+        (["--metric=banana"], "metric 'banana' is not divided among functions; known: "),
+        (["no", "such"], "there is no '.schedprof/baselines/no'"),
+        (["test_x"], "no run in"),
+    ],
+)
+def test_a_mistake_is_named(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["explain", *arguments]) > 0
+    assert said in capsys.readouterr().err

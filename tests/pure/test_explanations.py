@@ -1,0 +1,163 @@
+"""Tests of explanations: parts of a change, and the lines of sources that explain them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_schedprof.explaining.parts import explain
+from pytest_schedprof.explaining.source_changes import code_lines, source_change
+from pytest_schedprof.model.explanation import Accounts, Cost, Explanation, Part, Place, Source
+from pytest_schedprof.presentation.explanation import headline, others, sentence, told
+
+F, G, H = (f"distributed.scheduler:{name}" for name in "fgh")
+
+amounts = st.integers(0, 10**6).map(float)
+calls = st.none() | st.integers(1, 1000).map(float)
+functions = st.dictionaries(
+    st.sampled_from([f"distributed.{module}:{name}" for module in "ab" for name in "vwxyz"]),
+    st.builds(Cost, amounts, calls),
+)
+
+
+def accounts(functions: dict[str, Cost], **more: object) -> Accounts:
+    whole = sum(each.amount for each in functions.values())
+    return replace(Accounts(whole, functions), **more)  # type: ignore[arg-type]
+
+
+def explained(before: Accounts, after: Accounts) -> Explanation:
+    return explain("test_x", "counts", "bytecodes", before, after)
+
+
+def words(before: Accounts, after: Accounts) -> list[str]:
+    found = explained(before, after)
+    return [sentence(found, part) for part in told(found)]
+
+
+@given(functions, functions, amounts)
+def test_the_parts_and_the_rest_sum_to_the_change(
+    before: dict[str, Cost], after: dict[str, Cost], unnamed: float
+) -> None:
+    later = accounts(after)
+    found = explained(accounts(before), replace(later, whole=later.whole + unnamed))
+    assert sum(part.amount for part in found.parts) + found.rest == pytest.approx(found.amount)
+    assert found.rest == pytest.approx(unnamed, abs=1e-3)
+    for part in found.parts:
+        assert part.by_calls + part.by_price == pytest.approx(part.amount)
+
+
+def test_calls_and_price_are_told_apart() -> None:
+    before = accounts({F: Cost(100, 2), G: Cost(100, 2), H: Cost(100, 2)})
+    after = accounts({F: Cost(200, 4), G: Cost(110, 2), H: Cost(100, 2)})
+    found = explained(before, after)
+    assert [(part.function, part.by_calls, part.by_price) for part in found.parts] == [
+        (F, 100, 0),
+        (G, 0, 10),
+    ]
+    assert headline(found) == "bytecodes: 300 before, 410 now per task (+110, +36.7%)"
+    assert words(before, after) == [
+        f"+100: `{F}` is called 4 instead of 2 times per task",
+        f"+10: `{G}` is called as before (2 per task), 5 bytecodes more per call (now 55)",
+    ]
+
+
+def test_what_came_and_what_went_is_named() -> None:
+    before, after = accounts({F: Cost(100, 2)}), accounts({G: Cost(300, 3)})
+    assert words(before, after) == [
+        f"+300: `{G}` is new, called 3 per task",
+        f"-100: `{F}` is gone, was called 2 per task",
+    ]
+
+
+@pytest.mark.parametrize("name", ["distributed.other:f", "distributed.scheduler:renamed"])
+def test_a_function_that_moved_is_one_part(name: str) -> None:
+    before, after = accounts({F: Cost(100, 2)}), accounts({name: Cost(104, 2)})
+    (part,) = explained(before, after).parts
+    assert (part.function, part.moved_from, part.amount) == (name, F, 4)
+    assert words(before, after) == [
+        f"+4: `{name}` was `{F}` before, is called as before (2 per task), 2 bytecodes more per "
+        "call (now 52)"
+    ]
+
+
+def test_callers_that_call_more_often_are_named() -> None:
+    before = accounts({F: Cost(100, 2)}, callers={F: {G: 1.0, H: 1.0}})
+    after = accounts({F: Cost(150, 3)}, callers={F: {G: 1.0, H: 2.0}})
+    assert words(before, after) == [
+        f"+50: `{F}` is called 3 instead of 2 times per task, by `h` (+1)"
+    ]
+
+
+def test_small_and_uncertain_parts_are_summed() -> None:
+    before = accounts({F: Cost(100, 1), G: Cost(100, 1), H: Cost(100, 1)})
+    after = accounts({F: Cost(200, 1), G: Cost(101, 1), H: Cost(130, 1, error=40)})
+    found = explained(before, after)
+    shown = told(found)
+    assert [part.function for part in shown] == [F]
+    assert others(found, len(shown)) == "+31: 2 other functions"
+
+
+OLD = """\
+def f(x):
+    \"\"\"Do it.\"\"\"
+    y = x
+    return y
+"""
+NEW = """\
+def f(x):
+    \"\"\"Do it.
+
+    Carefully.
+    \"\"\"
+    y = x
+    # Look again.
+    for each in x:
+        y += each
+    return y
+"""
+
+
+def test_new_lines_with_code_explain_a_dearer_function() -> None:
+    change = source_change(Source("a.py", 10, OLD), Source("b.py", 20, NEW), None, None)
+    assert change.places == (Place(27, 28, is_new=True),)
+    assert not change.is_same
+    assert [line.after for line in change.lines if line.before is None][-2:] == [27, 28]
+
+
+def test_counted_lines_explain_it_better() -> None:
+    one, other = Source("a.py", 10, OLD), Source("b.py", 20, NEW)
+    change = source_change(one, other, {12: 2, 13: 2}, {25: 7, 27: 10, 28: 30, 29: 2})
+    assert change.places == (
+        Place(27, 28, is_new=True, more=40),
+        Place(25, 25, is_new=False, more=5),
+    )
+
+
+def test_lines_of_the_same_source_that_ran_more_often_are_found() -> None:
+    same = Source("a.py", 10, OLD)
+    change = source_change(same, same, {12: 2, 13: 2}, {12: 2, 13: 4})
+    assert change.is_same
+    assert change.places == (Place(13, 13, is_new=False, more=2),)
+    assert [line.after for line in change.lines] == [10, 11, 12, 13]
+
+
+def test_a_source_without_an_earlier_one_has_no_new_lines() -> None:
+    change = source_change(None, Source("b.py", 20, NEW), None, None)
+    assert change.places == ()
+    assert all(line.before is None for line in change.lines)
+
+
+@given(st.text(alphabet='fx():\n  #"=', max_size=60), st.integers(1, 10**6))
+def test_any_text_has_code_lines_of_its_own(text: str, line: int) -> None:
+    source = Source("a.py", line, text)
+    count = len(text.splitlines())
+    assert code_lines(source) <= set(range(line, line + count + 1))
+
+
+def test_a_part_without_counted_calls_tells_its_cost() -> None:
+    part = Part(F, "scheduler", Cost(1e-4), Cost(3e-4, error=1e-5))
+    found = Explanation("t", "cputime", "cpu", 1e-3, 1.2e-3, (part,))
+    assert sentence(found, part) == f"+200 us (within 10 us): `{F}` costs 300 us instead of 100 us"
