@@ -60,6 +60,6 @@ def lines_of(codes: Sequence[CodeType], executed: Sequence[Mapping[int, int]]) -
         offsets = [start for start, _ in starts]
         for offset, count in times.items():
             line = starts[bisect_right(offsets, offset) - 1][1]
-            if line is not None and count:
-                found[line] += count
+            if count:  # what belongs to no line is of the function's begin
+                found[code.co_firstlineno if line is None else line] += count
     return dict(sorted(found.items()))

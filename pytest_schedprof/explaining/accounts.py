@@ -13,7 +13,7 @@ from typing import TypeVar
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counts import CountsFile, read_counts
 from pytest_schedprof.model.explanation import Accounts, Cost, Source
-from pytest_schedprof.model.metric import CPU, METRICS
+from pytest_schedprof.model.metric import CALLS, CPU, METRICS
 from pytest_schedprof.model.modules import is_work
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
@@ -23,7 +23,6 @@ from pytest_schedprof.storage.sources import read_sources
 Key = TypeVar("Key")
 
 COUNTS = "counts"
-CALLS = "calls"
 
 SUMS_UP = 1e-6
 """Relative difference up to which the costs of functions are said to sum to the whole."""
@@ -61,15 +60,13 @@ class KeptSide:
         return []
 
 
-def metric_of(of: BackendResult) -> str:
-    """Return the metric of a backend that is divided among functions; empty if there is none."""
+def metrics_of(of: BackendResult) -> list[str]:
+    """Return the metrics of a backend that are divided among functions."""
     if of.shares is not None:
-        return CPU
-    measured = {
-        metric for each in (of.costs.functions if of.costs else ()) for metric in each.total
-    }
-    additive = [name for name in ("bytecodes", "instructions", "seconds") if name in measured]
-    return additive[0] if additive else ""
+        return [CPU]
+    costs = of.costs.functions if of.costs else ()
+    measured = {metric for each in costs for metric in each.total}
+    return [name for name, row in METRICS.items() if row.is_divided and name in measured]
 
 
 def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:

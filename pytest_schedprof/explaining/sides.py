@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
-from pytest_schedprof.explaining.accounts import COUNTS, KeptSide, accounts_of, metric_of
+from pytest_schedprof.explaining.accounts import COUNTS, KeptSide, accounts_of, metrics_of
 from pytest_schedprof.explaining.parts import explain
 from pytest_schedprof.model.explanation import Accounts, Explanation
 from pytest_schedprof.model.metric import METRICS
@@ -118,26 +118,31 @@ def why_regressed(
         is_in_turns = (side / RESULT_FILE).is_file()
         before = side_in(side) if is_in_turns else earlier.get(result.test_id)
         found = explanations((before, after)) if before else ()
-        return tuple(each for each in found if each.backend in regressed)
+        return tuple(each for each in found if each.backend in regressed and each.parts)
     except SchedprofError:
         return ()
 
 
 def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
-    """Yield an explanation for each backend that measured both sides of a test."""
+    """Yield an explanation for each backend and metric that were measured on both sides."""
     before, after = pair
     for measured in after.result.backends:
         earlier = before.backend(measured.backend, measured.mode)
-        chosen = metric or metric_of(measured)
-        if earlier is None or not chosen:
-            continue
-        one, other = (
-            accounts_of(side, of, chosen) for side, of in ((before, earlier), (after, measured))
-        )
-        if not (one.functions and other.functions):
-            continue
-        found = explain(after.result.test_id, measured.backend, chosen, one, other)
-        yield replace(found, notes=tuple(_notes(pair, measured, one, other)))
+        for each in metrics_of(measured) if earlier else ():
+            if earlier and metric in ("", each):
+                yield from _explanation(pair, earlier, measured, each)
+
+
+def _explanation(
+    pair: Pair, earlier: BackendResult, measured: BackendResult, metric: str
+) -> Iterator[Explanation]:
+    """Yield the explanation of one metric, if functions of both sides are known."""
+    sides = zip(pair, (earlier, measured), strict=True)
+    before, after = (accounts_of(side, of, metric) for side, of in sides)
+    if before.functions and after.functions:
+        test = pair[1].result.test_id
+        found = explain(test, measured.backend, metric, before, after)
+        yield replace(found, notes=tuple(_notes(pair, measured, before, after)))
 
 
 def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Accounts) -> Iterator[str]:
@@ -154,4 +159,4 @@ def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Account
 
 def known_metrics() -> list[str]:
     """Return the metrics that can be explained."""
-    return [name for name, row in METRICS.items() if row.of_functions and not row.is_peak]
+    return [name for name, row in METRICS.items() if row.is_divided]

@@ -71,6 +71,9 @@ class Metric(NamedTuple):
     """Whether it can be limited without a pattern, for the scheduler as a whole."""
     of_metric: bool = False
     """Whether it is about another metric, which is its first argument."""
+    is_divided: bool = False
+    """Whether the costs of functions sum to that of the whole, so that a change is explained by
+    them."""
     own: str = ""
     """Name in costs of the function's own part, if the metric includes that of its callees."""
     weighed_by: str = ""
@@ -103,6 +106,8 @@ def _stall(percentile: str) -> Metric:
 SHARE, SELF, CPU = "share", "self", "cpu"
 """The metrics that samples give, for the modules that compute them."""
 
+CALLS = "calls"
+
 INSTRUCTIONS = "instructions"
 
 CLIENT_BYTECODES = "client_bytecodes"
@@ -110,9 +115,9 @@ CLIENT_BYTECODES = "client_bytecodes"
 METRICS: dict[str, Metric] = {
     SHARE: Metric(PERCENT, "", is_sampled=True, of_whole=False),
     SELF: Metric(PERCENT, "", is_sampled=True, of_whole=False, of_owners=False, is_extra=True),
-    CPU: Metric(TIME, "of CPU", rank=1, is_sampled=True, of_client=True),
-    "calls": Metric(NUMBER, "calls", rank=4, is_exact=True, weighed_by="bytecodes"),
-    "bytecodes": Metric(NUMBER, "bytecodes", rank=3, is_exact=True),
+    CPU: Metric(TIME, "of CPU", rank=1, is_sampled=True, of_client=True, is_divided=True),
+    CALLS: Metric(NUMBER, "calls", rank=4, is_exact=True, weighed_by="bytecodes"),
+    "bytecodes": Metric(NUMBER, "bytecodes", rank=3, is_exact=True, is_divided=True),
     CLIENT_BYTECODES: Metric(
         NUMBER,
         "bytecodes of the client",
@@ -120,9 +125,12 @@ METRICS: dict[str, Metric] = {
         is_here=True,
         scatter=0.03,
         of_owners=False,
+        is_divided=True,
     ),
-    INSTRUCTIONS: Metric(NUMBER, "instructions", rank=7, is_exact=True, scatter=0.002),
-    "seconds": Metric(TIME, "", rank=2, of_whole=False, own="self_seconds"),
+    INSTRUCTIONS: Metric(
+        NUMBER, "instructions", rank=7, is_exact=True, scatter=0.002, is_divided=True
+    ),
+    "seconds": Metric(TIME, "", rank=2, of_whole=False, own="self_seconds", is_divided=True),
     "transitions": Metric(NUMBER, "transitions", is_exact=True, is_way=True, of_functions=False),
     "messages_in": Metric(NUMBER, "messages", is_exact=True, is_traffic=True, of_functions=False),
     "messages_out": Metric(NUMBER, "messages", is_exact=True, is_traffic=True, of_functions=False),
