@@ -282,7 +282,7 @@ def regressed(result: Result, patch: Patch, functions: frozenset[str]) -> Iterat
 def found(workload: str, change: Change, patch: Patch, functions: frozenset[str]) -> Found:
     """Tell whether a figure's subject is the cause, a function in its file, or another one."""
     subject = change.subject
-    own = {subject, *(subject[:at] for at in _ends_of_outer(subject))}
+    own = {subject, *(subject[:at] for at in ends_of_outer(subject))}
     is_changed = bool(own & functions)
     return Found(
         workload, change, FUNCTION if is_changed else how_named(subject, patch), is_changed
@@ -297,7 +297,7 @@ def how_named(subject: str, patch: Patch) -> str:
     return FILE if module in {module_of(file) for file in patch.files} else ELSEWHERE
 
 
-def _ends_of_outer(subject: str) -> Iterator[int]:
+def ends_of_outer(subject: str) -> Iterator[int]:
     """Yield where the name of each function around a nested one ends."""
     at = subject.find(".<locals>.")
     while at >= 0:

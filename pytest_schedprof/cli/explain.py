@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,9 +75,13 @@ def _found(given: argparse.Namespace) -> list[Explanation]:
 
     _check(given)
     every = [each for pair in _pairs(given) for each in explanations(pair, given.metric)]
-    is_named = len(given.names) % 2
-    told = [each for each in every if is_named or abs(each.amount) > MATTERS * each.before]
-    return sorted(told, key=lambda each: -abs(each.amount) / (each.before or 1.0))
+    return every if len(given.names) % 2 else gravest(every)
+
+
+def gravest(every: Iterable[Explanation]) -> list[Explanation]:
+    """Return those that tell of a change which matters, the largest rise first."""
+    told = [each for each in every if abs(each.amount) > MATTERS * each.before]
+    return sorted(told, key=lambda each: -each.amount / (each.before or 1.0))
 
 
 def _check(given: argparse.Namespace) -> None:
