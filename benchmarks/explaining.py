@@ -64,8 +64,10 @@ def explained(good: Path, bad: Path, place: Path, bounds: Bounds) -> list[Explan
     for name, interpreter in (("good", good), ("bad", bad)):
         deadline = time.monotonic() + bounds.patch_s
         session(interpreter, place / name, deadline, bounds, "--schedprof-save=explained")
-    runs = [str(place / name / ".schedprof") for name in ("good", "bad")]
-    return gravest(each for pair in pairs_of(*runs, "") for each in explanations(pair))
+    good_runs, bad_runs = (str(place / name / ".schedprof") for name in ("good", "bad"))
+    return gravest(
+        each for pair in pairs_of(good_runs, bad_runs, "") for each in explanations(pair)
+    )
 
 
 def at_fault(

@@ -80,8 +80,15 @@ def _found(given: argparse.Namespace) -> list[Explanation]:
 
 def gravest(every: Iterable[Explanation]) -> list[Explanation]:
     """Return those that tell of a change which matters, the largest rise first."""
-    told = [each for each in every if abs(each.amount) > MATTERS * each.before]
+    told = [each for each in every if abs(each.amount) > _least(each.metric) * each.before]
     return sorted(told, key=lambda each: -each.amount / (each.before or 1.0))
+
+
+def _least(metric: str) -> float:
+    """Return the relative change from which on one matters: more than identical code differs."""
+    from pytest_schedprof.model.metric import METRICS
+
+    return max(MATTERS, METRICS[metric].scatter)
 
 
 def _check(given: argparse.Namespace) -> None:
