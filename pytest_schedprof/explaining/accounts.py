@@ -17,6 +17,7 @@ from pytest_schedprof.model.metric import CALLS, CPU, METRICS
 from pytest_schedprof.model.modules import is_work
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.sources import read_sources
 
@@ -35,7 +36,8 @@ class KeptSide:
     result: Result
     directory: Path | None = None
     """Of the test's artifacts."""
-    run: Path | None = None
+    run: Folder | None = None
+    """The run or baseline that has the sources."""
 
     def backend(self, name: str, mode: str = "") -> BackendResult | None:
         """Return the result of a backend in that mode."""

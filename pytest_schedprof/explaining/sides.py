@@ -13,7 +13,8 @@ from pytest_schedprof.model.explanation import Accounts, Explanation
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.storage.baselines import kept_run, load
+from pytest_schedprof.storage.baselines import folder_with_sources, kept_run, load
+from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import read_record
 from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE
 from pytest_schedprof.storage.runs import KeptRun, KeptTest, find_run
@@ -22,8 +23,8 @@ AGAINST = "against"
 """Directory of the other side of a test that was compared in turns."""
 
 NO_SOURCES = (
-    "no sources of {side} are kept: they are with --schedprof-save, --schedprof-compare or "
-    "--schedprof-against, as long as the run is"
+    "no sources of {side} are kept: they are in sessions with --schedprof-save, "
+    "--schedprof-compare or --schedprof-against"
 )
 OTHER_PYTHON = "bytecodes of Python {before} and {after} differ for the same source"
 NO_DETAIL = (
@@ -40,10 +41,11 @@ def pair_in_run(run: KeptRun, test: KeptTest, directory: str) -> Pair:
     Raises:
         SettingsError: if it was compared with nothing.
     """
-    after = KeptSide(test.result, test.path, run.path)
+    folder = Folder(str(run.path))
+    after = KeptSide(test.result, test.path, folder)
     if (test.path / AGAINST / RESULT_FILE).is_file():
         place = test.path / AGAINST
-        return KeptSide(read_record(place / RESULT_FILE, Result), place, run.path), after
+        return KeptSide(read_record(place / RESULT_FILE, Result), place, folder), after
     if not test.result.baseline:
         raise SettingsError(
             f"schedprof: {test.result.test_id} was compared with nothing: give two runs or "
@@ -74,8 +76,9 @@ def sides_of(spec: str, directory: str) -> list[KeptSide]:
         return [side_in(Path(spec))]
     place = kept_run(spec, directory)
     kept = kept_sides(place) if place else {}
+    saved = folder_with_sources(spec, directory)
     return [
-        replace(kept.get(result.test_id, KeptSide(result)), result=result)
+        replace(kept.get(result.test_id, KeptSide(result, run=saved)), result=result)
         for result in load(spec, directory).results
     ]
 
@@ -83,7 +86,9 @@ def sides_of(spec: str, directory: str) -> list[KeptSide]:
 def side_in(place: Path, result: Result | None = None) -> KeptSide:
     """Return one test of a run, or one of its sides, by its directory."""
     above = (each for each in place.absolute().parents if (each / RUN_FILE).is_file())
-    return KeptSide(result or read_record(place / RESULT_FILE, Result), place, next(above, None))
+    run = next(above, None)
+    record = result or read_record(place / RESULT_FILE, Result)
+    return KeptSide(record, place, Folder(str(run)) if run else None)
 
 
 def kept_sides(place: Path) -> dict[str, KeptSide]:
@@ -92,11 +97,22 @@ def kept_sides(place: Path) -> dict[str, KeptSide]:
         run = find_run(place)
         named = [run.path / each.directory for each in run.record.tests if each.directory]
         sides = [
-            KeptSide(read_record(each / RESULT_FILE, Result), each, run.path) for each in named
+            KeptSide(read_record(each / RESULT_FILE, Result), each, Folder(str(run.path)))
+            for each in named
         ]
     except ArtifactError:
         return {}
     return {each.result.test_id: each for each in sides}
+
+
+def earlier_sides(beside: Path | None, baseline: str, directory: str) -> dict[str, KeptSide]:
+    """Return what a session compared its tests with: the tests of a run, or of a baseline."""
+    if beside:
+        return kept_sides(beside)
+    try:
+        return {each.result.test_id: each for each in sides_of(baseline, directory)}
+    except SchedprofError:  # the tests were compared in turns
+        return {}
 
 
 def why_regressed(

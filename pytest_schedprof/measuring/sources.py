@@ -12,6 +12,7 @@ from pytest_schedprof.measuring.sides import Side
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.modules import is_of_library
 from pytest_schedprof.model.profile import Function
+from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.sources import add_sources, read_sources
 
 NEGLIGIBLE = 0.001
@@ -32,7 +33,7 @@ def keep_sources(run: Path, sides: Iterable[Side]) -> None:
 
 def _keep(run: Path, side: Side, names: list[Function]) -> None:
     code = side.environment.code
-    known = read_sources(run, code)
+    known = read_sources(Folder(str(run)), code)
     missing = [name for name in names if name not in known]
     if not (code and missing):
         return

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.explaining.sides import side_in, why_regressed
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.pages.others import Other, Past, compared, other_of, read_past
 from pytest_schedprof.pages.reading import RunFiles, TestFiles, read_run
-from pytest_schedprof.pages.reasons import ReasonView, reason_view
+from pytest_schedprof.pages.reasons import reason_view
 from pytest_schedprof.pages.rendering import render_run, render_test
 from pytest_schedprof.pages.run_page import PAGE, page_of_run
 from pytest_schedprof.pages.test_page import page_of_test
@@ -28,6 +30,7 @@ def write_pages(
     *,
     beside: Path | None = None,
     known: KnownBackends = NO_BACKENDS,
+    explained: Sequence[Explanation] = (),
 ) -> Path:
     """Write the page of the run, and the pages of its tests, which it links.
 
@@ -37,6 +40,7 @@ def write_pages(
         history: directory or URL of earlier runs, to show trends.
         beside: directory of the run that the session compared its tests with, for its samples.
         known: facts about backends, which tell what opens their files.
+        explained: why tests regressed, if the session has found that out.
 
     Raises:
         ArtifactError: if there is no run, or if the pages cannot be written.
@@ -46,7 +50,7 @@ def write_pages(
     if before is not None:
         run = compared(run, before)
     past = read_past(history) if history else None
-    _write_tests(run, before or _samples_of(beside), past, known)
+    _write_tests(run, before or _samples_of(beside), past, known, explained)
     page = page_of_run(run, known)
     if past is not None:
         trends = changed_rows(past.series, SERIES_SHOWN)
@@ -56,24 +60,30 @@ def write_pages(
 
 
 def _write_tests(
-    run: RunFiles, before: RunFiles | None, past: Past | None, known: KnownBackends
+    run: RunFiles,
+    before: RunFiles | None,
+    past: Past | None,
+    known: KnownBackends,
+    explained: Sequence[Explanation],
 ) -> None:
     for test in run.tests:
         if test.result is not None:
             other = other_of(test, before)
             page = page_of_test(test.result, test.directory, run.path, other, known)
-            page = replace(page, reasons=_reasons(test, other))
+            found = [each for each in explained if each.test_id == test.entry.test_id]
+            reasons = found or _explained(test, other)
+            page = replace(page, reasons=tuple(map(reason_view, reasons)))
             if past is not None:
                 page = replace(page, trends=trend_rows(past.of(test.entry.test_id)))
             write(test.directory / PAGE, _encoded(render_test(page)))
 
 
-def _reasons(test: TestFiles, other: Other | None) -> tuple[ReasonView, ...]:
+def _explained(test: TestFiles, other: Other | None) -> Sequence[Explanation]:
     """Explain what regressed."""
     if test.result is None or other is None:
         return ()
     earlier = {test.entry.test_id: side_in(other.directory, other.result)}
-    return tuple(map(reason_view, why_regressed(test.directory, test.result, earlier)))
+    return why_regressed(test.directory, test.result, earlier)
 
 
 def _samples_of(directory: Path | None) -> RunFiles | None:

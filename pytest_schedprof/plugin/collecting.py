@@ -76,6 +76,8 @@ class Collector:
         """Tests whose marker is not their own, and that ran no scheduler."""
         self.found: list[StoredResult] = []
         """Stored results that no report has brought: of interrupted or killed workers."""
+        self.explained: list[Explanation] = []
+        """Why tests regressed; found before this session saves a baseline over the one of then."""
         self.troubles: list[str] = []
         self.told: list[str] = []
         """Further lines for the terminal: the page, the baseline, what went wrong with them."""
@@ -126,7 +128,11 @@ class Collector:
     def _write_summary(self) -> str | None:
         """Write the summary; return what went wrong with it, if anything."""
         found = self.results()
-        return _summary(self.config, run_of(self.config), found) if found else None
+        if not found:
+            return None
+        run = run_of(self.config)
+        self.explained = _explained(self.config, run, found)
+        return _summary(self.config, run, found, self.explained)
 
     def _save(self) -> str:
         return save_baseline(self.config, run_of(self.config), bool(self.results()))
@@ -135,7 +141,9 @@ class Collector:
         check_comparison(self.config, [each.result for each in self.results()])
 
     def _write_pages(self) -> str | None:
-        return _pages(self.config, run_of(self.config)) if self.results() else None
+        if not self.results():
+            return None
+        return _pages(self.config, run_of(self.config), self.explained)
 
     def _note_random_sets(self) -> str | None:
         """Return a line if runs in virtual time will differ for the order of sets."""
@@ -187,41 +195,49 @@ def _lines(
     yield from uncompared_lines(config, results)
 
 
-def _pages(config: pytest.Config, run: RunDirectory) -> str:
+def _pages(config: pytest.Config, run: RunDirectory, explained: list[Explanation]) -> str:
     """Write the pages of a run and return a line that says where, or why there are none."""
     try:  # the import is inside, because the run is complete without pages
         from pytest_schedprof.pages.writing import write_pages
 
         beside, known = config.stash.get(COMPARED_RUN, None), backends_of(config).facts
-        return f"page of the run: {_short(write_pages(run.path, beside=beside, known=known))}"
+        path = write_pages(run.path, beside=beside, known=known, explained=explained)
+        return f"page of the run: {_short(path)}"
     except Exception as error:
         return f"no page of the run: {str(as_own(error)).removeprefix('schedprof: ')}"
 
 
-def _summary(config: pytest.Config, run: RunDirectory, found: list[StoredResult]) -> str:
+def _summary(
+    config: pytest.Config,
+    run: RunDirectory,
+    found: list[StoredResult],
+    explained: list[Explanation],
+) -> str:
     """Write the summary; return what went wrong with it, if anything."""
     results = [each.result for each in found]
     unmatched = list(inventory_lines(config, results))
-    explained = list(_explained(config, run, found))
     text = run_markdown(results, _short(run.path), unmatched, explained=explained)
     return write_summary(run.path, text)
 
 
 def _explained(
     config: pytest.Config, run: RunDirectory, found: list[StoredResult]
-) -> Iterator[Explanation]:
+) -> list[Explanation]:
     """Explain what regressed; reading the files of both sides takes time, so only for a few."""
     regressed = [each for each in found if _is_regressed(each.result)][:MOST_EXPLAINED]
     if not regressed:
-        return
+        return []
     # Here, because most sessions have nothing to explain.
-    from pytest_schedprof.explaining.sides import kept_sides, why_regressed
+    from pytest_schedprof.explaining.sides import earlier_sides, why_regressed
 
     beside = config.stash.get(COMPARED_RUN, None)
-    earlier = kept_sides(beside) if beside else {}
-    for each in regressed:
-        if each.directory:
-            yield from why_regressed(run.path / each.directory, each.result, earlier)
+    earlier = earlier_sides(beside, regressed[0].result.baseline, str(run.root))
+    return [
+        explanation
+        for each in regressed
+        if each.directory
+        for explanation in why_regressed(run.path / each.directory, each.result, earlier)
+    ]
 
 
 def _is_regressed(result: Result) -> bool:

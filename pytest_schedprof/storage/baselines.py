@@ -24,6 +24,7 @@ from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
 from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
 from pytest_schedprof.storage.runs import find_run, with_tests
+from pytest_schedprof.storage.sources import take_sources
 
 LATEST = "latest"
 
@@ -57,6 +58,9 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
     folder, kept = save(name, directory, run.run_id, results)
     if not kept:
         raise BaselineError(f"schedprof: baseline {name!r} was not saved: {_why_none(results)}")
+    if not folder.name.endswith(".json"):
+        with folder.locked():
+            take_sources(Folder(str(run.path)), folder)
     left = len(results) - kept
     more = f"; {_tests(left)} left out, which did not pass" if left else ""
     return f"baseline {name!r}: {_tests(kept)} saved in {folder}{more}"
@@ -184,6 +188,15 @@ def kept_run(spec: str, directory: str) -> Path | None:
         return None
     places = (Path(directory) / part.run_id for _, part in parts)
     return next((each for each in places if (each / RUN_FILE).is_file()), None)
+
+
+def folder_with_sources(spec: str, directory: str) -> Folder | None:
+    """Return the place of a saved baseline; None if it is a run, or cannot be found."""
+    try:
+        folder = _latest(directory) if spec == LATEST else _found(spec, directory)
+        return folder if folder.files("*.json") and not folder.files(RUN_FILE) else None
+    except (ArtifactError, BaselineError):
+        return None
 
 
 def _found(spec: str, directory: str) -> Folder:

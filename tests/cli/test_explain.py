@@ -10,11 +10,11 @@ import venv
 from pathlib import Path
 
 import distributed
+import injection
 import pytest
 from support import HEADER
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.storage.sources import file_of
 
 TEST = f"""{HEADER}
 @pytest.mark.schedprof
@@ -28,6 +28,15 @@ PLACE = "        ts = self.tasks[key]\n"
 """A line of `_transition_processing_memory`."""
 
 MORE = "        for _ in range(50):\n            pass\n"
+
+
+PLANTING = """
+import sys; sys.path.append({path!r})
+
+def dask_setup(scheduler):
+    from injection import plant
+    plant("distributed.scheduler", "SchedulerState._add_to_memory", "_ = None; " * 9)
+"""
 
 
 @pytest.fixture
@@ -69,6 +78,7 @@ def test_a_dearer_function_is_explained_by_its_lines(
     done = pytester.runpytest_subprocess(*OPTIONS, against, *detail, timeout=120)
     done.assert_outcomes(passed=1)  # it improved
     (run,) = (pytester.path / ".schedprof").glob("2*")
+    assert "### Why" not in (run / "summary.md").read_text()
     (here,) = run.glob("tests/*")
     capsys.readouterr()
 
@@ -104,7 +114,52 @@ def test_results_without_sources_and_lines_say_what_is_missing(
     assert "no sources of A and of B are kept" in told
     assert "callers and lines were not counted" in told
     assert not list(first.glob("sources/*"))
-    assert not file_of(first, "").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_page_and_the_summary_say_why_a_test_regressed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    pytester.makepyfile(test_it=TEST)
+    shutil.copy(injection.__file__, pytester.path)
+    once = (*OPTIONS, "--schedprof-rounds=1")
+    pytester.runpytest_subprocess(*once, "--schedprof-save=main", timeout=60)
+    (saved,) = (pytester.path / ".schedprof").glob("2*")
+    shutil.rmtree(saved)
+    preload = pytester.path / "planting.py"
+    preload.write_text(PLANTING.format(path=str(pytester.path)))
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
+    both = ("--schedprof-compare=main", "--schedprof-save=main")
+    pytester.runpytest_subprocess(*once, *both, timeout=60).assert_outcomes(failed=1)
+    (run,) = (pytester.path / ".schedprof").glob("2*")
+    sentence = "is called as before (1 per task), 18 bytecodes more per call"
+    assert sentence in (run / "summary.md").read_text().replace("\\", "")
+    (page,) = run.glob("tests/*/index.html")
+    assert sentence in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_baseline_brings_its_sources(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in CI, where the run that saved it is gone."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    pytester.makepyfile(test_it=TEST)
+    once = (*OPTIONS, "--schedprof-rounds=1")
+    pytester.runpytest_subprocess(*once, "--schedprof-save=main", timeout=60)
+    (saved,) = (pytester.path / ".schedprof").glob("2*")
+    shutil.rmtree(saved)
+    pytester.runpytest_subprocess(*once, "--schedprof-compare=main", timeout=60)
+    (here,) = (pytester.path / ".schedprof").glob("2*/tests/*")
+    capsys.readouterr()
+    told = said(capsys, "test_tasks", "main", str(here))
+    assert "no sources" not in told
+    assert said(capsys, "test_tasks") == told
 
 
 @pytest.mark.parametrize(
