@@ -86,12 +86,14 @@ class Search:
     def _apart(self, unknown: Sequence[int]) -> Sequence[int]:
         """Prefer versions away from skipped ones, the further the more of them there are.
 
-        Versions that do not build stand side by side.
+        Versions that do not build stand side by side: those between two skipped ones come last.
         """
         skipped = [each for each in self.suspects if self.answers.get(each) is Answer.SKIP]
-        reach = 2 ** len(skipped)
-        far: list[int] = []
-        while skipped and reach > 1 and not far:
+        if not skipped:
+            return unknown
+        outside = [each for each in unknown if not skipped[0] < each < skipped[-1]] or unknown
+        reach, far = 2 ** len(skipped), list[int]()
+        while reach > 1 and not far:
             reach //= 2
-            far = [each for each in unknown if all(abs(each - one) >= reach for one in skipped)]
-        return far or unknown
+            far = [each for each in outside if all(abs(each - one) >= reach for one in skipped)]
+        return far

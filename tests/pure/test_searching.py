@@ -76,7 +76,7 @@ def test_a_row_of_broken_versions_does_not_take_a_measurement_each(
     first_bad = data.draw(st.integers(1, last).filter(lambda each: each not in broken))
     search = searched(Search(last), first_bad, broken)
     if first_bad != start + last // 3:  # else any of them may be the first bad one
-        assert len(search.answers) <= 4 * ceil(log2(last))
+        assert len(search.answers) <= 3 * ceil(log2(last))
 
 
 @given(histories(), st.sets(st.integers(1, 299)))
