@@ -52,9 +52,11 @@ class Commits:
         return f"{told.short} {told.subject}"
 
     def about(self, number: int) -> Sequence[str]:
-        """Return the author and the date."""
+        """Return the author and the date, and of a merge how to search what it brought."""
         told = self._repository.about(self.names[number])
-        return (f"by {told.author} on {told.date}",)
+        merged = self._repository.merged(self.names[number])
+        more = (f"it is a merge: search what it brought with --commits={merged}",) if merged else ()
+        return (f"by {told.author} on {told.date}", *more)
 
     def suspicion(self, functions: Mapping[str, float]) -> Mapping[int, float]:
         """Suspect commits that touch the text of these functions, as it is in the bad commit."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_schedprof.bisecting.asked import Asked
 from pytest_schedprof.bisecting.journal import Entry, Journal
-from pytest_schedprof.bisecting.session import UnmeasuredError, measure
+from pytest_schedprof.bisecting.session import SAID, UnmeasuredError, measure
 from pytest_schedprof.bisecting.versions import Versions
 from pytest_schedprof.bisecting.words import amount, figure_words
 from pytest_schedprof.errors import BaselineError, SchedprofError
@@ -70,7 +70,7 @@ class Finding:
         last = len(self._versions.names) - 1
         for end in (0, last):
             if trouble := self._measured(end).trouble:
-                raise EndsError(f"schedprof: {self._versions.label(end)}: {trouble}")
+                raise EndsError(self._no_end(end, trouble))
         report = self._report(last)
         target = target_of(report, self._asked.metric, self._asked.function)
         if target is None:
@@ -140,12 +140,20 @@ class Finding:
 
     def _tell_target(self, target: Target, suspected: int) -> None:
         between = len(self._versions.names) - 2
-        touching = f", {suspected} of which touch what changed" if suspected else ""
+        touching = f", {suspected} suspected: they touch what changed" if suspected else ""
         self._tell(
             f"{figure_words(target)}: {amount(target, target.change.before)} at "
             f"{self._versions.label(0)}, {amount(target, target.change.after)} at "
             f"{self._versions.label(len(self._versions.names) - 1)}; {between} "
             f"{self._versions.noun}s between them{touching}"
+        )
+
+    def _no_end(self, end: int, trouble: str) -> str:
+        said = self._journal.results(self._versions.names[end]) / SAID
+        where = f"; all that pytest said is in {str(said)!r}" if said.exists() else ""
+        return (
+            f"schedprof: {self._versions.label(end)} gave no figures, and is an end of the range: "
+            f"{trouble}{where}; mend that or choose another end, and --start-over"
         )
 
     def _nothing(self, report: Report) -> str:

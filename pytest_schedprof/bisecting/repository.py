@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_schedprof.errors import SettingsError, quoted
+from pytest_schedprof.bisecting.session import UnmeasuredError
+from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
 
 TIMEOUT_S = 300.0
 
@@ -29,6 +30,8 @@ class Commit:
     subject: str
     author: str
     date: str
+    parents: str
+    """Their names, with spaces."""
 
 
 class Repository:
@@ -78,7 +81,7 @@ class Repository:
             raise GitError(f"git {arguments[0]} did not answer in {TIMEOUT_S:g} s") from None
         if process.returncode:
             said = process.stderr.decode(errors="replace").strip().splitlines() or ["no reason"]
-            raise GitError(said[-1].removeprefix("fatal: "))
+            raise GitError(f"git {arguments[0]}: {said[-1].removeprefix('fatal: ')}")
         return process.stdout.decode("utf-8", "replace").strip()
 
     def commit(self, revision: str) -> str:
@@ -118,7 +121,16 @@ class Repository:
 
     def about(self, commit: str) -> Commit:
         """Return what people want to know of a commit."""
-        return Commit(*self.ask("log", "-1", "--format=%h%x00%s%x00%an%x00%aI", commit).split("\0"))
+        form = "--format=%h%x00%s%x00%an%x00%aI%x00%P"
+        return Commit(*self.ask("log", "-1", form, commit).split("\0"))
+
+    def merged(self, commit: str) -> str:
+        """Return the range of the commits that a merge brought, empty for any other commit."""
+        parents = self.about(commit).parents.split()
+        if len(parents) < 2:
+            return ""
+        base = self.ask("merge-base", *parents[:2])
+        return f"{base[:10]}..{parents[1][:10]}"
 
     def files(self, commit: str) -> list[str]:
         """Return the paths of all files of a commit."""
@@ -153,10 +165,16 @@ class Repository:
         """Check a commit out in a directory of its own, which is removed on exit."""
         self._remove(place)
         try:
-            self.ask("worktree", "add", "--detach", "--force", str(place), commit)
+            self._add(place, commit)
             yield place
         finally:
             self._remove(place)
+
+    def _add(self, place: Path, commit: str) -> None:
+        try:
+            self.ask("worktree", "add", "--detach", "--force", str(place), commit)
+        except GitError as error:
+            raise UnmeasuredError(f"it cannot be checked out: {error}", is_lasting=False) from error
 
     def _remove(self, place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)
@@ -164,5 +182,5 @@ class Repository:
             self.ask("worktree", "prune")  # forgets only those whose directory is gone
 
 
-class GitError(Exception):
+class GitError(SchedprofError):
     """Git could not do what it was asked for."""

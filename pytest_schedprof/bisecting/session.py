@@ -16,8 +16,14 @@ from pytest_schedprof.errors import BaselineError, SchedprofError
 from pytest_schedprof.storage.baselines import load
 
 PROGRAM = """
-import sys
+import os, signal, sys, threading
 sys.path[:] = filter(None, sys.path)  # the working directory may be a checkout
+
+def end_with_parent(line=os.dup(0)):
+    os.read(line, 1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=end_with_parent, daemon=True).start()
 name, file, *arguments = sys.argv[1:]
 import pytest
 status = pytest.main(arguments)
@@ -27,8 +33,8 @@ with open(file, "w") as said:
     said.write(next((str(each.origin) for each in specs), ""))
 sys.exit(int(status))
 """
-"""Runs pytest, and writes from where a process with the same path would import the package: tests
-may put another one first."""
+"""Runs pytest until its standard input closes, and writes from where a process with the same path
+would import the package: tests may put another one first."""
 
 OURS = ("-p", "no:cacheprovider", "--color=no")
 
@@ -42,8 +48,10 @@ PATIENCE_S = 20.0
 
 SAID, ORIGIN = "pytest.txt", "origin.txt"
 
-TELLING = re.compile(r"^(?:E  +|ERROR:? |schedprof: )\s*(\S.*)$", re.MULTILINE)
-"""Lines of pytest's output that say what went wrong."""
+TELLING = [
+    re.compile(rf"^{start}\s*(\S.*)$", re.MULTILINE) for start in ("E  ", "ERROR:", "schedprof:")
+]
+"""Lines of pytest's output that say what went wrong, the ones that say most first."""
 
 MOST_WORDS = 200
 
@@ -121,7 +129,7 @@ def run(command: list[str], variables: Mapping[str, str], said: Path) -> int | N
     with said.open("wb") as output:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(variables),
@@ -136,12 +144,11 @@ def run(command: list[str], variables: Mapping[str, str], said: Path) -> int | N
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
+    """End a program that still runs: its standard input closes, and it is killed if that fails."""
+    assert process.stdin is not None
+    process.stdin.close()
     try:
-        if os.name != "nt":
-            process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE_S)
+        process.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
         pass
     finally:
@@ -169,5 +176,6 @@ def _check_origin(version: Runnable, file: Path) -> None:
 def trouble_in(said: Path, status: int) -> str:
     """Return in one line why pytest gave no results."""
     text = said.read_text(encoding="utf-8", errors="replace")
-    found = TELLING.findall(text) or [line for line in text.splitlines() if line.strip()]
-    return f"pytest exited with {status}: {str((found or ['it said nothing'])[-1])[:MOST_WORDS]}"
+    found = (line for pattern in TELLING for line in pattern.findall(text))
+    last = (text.strip().splitlines() or ["it said nothing"])[-1]
+    return f"pytest exited with {status}: {next(found, last)[:MOST_WORDS]}"

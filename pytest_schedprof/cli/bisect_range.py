@@ -66,6 +66,9 @@ def run_range(given: argparse.Namespace) -> int:
         except EndsError as error:
             complain(error)
             return NOTHING
+        except KeyboardInterrupt:
+            complain("schedprof: interrupted; the same command goes on where this one stopped")
+            raise
     _say_found(found, versions, given.dir)
     return FOUND
 
