@@ -1,4 +1,4 @@
-"""`schedprof bisect`: run a pytest command and compare its results, for `git bisect run`."""
+"""`schedprof bisect`: find the commit or release of a regression, alone or for `git bisect run`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ import os
 import subprocess
 import tempfile
 
+from pytest_schedprof.cli.bisect_range import add_options, run_range
 from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.cli.output import complain, say
 from pytest_schedprof.cli.sources import add_directory, load_both
 from pytest_schedprof.errors import BaselineError, SettingsError
 
 EXAMPLE = """\
+examples: schedprof bisect --releases 2025.5.0..2026.8.0 tests/test_x.py::test_tasks
+          schedprof bisect --commits v1.4..main --checkout ../distributed tests/test_x.py \\
+              -- --schedprof-workers=100
+exit status: 0 if the commit or release was found, 1 if nothing regressed or an end cannot be
+measured, 2 for a mistake. A killed search goes on when it is started again.
+
 example: git bisect start BAD GOOD
          git checkout GOOD && pytest --schedprof=counts --schedprof-save=good tests/test_x.py
          git bisect run schedprof bisect good -- pytest --schedprof=counts tests/test_x.py
 
 exit status, as `git bisect run` reads it: 0 if nothing regressed, 1 if something did, 125 (skip
 this commit) if the comparison is undecided or nothing was measured, 128 for a mistake (stop)"""
+
+USAGE = """\
+schedprof bisect (--releases FIRST..LAST | --commits GOOD..BAD) [OPTIONS] TEST [-- PYTEST-OPTION ..]
+       schedprof bisect [--dir DIR] BASELINE -- COMMAND ..."""
 
 GOOD, BAD, SKIP, STOP = 0, 1, 125, 128
 
@@ -32,18 +43,40 @@ def add_to(commands: Commands) -> None:
         commands,
         "bisect",
         run,
-        purpose="for `git bisect run`: check whether a commit regressed against a baseline",
-        description="Runs a pytest command with a temporary directory for its results, and "
-        "compares them with a baseline.",
+        purpose="find the commit or release of a regression; also for `git bisect run`",
+        description="With --commits or --releases: measures a test with one version after the "
+        "other until the first bad one is left. Without: runs a pytest command with a temporary "
+        "directory for its results, and compares them with a baseline, for `git bisect run`.",
         example=EXAMPLE,
     )
-    parser.add_argument("baseline", metavar="BASELINE", help="a baseline of a good commit")
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="a pytest command, after --")
+    parser.usage = USAGE
+    parser.add_argument(
+        "baseline",
+        metavar="TEST or BASELINE",
+        help="a test, for a search; or a baseline of a good commit",
+    )
+    command = parser.add_argument(
+        "command",
+        nargs="+",
+        default=[],
+        metavar="OPTION or COMMAND",
+        help="after --: pytest options, for a search; or a pytest command",
+    )
+    # With `nargs="*"` options between TEST and -- would end the arguments.
+    command.required = False
+    add_options(parser)
     add_directory(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command and print what changed."""
+    """Run the command and print what changed, or search a range."""
+    if given.releases is not None or given.commits is not None:
+        return run_range(given)
+    if not given.command:
+        raise SettingsError(
+            "schedprof: nothing to run: give a pytest command after --, or a range with --commits "
+            "or --releases"
+        )
     from pytest_schedprof.storage.baselines import load
 
     try:

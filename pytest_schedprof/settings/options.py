@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BACKEND = ("pyspy",)
 DEFAULT_CALIBRATED = ("cputime", "counts")
+DEFAULT_BISECTED = ("counts", "virtual")
+"""Backend and cluster of a search: counts in virtual time decide with one run."""
 
 
 class Option:

@@ -1,0 +1,1 @@
+"""The search for the commit or release of a regression: what to measure next, and why."""
