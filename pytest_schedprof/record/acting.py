@@ -112,7 +112,7 @@ class ActingClient:
             await self._act()
             await self._finish()
         finally:
-            self.held.clear()  # whoever holds the error of something that was cancelled holds this
+            self.held.clear()  # the error of something that was cancelled may hold this object
 
     async def _act(self) -> None:
         beside: list[asyncio.Future[None]] = []

@@ -12,15 +12,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from pytest_schedprof.formats.workload import MICRO
 from pytest_schedprof.model.workload import Graph, Release, Workload
-from pytest_schedprof.record.taking import needed_from_outside, taken_in_order
+from pytest_schedprof.record.taking import TICK_S, needed_from_outside, taken_in_order
 
 NEAR_S = 0.1
 """What a client does within this time after a result follows the result, though it waits for others
 still, as a loop over `as_completed` does."""
-
-TICK_S = 2e-6
-"""Times of results are rounded to microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,8 @@ def scripts_of(workload: Workload) -> dict[int, Script]:
     """Return what each client did."""
     events: dict[int, list[Graph | Release]] = defaultdict(list)
     together: list[Graph | Release] = [*workload.graphs, *workload.releases]
-    for event in sorted(together, key=lambda each: each.time):
+    # Times of releases are rounded: a graph of the same microsecond may be what is released.
+    for event in sorted(together, key=lambda each: round(each.time * MICRO)):
         events[event.client].append(event)
     prefixes = {each.number: each.group.prefix for each in workload.tasks()}
     return {client: _script(each, workload, prefixes) for client, each in events.items()}

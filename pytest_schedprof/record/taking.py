@@ -17,6 +17,9 @@ CHOICES = 8
 """How often a client must have taken what came first while others were to come. By accident two
 results are taken in the order in which they come once in two times, so this happens once in 256."""
 
+TICK_S = 2e-6
+"""Times of results are rounded to microseconds."""
+
 
 def taken_in_order(
     events: Sequence[Graph | Release], workload: Workload, prefixes: Mapping[int, str]
@@ -68,7 +71,7 @@ class _Taking:
 
     def pass_to(self, time: float) -> None:
         """Let results come until a time."""
-        while self._ends and self._ends[0][0] <= time:
+        while self._ends and self._ends[0][0] <= time + TICK_S:
             _, number = heapq.heappop(self._ends)
             prefix = self._prefixes[number]
             if number in self._pending[prefix]:
@@ -91,11 +94,15 @@ class _Taking:
                 self._pending[prefix].discard(number)
 
     def _take(self, numbers: set[int]) -> None:
-        taken = sorted(numbers & self._ranks.keys(), key=self._ranks.__getitem__)
+        here = [each for each in numbers & self._ranks.keys() if not self._is_taken(each)]
+        taken = sorted(here, key=self._ranks.__getitem__)
         for number in taken:
-            self._taken[self._prefixes[number]].setdefault(number)
+            self._taken[self._prefixes[number]][number] = None
         for prefix in {self._prefixes[number] for number in taken}:
             self._choices[prefix] += bool(self._pending[prefix])
+
+    def _is_taken(self, number: int) -> bool:
+        return number in self._taken[self._prefixes[number]]
 
     def _want(self, graph: Graph) -> None:
         for number in graph.wanted:
