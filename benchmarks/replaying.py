@@ -4,7 +4,8 @@
 
 Shapes of work run on a simulated cluster and are recorded there. Each is replayed on a virtual
 cluster and on a simulated one. The figures are ratios to the recorded run: transitions per task,
-the makespan from the first graph to the last end, and bytes that were sent between workers.
+the makespan from the first graph to the last end, and bytes that were sent between workers. The
+same work is also done once more on a simulated cluster (`again`): so much it differs by itself.
 `as_completed` submits a task whenever one ends, `chained` one that needs its result, and in `churn`
 workers join and leave.
 """
@@ -162,9 +163,12 @@ def ratios(replayed: Figures, real: Figures) -> tuple[float, float, float]:
 def compared(
     work: Callable[[Client, int], object], size: int, workers: int, place: Path
 ) -> Iterator[tuple[str, tuple[float, float, float]]]:
-    """Record work, and yield the ratios of its replays."""
+    """Record work, and yield the ratios of the same once more, and of its replays."""
     path = place / "recorded"
     real = run(SimulatedCluster, workers, OPTIONS, lambda client: work(client, size), path)
+    other = place / "other"
+    took = run(SimulatedCluster, workers, OPTIONS, lambda client: work(client, size), other)
+    yield "again", ratios(took, real)
     for kind in (VirtualCluster, SimulatedCluster):
         options, again = {"workload": str(path)}, place / kind.kind
         took = run(kind, workers, options, lambda client: replay(client, path), again)
@@ -177,7 +181,11 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=400)
     parser.add_argument("--workers", type=int, default=8)
     given = parser.parse_args()
-    found: dict[str, list[tuple[float, float, float]]] = {"virtual": [], "simulated": []}
+    found: dict[str, list[tuple[float, float, float]]] = {
+        "again": [],
+        "virtual": [],
+        "simulated": [],
+    }
     print(f"{'workload':16} {'cluster':10} {'transitions':>11} {'makespan':>9} {'bytes':>6}")
     for name in given.shapes:
         with tempfile.TemporaryDirectory() as directory:

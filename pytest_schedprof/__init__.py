@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pytest_schedprof.api.files import pyspy_on_scheduler, viztrace_scheduler
     from pytest_schedprof.api.profile import SchedulerProfile, profile_scheduler
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+    from pytest_schedprof.record.fetching import record_workload
 
 __version__ = "0.1.0"
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "__version__",
     "profile_scheduler",
     "pyspy_on_scheduler",
+    "record_workload",
     "viztrace_scheduler",
 ]
 
@@ -24,6 +26,7 @@ _HOMES = {
     "SchedulerUnderTest": "pytest_schedprof.clusters.under_test",
     "profile_scheduler": "pytest_schedprof.api.profile",
     "pyspy_on_scheduler": "pytest_schedprof.api.files",
+    "record_workload": "pytest_schedprof.record.fetching",
     "viztrace_scheduler": "pytest_schedprof.api.files",
 }
 """Modules of the public names, imported at first use: pytest imports this file at every start."""

@@ -88,9 +88,9 @@ class Maker:
         return {name: each for name, each in all_of_them.items() if self.random.random() < 0.2}
 
     def result(self) -> Result:
-        return Result(
-            self.time(), self.time(), self.random.randrange(2**40), self.random.random() < 0.1
-        )
+        failed = [self.time() for _ in range(self.random.choice([0, 0, 0, 1, 3]))]
+        is_error = self.random.random() < 0.1
+        return Result(self.time(), self.time(), self.random.randrange(2**40), is_error, (*failed,))
 
     def release(self, time: float) -> Release:
         return Release(time, self.random.randrange(CLIENTS), self.some())

@@ -90,7 +90,7 @@ class _Part:
         results, found = self.workload.results, {}
         for number, time in self.held.items():
             ended = results.get(number, Result(0.0, 0.0, 0, False))
-            found[number] = replace(ended, time=time, seconds=0.0)
+            found[number] = replace(ended, time=time, seconds=0.0, failed=())
         for number in self.chosen & results.keys():
             found[number] = replace(results[number], time=results[number].time - self.begin)
         return found

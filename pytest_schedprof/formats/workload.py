@@ -154,8 +154,18 @@ def _read_results(workload: Workload, block: dict[str, Any]) -> None:
         block["errors"],
         strict=True,
     )
+    results = workload.results
     for number, time, duration, nbytes, error in columns:
-        workload.results[number] = Result(time / MICRO, duration / MICRO, nbytes, bool(error))
+        failed = _failed_before(results.get(number))
+        result = Result(time / MICRO, duration / MICRO, nbytes, bool(error), failed)
+        results[number] = result
+
+
+def _failed_before(earlier: Result | None) -> Sequence[float]:
+    """Return the runs that failed before the next one; a run again after a success has its own."""
+    if earlier is None or not earlier.is_error:
+        return ()
+    return (*earlier.failed, earlier.seconds)
 
 
 def _read_release(workload: Workload, block: dict[str, Any]) -> None:
@@ -215,7 +225,7 @@ def _contents(workload: Workload) -> Iterator[dict[str, Any]]:
     if workload.workers:
         yield {"kind": "workers", "workers": [astuple(each) for each in workload.workers]}
     yield from map(_graph_content, workload.graphs)
-    results = iter(workload.results.items())
+    results = _runs(workload)
     while rows_of_block := list(islice(results, TOGETHER)):
         yield _results_content(rows_of_block)
     if workload.releases:
@@ -246,6 +256,14 @@ def _graph_content(graph: Graph) -> dict[str, Any]:
         ),
         "wanted": differences(graph.wanted),
     }
+
+
+def _runs(workload: Workload) -> Iterator[tuple[int, Result]]:
+    """Yield the runs of each task: those that failed, then the last one."""
+    for number, result in workload.results.items():
+        for seconds in result.failed:
+            yield number, Result(result.time, seconds, 0, True)
+        yield number, result
 
 
 def _results_content(rows: Sequence[tuple[int, Result]]) -> dict[str, Any]:

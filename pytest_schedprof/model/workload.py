@@ -10,6 +10,10 @@ Key = str | tuple[str, int]
 """The name of a recorded task: its prefix and its number, or its group and its number."""
 
 
+LAST = 999_999_999
+"""Numbers in names count down from here, so that they have the same number of digits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Tasks that the scheduler takes together, as those of one layer of a collection."""
@@ -19,8 +23,13 @@ class Group:
     """None if the group is named as its prefix."""
 
     def key(self, task: int) -> Key:
-        """Return the name of a task, from which dask reads this group and this prefix again."""
-        return f"{self.prefix}-{task}" if self.number is None else (self.name, task)
+        """Return the name of a task, from which dask reads this group and this prefix again.
+
+        Numbers count down: of tasks that it cannot tell apart dask runs the one first whose name is
+        the last one by the alphabet, and recorded tasks are numbered in the order of priority.
+        """
+        place = LAST - task
+        return f"{self.prefix}-{place}" if self.number is None else (self.name, place)
 
     @property
     def name(self) -> str:
@@ -58,6 +67,8 @@ class Result:
     seconds: float
     nbytes: int
     is_error: bool
+    failed: Sequence[float] = ()
+    """Seconds of the runs before it that failed, of a task that was retried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.model.workload import Graph, Key, Release, Task, Workload
-from pytest_schedprof.record.following import Action
+from pytest_schedprof.record.following import Action, Script
 from pytest_schedprof.record.graphs import graph_of, with_earlier
+from pytest_schedprof.record.order import Order
+from pytest_schedprof.record.taking import needed_from_outside
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -52,9 +54,10 @@ class Play:
 
     async def until_sent(self, graph: Graph) -> None:
         """Wait until all graphs were submitted whose tasks this one needs."""
-        needed = {each for task in graph.tasks for each in task.dependencies}
-        homes = map(self._homes.get, needed.union(graph.wanted))
-        for number in {id(home) for home in homes if home is not None} - {id(graph)}:
+        here = {each.number for each in graph.tasks}
+        needed = needed_from_outside(graph).union(graph.wanted) - here
+        homes = map(self._homes.get, needed)
+        for number in {id(home) for home in homes if home is not None}:
             await self._sent[number].wait()
 
     async def until_task_sent(self, number: int) -> None:
@@ -89,25 +92,32 @@ def _part(workload: Workload, only: str) -> Workload:
 class ActingClient:
     """Submits the graphs of a client, and holds the futures that it held."""
 
-    def __init__(self, play: Play, client: Client) -> None:
-        self.play, self.client = play, client
+    def __init__(self, play: Play, client: Client, script: Script) -> None:
+        self.play, self.client, self.actions = play, client, script.actions
+        self.order = Order(script.in_order)
         self.held: dict[int, Future[Any]] = {}
         self._shift = 0.0
         """How much later than the recorded one it is."""
-        self._counts = False
-        """Whether anything is done when so many results have come."""
+        self._counts = bool(script.in_order) or any(each.count for each in script.actions)
+        """Whether anything is done when a result has come, whichever it is."""
         self._ends: list[float] = []
         """When results came."""
         self._awaited: dict[int, asyncio.Event] = {}
         """What to set when so many results have come."""
         self._watching: list[asyncio.Future[None]] = []
 
-    async def act(self, actions: Sequence[Action]) -> None:
-        """Do everything at its time, and wait for the results that the recorded client got."""
-        beside: list[asyncio.Future[None]] = []
-        self._counts = any(each.count for each in actions)
+    async def act(self) -> None:
+        """Do everything at its time, wait for the results that the client got, and release them."""
         try:
-            for action in actions:
+            await self._act()
+            await self._finish()
+        finally:
+            self.held.clear()  # the error of something that was cancelled may hold this object
+
+    async def _act(self) -> None:
+        beside: list[asyncio.Future[None]] = []
+        try:
+            for action in self.actions:
                 if action.event.time > self.play.until:
                     break
                 if action.is_beside:
@@ -121,7 +131,6 @@ class ActingClient:
         finally:
             for each in [*beside, *self._watching]:
                 each.cancel()
-        await self._finish()
 
     async def _do(self, action: Action) -> None:
         await self._until(action)
@@ -149,24 +158,30 @@ class ActingClient:
             await self._awaited.setdefault(count, asyncio.Event()).wait()
         return self._ends[count - 1]
 
-    async def _watch(self, state: Any) -> None:
+    async def _watch(self, number: int, state: Any) -> None:
         """Note when a result comes; the state of a future does not keep the future."""
         await state.wait()
+        if state.status == "cancelled":  # released before it came
+            return
         self._ends.append(self.play.now)
+        self.order.note(number, self.play.tasks[number].group.prefix)
         if (awaited := self._awaited.pop(len(self._ends), None)) is not None:
             awaited.set()
 
     async def _future(self, number: int) -> Future[Any] | None:
         """Return the future of a task that the client has asked for, or will have."""
+        await self.order.until(number)
+        number = self.order.of(number)
         if number not in self.held:
             await self.play.until_task_sent(number)
         return self.held.get(number)
 
     async def _submit(self, graph: Graph) -> None:
-        play, tasks = self.play, graph.tasks
-        await play.until_sent(graph)
+        play, asked_for = self.play, self.order.in_graph(graph)
+        tasks = asked_for.tasks
+        await play.until_sent(asked_for)
         play.note(graph, tasks)
-        ends = graph.wanted or _ends(tasks)
+        ends = asked_for.wanted or _ends(tasks)
         wanted = [each for each in ends if each in play.keys and each not in self.held]
         if not wanted:
             return
@@ -182,11 +197,11 @@ class ActingClient:
         if self._counts:
             ending = [each for each in wanted if each in play.workload.results]
             self._watching += [
-                asyncio.ensure_future(self._watch(self.held[each]._state)) for each in ending
+                asyncio.ensure_future(self._watch(each, self.held[each]._state)) for each in ending
             ]
 
     def _release(self, event: Release) -> None:
-        for number in event.tasks or list(self.held):
+        for number in [*map(self.order.of, event.tasks)] or list(self.held):
             self.held.pop(number, None)
 
     async def _finish(self) -> None:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
+from pytest_schedprof.formats.workload import MICRO
 from pytest_schedprof.model.workload import Graph, Release, Workload
+from pytest_schedprof.record.taking import TICK_S, needed_from_outside, taken_in_order
 
 NEAR_S = 0.1
 """What a client does within this time after a result follows the result, though it waits for others
 still, as a loop over `as_completed` does."""
-
-TICK_S = 2e-6
-"""Times of results are rounded to microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +36,41 @@ class Action:
     """How many results the client had had, if it did this because there was one more."""
 
 
-def actions_of(workload: Workload) -> dict[int, list[Action]]:
-    """Return what each client did, in the order of time."""
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a client did, in the order of time."""
+
+    actions: Sequence[Action]
+    in_order: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Results that it took as they came, by prefix, in that order."""
+
+
+def scripts_of(workload: Workload) -> dict[int, Script]:
+    """Return what each client did."""
     events: dict[int, list[Graph | Release]] = defaultdict(list)
     together: list[Graph | Release] = [*workload.graphs, *workload.releases]
-    for event in sorted(together, key=lambda each: each.time):
+    # Times of releases are rounded: a graph of the same microsecond may be what is released.
+    for event in sorted(together, key=lambda each: round(each.time * MICRO)):
         events[event.client].append(event)
-    return {client: _with_causes(each, workload) for client, each in events.items()}
+    prefixes = {each.number: each.group.prefix for each in workload.tasks()}
+    return {client: _script(each, workload, prefixes) for client, each in events.items()}
 
 
-def _with_causes(events: Sequence[Graph | Release], workload: Workload) -> list[Action]:
-    waiting = _Waiting(workload)
-    return [waiting.action(event) for event in events]
+def _script(
+    events: Sequence[Graph | Release], workload: Workload, prefixes: Mapping[int, str]
+) -> Script:
+    in_order = taken_in_order(events, workload, prefixes)
+    waiting = _Waiting(workload, {number for each in in_order.values() for number in each})
+    return Script([waiting.action(event) for event in events], in_order)
 
 
 class _Waiting:
     """The results that a client waits for."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, in_order: Set[int]) -> None:
         self._workload = workload
+        self._in_order = in_order
+        """Those that the client takes as they come."""
         self._wanted: set[int] = set()
         self._pending: set[int] = set()
         """Those that have not ended yet, but will."""
@@ -85,6 +100,8 @@ class _Waiting:
             had = {each for each in tasks if each in self._wanted and self._has_ended(each)}
         if not self._pending and self._ended:
             return Action(event, had | self._ended.keys(), [*self._ended.values()][-1], False)
+        if isinstance(event, Graph) and (taken := needed_from_outside(event) & self._in_order):
+            return Action(event, taken, max(map(self._end_of, taken)), True)
         cause = self._cause(event, had)
         if cause is not None:
             return Action(event, had | {cause}, self._ended[cause], True)
@@ -92,6 +109,9 @@ class _Waiting:
         if isinstance(event, Graph) and event.time - last <= NEAR_S:
             return Action(event, (), last, True, self._count)
         return Action(event, had, None, bool(had))
+
+    def _end_of(self, number: int) -> float:
+        return self._workload.results[number].time
 
     def _has_ended(self, number: int) -> bool:
         return number in self._workload.results and number not in self._pending

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.errors import SettingsError
@@ -13,7 +12,7 @@ from pytest_schedprof.formats.workload_files import read_files
 from pytest_schedprof.model.workforce import workforce_of
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.record.acting import ActingClient, Play
-from pytest_schedprof.record.following import Action, actions_of
+from pytest_schedprof.record.following import Script, scripts_of
 from pytest_schedprof.record.staging import Stage
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ async def _replay(client: Client, workload: Workload, speed: float, until: float
     play = Play(workload, speed, until, only, stage.where)
     staging = asyncio.ensure_future(stage.act(play))
     try:
-        await _act_all(client, play, actions_of(play.workload))
+        await _act_all(client, play, scripts_of(play.workload))
     finally:
         staging.cancel()
         await asyncio.gather(staging, return_exceptions=True)
@@ -71,13 +70,13 @@ async def _replay(client: Client, workload: Workload, speed: float, until: float
     return len(play.keys)
 
 
-async def _act_all(client: Client, play: Play, actions: dict[int, list[Action]]) -> None:
+async def _act_all(client: Client, play: Play, scripts: dict[int, Script]) -> None:
     """Let each client act; if one fails, the others end too."""
     acting = [
         asyncio.ensure_future(
-            ActingClient(play, client).act(each) if first else _as_another(client, play, each)
+            ActingClient(play, client, each).act() if first else _as_another(client, play, each)
         )
-        for first, each in zip([True] + [False] * len(actions), actions.values(), strict=False)
+        for first, each in zip([True] + [False] * len(scripts), scripts.values(), strict=False)
     ]
     try:
         await asyncio.gather(*acting)
@@ -87,13 +86,13 @@ async def _act_all(client: Client, play: Play, actions: dict[int, list[Action]])
         await asyncio.gather(*acting, return_exceptions=True)
 
 
-async def _as_another(client: Client, play: Play, actions: Sequence[Action]) -> None:
+async def _as_another(client: Client, play: Play, script: Script) -> None:
     """Act as a client of its own, which connects and leaves as the recorded one did."""
     from distributed import Client
     from distributed.versions import VersionMismatchWarning
 
-    await play.until_time(actions[0].event.time / play.speed)
-    if actions[0].event.time > play.until:
+    await play.until_time(script.actions[0].event.time / play.speed)
+    if script.actions[0].event.time > play.until:
         return
     scheduler: Any = client.scheduler
     with warnings.catch_warnings():  # of these the first client has warned
@@ -102,4 +101,4 @@ async def _as_another(client: Client, play: Play, actions: Sequence[Action]) -> 
             scheduler.address, security=client.security, asynchronous=True, set_as_default=False
         )
     async with another:
-        await ActingClient(play, another).act(actions)
+        await ActingClient(play, another, script).act()

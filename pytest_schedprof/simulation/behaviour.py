@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from pytest_schedprof.model.workload import Result
 from pytest_schedprof.simulation.distributions import Draw, DrawFor, Fixed
 from pytest_schedprof.simulation.machine import LateRandom
 from pytest_schedprof.simulation.recorded import NoRecordedTasks, RecordedTasks
@@ -48,11 +49,15 @@ class Behaviour:
     seed: int
     workload: RecordedTasks | NoRecordedTasks
     """What tasks took that were recorded. All others have the traits above."""
+    _attempts: dict[Any, int] = field(default_factory=dict)
+    """How often recorded tasks have failed, of those that fail before they succeed."""
     _sources: dict[tuple[str, str], random.Random] = field(default_factory=dict)
 
     def seconds(self, key: Any, prefix: str) -> float:
         """Return how long a task takes, in simulated seconds."""
         if (recorded := self.workload.of(key)) is not None:
+            if recorded.failed:
+                return (*recorded.failed, recorded.seconds)[self._attempts.get(key, 0)]
             return recorded.seconds
         return self.duration(prefix)(self._source(prefix, "duration"))
 
@@ -63,10 +68,18 @@ class Behaviour:
         return round(self.nbytes(prefix)(self._source(prefix, "nbytes")))
 
     def fails(self, key: Any, prefix: str) -> bool:
-        """Return whether a task fails."""
+        """Return whether a task fails now that it ends; each of its runs asks once."""
         if (recorded := self.workload.of(key)) is not None:
-            return recorded.is_error
+            return self._fails_again(key, recorded)
         return self._happens(prefix, "failures", self.failures)
+
+    def _fails_again(self, key: Any, recorded: Result) -> bool:
+        """Return whether this run of a recorded task fails, and count it if others follow."""
+        attempt = self._attempts.pop(key, 0)
+        if attempt == len(recorded.failed):
+            return recorded.is_error
+        self._attempts[key] = attempt + 1
+        return True
 
     def secedes(self, prefix: str) -> bool:
         """Return whether the next task of a prefix secedes from its thread."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.formats.workload_files import check_files, read_files
 from pytest_schedprof.model.workforce import Workforce, workforce_of
-from pytest_schedprof.model.workload import Result, Workload
+from pytest_schedprof.model.workload import Result, Task, Workload
 
 
 class RecordedTasks:
@@ -52,10 +53,21 @@ class RecordedTasks:
     def _results(self) -> dict[Any, Result]:
         workload = self._workload
         return {
-            task.group.key(task.number): workload.results[task.number]
+            task.group.key(task.number): _as_retried(task, workload.results[task.number])
             for task in workload.tasks()
             if task.number in workload.results
         }
+
+
+def _as_retried(task: Task, result: Result) -> Result:
+    """Return a result with as many failed runs as the task's retries allow.
+
+    Others came before a client asked again for a task that had failed for good.
+    """
+    if not result.failed:
+        return result
+    first = max(0, len(result.failed) - task.annotations.get("retries", 0))
+    return replace(result, failed=result.failed[first:])
 
 
 class NoRecordedTasks:

@@ -132,6 +132,22 @@ def test_what_was_cancelled_is_cancelled(tmp_path: Path) -> None:
     assert len(replayed(VirtualCluster, path, tmp_path / "again").results) == 6
 
 
+def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    options = {"duration": "uniform(100ms, 1s)", "failures": "0.4"}
+    with at_work(VirtualCluster, **options) as client, record_workload(client, path):
+        wait(client.map(inc, range(40), pure=False, retries=2))
+    recorded = read_files(str(path)).results
+    again = replayed(VirtualCluster, path, tmp_path / "again").results
+    assert {len(each.failed) for each in recorded.values()} == {0, 1, 2}
+    assert {each.is_error for each in recorded.values()} == {False, True}
+    ran = [sorted((each.is_error, each.nbytes, *each.failed, each.seconds)
+                  for each in of.values()) for of in (recorded, again)]  # fmt: skip
+    assert [each[:2] for each in ran[1]] == [each[:2] for each in ran[0]]
+    took = [[seconds for each in of for seconds in each[2:]] for of in ran]
+    assert took[1] == pytest.approx(took[0], abs=1e-5)
+
+
 def begin_files(path: str, dask_scheduler: Any = None) -> None:
     """Record into files of a byte; runs on the scheduler."""
     from pytest_schedprof.record.recorder import WorkloadRecorder
