@@ -33,13 +33,13 @@ def test_it(schedprof_scheduler, number):
 SATURATION = "distributed.scheduler.worker-saturation"
 
 SETTING = f"""
-def setting(dask_scheduler=None):
-    import dask
-    return dask.config.get("{SATURATION}")
+import dask
 
 @pytest.mark.schedprof(backend="counts", rounds=2)
 def test_it(schedprof_scheduler):
-    print("saturation", schedprof_scheduler.client.run_on_scheduler(setting))
+    print("saturation", schedprof_scheduler.client.run_on_scheduler(
+        dask.config.get, "{SATURATION}"
+    ))
     wait(schedprof_scheduler.client.map(abs, range(200), pure=False))
 """
 
