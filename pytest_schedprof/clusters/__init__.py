@@ -66,7 +66,7 @@ KINDS = {
     "docker": ClusterKind(
         "pytest_schedprof.clusters.docker:DockerCluster",
         "a compose project",
-        ("compose_file", "service", "port", "tls"),
+        ("compose_file", "service", "port", "tls", "config.*"),
     ),
 }
 """Every kind by its name; the first one is the default."""

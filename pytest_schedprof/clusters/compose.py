@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.clusters import compose_guard as compose_guard
+from pytest_schedprof.clusters.options import NOTHING
 from pytest_schedprof.errors import ClusterError
 
 BUILDING_S = 900.0
@@ -48,11 +51,15 @@ class Container:
 class Compose:
     """A project with a random name, so that sessions do not share containers."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    def __init__(self, files: Sequence[Path], variables: Mapping[str, str] = NOTHING) -> None:
+        """Name a project of these files, all of whose services get these variables."""
         self.project = f"schedprof-{uuid.uuid4().hex[:8]}"
         self._directory = files[0].parent
         each_file = [part for file in files for part in ("--file", str(file))]
         self._command = [*_compose(), "--project-name", self.project, *each_file]
+        self._variables = variables
+        self._overlay: Path | None = None
+        """A file with the variables, read after the others."""
         self._guard: subprocess.Popen[bytes] | None = None
 
     def up(self) -> None:
@@ -61,6 +68,8 @@ class Compose:
         Raises:
             ClusterError: with the last output of compose.
         """
+        if self._variables:
+            self._add_overlay()
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", compose_guard.__file__, *self._command],
             stdin=subprocess.PIPE,
@@ -72,6 +81,20 @@ class Compose:
         status, said = self._answer()
         if status:
             raise ClusterError(f"schedprof: {self._command[0]} up failed: {last_lines(said)}")
+
+    def _add_overlay(self) -> None:
+        """Write a file that gives the variables to each service; JSON is YAML, too."""
+        answer = _run([*self._command, "config", "--services"], cwd=self._directory)
+        if answer.returncode:
+            said = last_lines(answer.stderr.decode(errors="replace"))
+            raise ClusterError(f"schedprof: {self._command[0]} config failed: {said}")
+        texts = {name: text.replace("$", "$$") for name, text in self._variables.items()}
+        services = {name: {"environment": texts} for name in answer.stdout.decode().split()}
+        descriptor, path = tempfile.mkstemp(prefix="schedprof-compose-", suffix=".json")
+        self._overlay = Path(path)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"services": services}, file)
+        self._command += ["--file", path]
 
     def _answer(self) -> tuple[int, str]:
         assert self._guard is not None
@@ -108,8 +131,12 @@ class Compose:
     def down(self) -> None:
         """Stop and remove containers, networks and volumes."""
         process, self._guard = self._guard, None
-        if process is None:
-            return
+        if process is not None:
+            self._end(process)
+        if self._overlay is not None:
+            self._overlay.unlink(missing_ok=True)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pytest_schedprof.clusters.compose import Compose, Container, wait_until
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.options import is_encrypted
+from pytest_schedprof.clusters.options import config_of, is_encrypted, with_settings
 from pytest_schedprof.errors import ClusterError, SettingsError
 
 USUAL_FILES = ("docker/docker-compose.yml", "docker-compose.yml", "compose.yaml", "compose.yml")
@@ -29,14 +29,21 @@ class DockerCluster(Cluster):
         self._service = options.get("service", SERVICE)
         self._port = _port(options.get("port", PORT))
         self._protocol = "tls" if is_encrypted(options) else "tcp"
-        self._compose = Compose(compose_files(options.get("compose_file", "")))
+        files = compose_files(options.get("compose_file", ""))
+        self._compose = Compose(files, environment_of(options))
         try:
-            self._compose.up()
-            self._wait_until_ready(time.monotonic() + timeout_s, timeout_s)
-            self.address = f"{self._protocol}://{self._place()}"
+            self._start(timeout_s)
+        except ClusterError as error:
+            self.close()
+            raise type(error)(with_settings(str(error), options)) from None
         except BaseException:
             self.close()
             raise
+
+    def _start(self, timeout_s: float) -> None:
+        self._compose.up()
+        self._wait_until_ready(time.monotonic() + timeout_s, timeout_s)
+        self.address = f"{self._protocol}://{self._place()}"
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> DockerCluster:
@@ -127,6 +134,14 @@ class DockerCluster(Cluster):
     def close(self) -> None:
         """Remove the project."""
         self._compose.down()
+
+
+def environment_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which containers get the options of dask."""
+    return {
+        f"DASK_{key.replace('.', '__').replace('-', '_').upper()}": options[f"config.{key}"]
+        for key in config_of(options)
+    }
 
 
 def compose_files(given: str) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -113,6 +114,21 @@ def is_encrypted(options: Mapping[str, str]) -> bool:
 def config_of(options: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of dask for the cluster's processes, without their prefix."""
     return _under("config.", options)
+
+
+def with_settings(text: str, options: Mapping[str, str]) -> str:
+    """Return why a cluster did not start, with the settings of dask that it may be due to.
+
+    If the reason names the value of one of them, dask refused that one.
+    """
+    settings = {name: value for name, value in options.items() if name.startswith("config.")}
+    words = {each.strip(".") for each in re.findall(r"[^\s'\"`(),:;]+", text)}
+    named = {name: value for name, value in settings.items() if value in words}
+    if not settings:
+        return text
+    told = ", ".join(f"{name}={value}" for name, value in (named or settings).items())
+    what = "dask refuses" if named else "a cluster did not start with"
+    return f"schedprof: {what} {told}: {text.removeprefix('schedprof: ')}"
 
 
 def worker_options(options: Mapping[str, str]) -> dict[str, Any]:

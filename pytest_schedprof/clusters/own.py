@@ -15,7 +15,7 @@ from distributed.security import Security
 
 from pytest_schedprof.clusters.child import Child
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted
+from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted, with_settings
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.remote.compatibility import require_compatible
 
@@ -51,6 +51,7 @@ class OwnCluster(Cluster):
     ) -> None:
         """Start the processes; wait until they are ready unless it is for a later test."""
         self.interpreter = interpreter
+        self._options = options
         self._is_ahead = is_ahead
         self.launcher = launcher
         self.security = _temporary_security() if is_encrypted(options) else None
@@ -64,9 +65,15 @@ class OwnCluster(Cluster):
             if interpreter and interpreter not in PROVEN:
                 require_compatible(self.address, self.security, interpreter, timeout_s)
                 PROVEN.add(interpreter)
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._give_up(error)
             raise
+
+    def _give_up(self, error: BaseException) -> None:
+        """End what was started, and tell which settings a cluster had that did not start."""
+        self.close()
+        if type(error) is ClusterError:
+            raise ClusterError(with_settings(str(error), self._options)) from None
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:

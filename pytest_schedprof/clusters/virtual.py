@@ -72,8 +72,8 @@ class VirtualCluster(OwnCluster):
         """Wait until a cluster that was begun is ready; end it if that fails."""
         try:
             self._meet(time.monotonic() + timeout_s * (SLOWER if self.launcher else 1))
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._give_up(error)
             raise
 
     def _meet(self, deadline: float) -> None:

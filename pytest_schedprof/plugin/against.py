@@ -16,10 +16,16 @@ from pytest_schedprof.clusters.options import (
     check_cluster_options,
     check_known_to_dask,
     config_of,
+    with_settings,
 )
 from pytest_schedprof.environments.cache import default_cache
 from pytest_schedprof.environments.interpreter import can_run_tests, interpreter_for
-from pytest_schedprof.errors import IncompatibleError, SettingsError
+from pytest_schedprof.errors import (
+    ClusterError,
+    IncompatibleError,
+    SchedulerLostError,
+    SettingsError,
+)
 from pytest_schedprof.plugin.stash import (
     INCOMPATIBLE,
     INTERPRETER,
@@ -130,7 +136,12 @@ def _open(
     """Open the scheduler of one side, with the settings of that side."""
     request = there.applied_to(request)
     with _configured(there):  # options of the client are read when it is made
-        return opened.enter_context(session.scheduler(session.cluster(request), request))
+        cluster = session.cluster(request)
+        try:
+            return opened.enter_context(session.scheduler(cluster, request))
+        except (KeyError, TypeError, SchedulerLostError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ClusterError(with_settings(reason, dict(there.options))) from error
 
 
 def configured_like(item: pytest.Item, side: Side) -> AbstractContextManager[Any]:

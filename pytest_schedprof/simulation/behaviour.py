@@ -12,6 +12,7 @@ from pytest_schedprof.model.workload import Result
 from pytest_schedprof.simulation.distributions import Draw, DrawFor, Fixed
 from pytest_schedprof.simulation.machine import LateRandom
 from pytest_schedprof.simulation.recorded import NoRecordedTasks, RecordedTasks
+from pytest_schedprof.simulation.spilling import target_of_memory
 from pytest_schedprof.simulation.traits import TRAITS, read_trait
 
 DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
@@ -121,6 +122,7 @@ def read_behaviour(options: Mapping[str, str]) -> Behaviour:
     Raises:
         SettingsError: names the value and what it must be.
     """
+    target_of_memory()  # a wrong one would end the cluster when its first task runs
     behaviour = Behaviour(**{name: read_trait(name, options) for name in TRAITS})
     if "bandwidth" not in options and behaviour.workload.bandwidth:
         behaviour.bandwidth = behaviour.workload.bandwidth

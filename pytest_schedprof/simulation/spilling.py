@@ -12,6 +12,10 @@ from typing import Any
 import dask.config
 from dask.sizeof import sizeof
 
+from pytest_schedprof.errors import SettingsError
+
+TARGET = "distributed.worker.memory.target"
+
 
 class SpilledData(dict[Any, Any]):
     """The results of a worker by key; keeps account of the seconds that reads and writes take."""
@@ -91,10 +95,22 @@ def data_of(
 
     Without a disk that takes time, results are spilled only if somebody wants to know of it.
     """
-    target = dask.config.get("distributed.worker.memory.target")
+    target = target_of_memory()
     if not target or (disk == float("inf") and note is None):
         return {}
     return SpilledData(memory_limit * target, disk, note or (lambda nbytes: None))
+
+
+def target_of_memory() -> float:
+    """Return the part of its memory that a worker fills with results, 0 if it spills none.
+
+    Raises:
+        SettingsError: if dask's configuration has something else there.
+    """
+    target = dask.config.get(TARGET)
+    if not isinstance(target, int | float):
+        raise SettingsError(f"schedprof: {TARGET} must be false or a number, got {target!r}")
+    return float(target)
 
 
 def seconds_to_read(data: MutableMapping[Any, Any], keys: list[Any]) -> float:

@@ -18,6 +18,7 @@ from distributed.metrics import time
 from distributed.protocol.serialize import to_serialize
 from distributed.worker import get_data_from_worker, run
 
+from pytest_schedprof.errors import PlaceholderError
 from pytest_schedprof.simulation.behaviour import Behaviour
 from pytest_schedprof.simulation.introduction import versions
 from pytest_schedprof.simulation.placeholder import KINDS_THAT_COMPUTE
@@ -31,6 +32,9 @@ FIND_MISSING_S = 1.0
 
 BATCH_S = 0.002
 """Interval in which messages are sent together, as in the `BatchedSend` of a real worker."""
+
+BENCHMARKS = ("benchmark_disk", "benchmark_memory", "benchmark_network")
+"""Requests of `Client.benchmark_hardware`."""
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +81,7 @@ class WorkerServer(Server):
             "plugin-remove": self.accept,
             "upload_file": self.accept,
             "shuffle_inputs_done": self.ignore_shuffle_inputs,
+            **dict.fromkeys(BENCHMARKS, self.refuse_benchmark),
         }
         self.worker_args = security.get_connection_args("worker")
         super().__init__(  # type: ignore[no-untyped-call]
@@ -245,6 +250,13 @@ class WorkerServer(Server):
     def empty_log(self, **ignored: Any) -> list[Any]:
         """Return no lines: hollow workers keep no logs."""
         return []
+
+    def refuse_benchmark(self, **ignored: Any) -> None:
+        """Say that there is nothing to be measured."""
+        raise PlaceholderError(
+            "schedprof: benchmark_hardware measures disk, memory and network of workers, and those "
+            f"of clusters 'simulated' and 'virtual' have none. {KINDS_THAT_COMPUTE}"
+        )
 
     def ignore_shuffle_inputs(self, **ignored: Any) -> None:
         """Do nothing: hollow workers send no shuffle data."""

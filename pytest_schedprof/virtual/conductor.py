@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from pytest_schedprof.errors import StuckError
+from pytest_schedprof.virtual.blocked import interrupt, tells_itself, watch_this_thread
 from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.governed import GovernedLoop
+from pytest_schedprof.virtual.jobs import Jobs
 from pytest_schedprof.virtual.names import RandomNames
 from pytest_schedprof.virtual.stories import Fault
 from pytest_schedprof.virtual.turns import Turns, have_arrived
@@ -43,16 +45,19 @@ class Conductor:
     _requests = 0, EPOCH
     """Number of requests since the clock moved, and when that was."""
 
+    is_syncing = False
+    """Whether the test waits for a coroutine of a client, whose time-outs are virtual."""
+
+    is_patient = False
+    """Whether it waits for that without a time-out."""
+
+    is_gone = False
+    """Whether the cluster has ended."""
+
     def __init__(self, turns: Turns, seed: int) -> None:
         self.now = EPOCH
         self.body = threading.get_ident()
         """The thread that runs tests."""
-        self.is_syncing = False
-        """Whether the test waits for a coroutine of a client, whose time-outs are virtual."""
-        self.is_patient = False
-        """Whether it waits for that without a time-out."""
-        self.is_gone = False
-        """Whether the cluster has ended."""
         self.changed = threading.Condition()
         self._turns = turns
         self._seed = seed
@@ -66,8 +71,10 @@ class Conductor:
         """When the test waits no longer."""
         self._wake_test: Callable[[], None] | None = None
         """Ends the waiting of a test that waits outside of an event loop."""
-        self._jobs = 0
-        """Number of threads that work for one of the loops."""
+        self._watch = watch_this_thread(tells_itself)
+        """Finds the test's thread blocked in a lock, of which nobody tells."""
+        self._is_blocked: Callable[[], bool] = _nobody_waits
+        self._jobs = Jobs()
         self._is_expecting = False
         """Whether the test waits for a client that is about to connect, on a loop of its own."""
         self._fault: Fault | None = None
@@ -138,12 +145,12 @@ class Conductor:
     def begin_job(self) -> None:
         """Note that a thread works for a loop; the clock stands still until it is done."""
         with self.changed:
-            self._jobs += 1
+            self._jobs.number += 1
 
     def end_job(self, loop: GovernedLoop | None = None) -> None:
         """Note that it is done, or waits for a coroutine of a client."""
         with self.changed:
-            self._jobs -= 1
+            self._jobs.number -= 1
             if loop is not None:
                 loop.unheard += 1
             self.changed.notify_all()
@@ -154,13 +161,23 @@ class Conductor:
             loop.unheard -= 1
 
     @contextmanager
+    def at_work(self, loop: GovernedLoop) -> Iterator[None]:
+        """Do a job in this thread; the clock moves if it is blocked in a lock."""
+        try:
+            with self._jobs.at_work():
+                yield
+        finally:
+            self.end_job(loop)
+
+    @contextmanager
     def job_waiting(self) -> Iterator[None]:
         """Let the clock move while a thread that works for a loop waits for a client."""
-        self.end_job()
-        try:
-            yield
-        finally:
-            self.begin_job()
+        with self._jobs.waiting():
+            self.end_job()
+            try:
+                yield
+            finally:
+                self.begin_job()
 
     def wake(self, loop: GovernedLoop) -> None:
         """Note that a loop may have something to do."""
@@ -177,14 +194,28 @@ class Conductor:
             if self._active is loop:
                 self._active = None
             if is_tests:
-                self._waits = lambda: True
+                self._waits, self._wake_test = lambda: True, None
             self.changed.notify_all()
             while not self._may_run(loop) and not self.is_gone:
+                self._look_at_test()
                 self._pass_turn()
                 REAL_WAIT(self.changed, CHECK_S)
             loop.is_woken, self._active = False, loop
             if is_tests:
                 self._waits = _nobody_waits
+
+    def _look_at_test(self) -> None:
+        """Say that the test waits for the cluster if its thread is blocked in a lock."""
+        is_busy = not self._is_here or self._is_expecting or self._jobs.are_busy()
+        if is_busy or self._waits() or any(each is self._working() for each in self._others()):
+            return
+        if (found := self._watch.find()) is not None:
+            self._is_blocked = self._waits = found
+            self._wake_test, self._expiry = interrupt(self.body), None
+
+    def _others(self) -> list[GovernedLoop]:
+        """Return the governed loops that do not run in the test's thread."""
+        return [each for each in self._loops if each.is_governed and each.thread != self.body]
 
     def _may_run(self, loop: GovernedLoop) -> bool:
         """Whether it is the first of those that have something to do."""
@@ -194,12 +225,17 @@ class Conductor:
         return self._working() is None and (first is loop or not loop.is_governed)
 
     def _governed(self) -> list[GovernedLoop]:
+        """Return the governed loops, but for one that the test's thread blocks."""
+        if self._is_blocked():
+            return self._others()
         return [each for each in self._loops if each.is_governed]
 
     def _working(self) -> GovernedLoop | None:
         """Return the loop that runs, if any."""
         if self._active is not None and not self._active.is_governed:
             self._active = None
+        if self._active is not None and self._active.thread == self.body and self._is_blocked():
+            return None
         return self._active
 
     def _pass_turn(self) -> None:
@@ -207,7 +243,7 @@ class Conductor:
         loops = self._governed()
         if not (self._is_here and self._waits()) or self._working() is not None:
             return
-        if self._is_expecting or self._jobs > 0:
+        if self._is_expecting or self._jobs.are_busy():
             return
         if any(each.is_woken or each.unheard > 0 for each in loops):
             return
@@ -274,6 +310,18 @@ class Conductor:
         if fault is not None and (fault.is_final or not is_released):
             raise StuckError(fault.text)
         return is_released
+
+    def end_blocking(self) -> None:
+        """Tell the test's thread, which a signal has woken, why it must not wait any longer.
+
+        Raises:
+            StuckError: if that is the reason of the signal.
+        """
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise StuckError(fault.text)
+        if self.is_gone:
+            raise StuckError("schedprof: the cluster has ended for whose tasks the test waits")
 
     def _end_waiting(self) -> None:
         """Return when no loop runs any more, so that the test meets each of them at rest."""

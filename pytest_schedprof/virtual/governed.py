@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 from pytest_schedprof.virtual.clocks import RESOLUTION_S, at_least_a_tick
@@ -35,8 +35,8 @@ class Governor(Protocol):
     def begin_job(self) -> None:
         """Note that a thread works for a loop."""
 
-    def end_job(self, loop: GovernedLoop | None = None) -> None:
-        """Note that it is done, and that this loop is about to hear of it."""
+    def at_work(self, loop: GovernedLoop) -> AbstractContextManager[None]:
+        """Do the work; then the loop is about to hear of its end."""
 
     def hear(self, loop: GovernedLoop) -> None:
         """Note that a loop has heard of the end of such a job."""
@@ -114,10 +114,8 @@ class GovernedLoop:
         """
 
         def job() -> Any:
-            try:
+            with self._governor.at_work(self):
                 return function(*args)
-            finally:
-                self._governor.end_job(self)
 
         self._governor.begin_job()
         running = self._real_run(executor, job)

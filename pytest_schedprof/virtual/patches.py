@@ -22,6 +22,7 @@ from distributed import Client, Future, utils
 from distributed import client as client_module
 
 from pytest_schedprof.virtual.at_once import AtOnce
+from pytest_schedprof.virtual.blocked import listen
 from pytest_schedprof.virtual.chance import replacements_of_chance
 from pytest_schedprof.virtual.clocks import EPOCH, replace_clocks
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
@@ -311,3 +312,9 @@ def _install() -> None:
         _UNDO.callback(setattr, owner, name, getattr(owner, name))
         setattr(owner, name, replacement)
     _UNDO.push(replace_clocks(_reading))
+    _UNDO.push(listen(_end_blocking))
+
+
+def _end_blocking() -> None:
+    for conductor in _CURRENT:
+        conductor.end_blocking()

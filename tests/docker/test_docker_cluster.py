@@ -30,6 +30,19 @@ def test_it(schedprof_scheduler, number):
     wait(schedprof_scheduler.client.map(neg, range(200), pure=False))
 """
 
+SATURATION = "distributed.scheduler.worker-saturation"
+
+SETTING = f"""
+import dask
+
+@pytest.mark.schedprof(backend="counts", rounds=2)
+def test_it(schedprof_scheduler):
+    print("saturation", schedprof_scheduler.client.run_on_scheduler(
+        dask.config.get, "{SATURATION}"
+    ))
+    wait(schedprof_scheduler.client.map(abs, range(200), pure=False))
+"""
+
 HANGS = """
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
@@ -71,6 +84,32 @@ def nothing_left() -> Callable[[], bool]:
     """Return a function that tells whether all containers and networks of the test are gone."""
     before = projects()
     return lambda: projects() <= before
+
+
+def test_another_setting_is_compared(project: Project, nothing_left: Callable[[], bool]) -> None:
+    against = f"--schedprof-against=config:{SATURATION}=inf"
+    result = project.run_test(SETTING, *ARGUMENTS, FILE, against, "-s", timeout_s=200)
+    result.assert_outcomes(failed=1)  # queuing costs a task half as many bytecodes more
+    result.stdout.fnmatch_lines([f"schedprof: regressed against 'config:{SATURATION}=inf'*"])
+    assert {"saturation 1.1", "saturation inf"} <= {*map(str.strip, result.outlines)}
+    result.stdout.fnmatch_lines([f"*settings that differ: {SATURATION} (inf before, 1.1 now)"])
+    assert nothing_left()
+
+
+def test_a_setting_that_dask_refuses_is_named(
+    project: Project, nothing_left: Callable[[], bool]
+) -> None:
+    option = f"--schedprof-cluster-option=config.{SATURATION}=banana"
+    result = project.run_test(SETTING, *ARGUMENTS, FILE, option, timeout_s=200)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"schedprof: dask refuses config.{SATURATION}=banana: *"])
+    assert nothing_left()
+
+
+def test_other_workers_are_those_of_another_file(project: Project) -> None:
+    result = project.run_test(SETTING, *ARGUMENTS, FILE, "--schedprof-against=workers=3")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["schedprof: workers has no effect on cluster 'docker'*"])
 
 
 def test_one_project_for_the_session(project: Project, nothing_left: Callable[[], bool]) -> None:

@@ -15,6 +15,13 @@ VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-
 
 LOCAL = ("--schedprof=counts", "--schedprof-workers=2")
 
+SIMULATED = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=2")
+
+STEALING = "distributed.scheduler.work-stealing-interval"
+TARGET = "distributed.worker.memory.target"
+CONNECT = "distributed.comm.timeouts.connect"
+"""Read by the scheduler, by hollow workers, and by the client."""
+
 SATURATION = "distributed.scheduler.worker-saturation"
 
 LOADED = """
@@ -160,6 +167,12 @@ def test_a_wrong_setting_is_one_clear_line_before_the_first_test(
             "config:distributed.admin.event-loop=uvloop",
             "distributed.admin.event-loop has no effect on cluster 'virtual'",
         ),
+        *(
+            (options, f"config:{STEALING}=banana", f"dask refuses config.{STEALING}=banana")
+            for options in (LOCAL, SIMULATED, VIRTUAL)
+        ),
+        (VIRTUAL, f"config:{TARGET}=banana", f"dask refuses config.{TARGET}=banana"),
+        (VIRTUAL, f"config:{CONNECT}=banana", f"dask refuses config.{CONNECT}=banana: KeyError"),
     ],
 )
 def test_a_setting_that_the_kind_of_cluster_lacks_is_told_by_the_test(

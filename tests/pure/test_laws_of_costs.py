@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import msgspec
 import pytest
+from capacities import SIZES, capacity, measured
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.carrying import carried, changes
 from pytest_schedprof.analysis.laws import TERMS, fit, inverted
-from pytest_schedprof.model.capacity import Bounds, Capacity, Forecast, Measured, Point
+from pytest_schedprof.model.capacity import Forecast, Measured
 from pytest_schedprof.pages.capacity_page import page_of_capacity
 from pytest_schedprof.pages.capacity_picture import HEIGHT, WIDTH, Axis, pictures_of
 from pytest_schedprof.pages.rendering import render_capacity
 from pytest_schedprof.presentation.capacity import about, sentences
 from pytest_schedprof.reports.capacity_output import as_json, as_text
 
-SIZES = (100, 300, 1000, 2000)
+DOCS = Path(__file__).parents[2] / "docs"
 
 positive = st.floats(1e-6, 1e-2)
 
@@ -87,53 +89,6 @@ def test_a_matrix_times_its_inverse_is_one() -> None:
             told = sum(a * inverse[k][j] for k, a in enumerate(row))
             assert told == pytest.approx(float(i == j), abs=1e-6)
     assert inverted([[1.0, 1.0], [1.0, 1.0]]) is None
-
-
-def point(workers: int, cost: float, threads: int = 1, **figures: float) -> Point:
-    return Point(
-        workers=workers,
-        threads=workers * threads,
-        tasks=int(figures.get("tasks", 3 * workers)),
-        prefixes=int(figures.get("prefixes", 0)),
-        cpu=(cost * 1.3, cost * 0.9, cost),
-        rate=1 / cost,
-        stall=figures.get("stall", 2e-4 * workers),
-        stalled_by="distributed.scheduler:Scheduler.update_graph",
-        lag=figures.get("lag", 5e-4 * workers),
-        idle=0.05,
-        memory=9e7 + 5e4 * workers,
-    )
-
-
-def measured(factor: float = 1.0, threads: int = 1, name: str = "") -> Measured:
-    def at(size: int) -> Point:
-        return point(size, factor * (3.8e-4 + 5e-8 * size), threads)
-
-    return Measured(
-        name,
-        "2026.8.0",
-        "3.11.7",
-        workers=tuple(at(size) for size in SIZES for _ in range(2)),
-        tasks=tuple(point(100, 4e-4, tasks=tasks) for tasks in (1000, 2000, 8000)),
-        prefixes=tuple(point(100, 4e-4 * n**0.1, prefixes=n) for n in (1, 10, 1000)),
-    )
-
-
-def capacity(*sides: Measured) -> Capacity:
-    bounds, durations = Bounds(3.0, 1.0), (0.1, 1.0, 60.0)
-    found = tuple(carried(each, (10_000,), durations, bounds) for each in sides)
-    return Capacity(
-        machine="a machine x 2",
-        measured_at="2026-01-01T00:00:00+00:00",
-        cluster="simulated",
-        workload="many_tiny_tasks",
-        tasks_a_thread=3,
-        threads_a_worker=1,
-        bounds=bounds,
-        sides=found,
-        changes=changes(*sides) if len(sides) > 1 else (),
-        seconds=60.0,
-    )
 
 
 def test_tasks_of_a_second_saturate_it_where_their_cost_fills_a_core() -> None:
@@ -238,3 +193,8 @@ def test_numbers_are_told_as_people_say_them() -> None:
     told = [about(each) for each in (2634, 0, 7, 99, 10_499, float("inf"))]
     assert told == ["2,600", "0", "7", "99", "10,000", "no number"]
     assert Forecast(1.0, 0.5, 2.0) == Forecast(1.0, 0.5, 2.0)
+
+
+def test_figures_keep_the_published_schema() -> None:
+    schema = json.loads((DOCS / "capacity.schema.json").read_text())
+    jsonschema.validate(json.loads(as_json(capacity(measured(), measured(1.1)))), schema)

@@ -268,6 +268,14 @@ def test_a_deadlock_is_told_with_its_tasks(client: Client) -> None:
     assert time.perf_counter() - really < 20
 
 
+def test_a_time_out_of_an_hour_does_not_hide_a_deadlock(client: Client) -> None:
+    future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
+    with pytest.raises(LATE):
+        future.result(timeout="1m")
+    with pytest.raises(StuckError, match="'alone' is no-worker"):
+        future.result(timeout="1h")
+
+
 def test_waiting_for_what_cannot_happen_is_told(client: Client) -> None:
     with pytest.raises(StuckError, match="no task is left to run"):
         Event("never", client=client).wait()

@@ -1,0 +1,138 @@
+"""Tells whether a thread is blocked in a lock of which nobody tells the conductor.
+
+A bare `threading.Lock` and `queue.SimpleQueue` wait in C, where nothing can be patched. Linux tells
+of each thread which system call it is in and how often it has slept. A thread that is in the same
+sleep as before has not been woken, however busy the machine is.
+"""
+
+from __future__ import annotations
+
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from types import CodeType, FrameType
+from typing import Any
+
+FUTEX = {"x86_64": "202", "aarch64": "98", "riscv64": "98", "ppc64le": "221", "s390x": "238"}
+"""Number of the system call in which a thread waits for another one, by machine."""
+
+PATIENCE_S = 0.5
+"""Real time in which a thread stays in one lock until it is said to wait for the cluster."""
+
+MOST_CPU = 0.1
+"""Part of a core that this process uses at most meanwhile; else a library computes in threads."""
+
+WAITS: list[Any] = [threading.Condition.wait, threading.Thread.join]
+WAITS += filter(None, [getattr(threading.Thread, "_wait_for_tstate_lock", None)])  # until 3.12
+CODE_OF_WAITS = frozenset[CodeType](each.__code__ for each in WAITS)
+
+
+def tells_itself(frame: FrameType) -> bool:
+    """Whether a function tells the conductor itself that the test's thread waits."""
+    module = str(frame.f_globals.get("__name__"))
+    return frame.f_code in CODE_OF_WAITS or module.startswith("pytest_schedprof.")
+
+
+class Sleep:
+    """One sleep of a thread in a lock: which one it is, by the number of those before it."""
+
+    def __init__(self, thread: int, number: str) -> None:
+        self._thread = thread
+        self._number = number
+        self.begun, self._cpu_s = time.monotonic(), time.process_time()
+
+    def lasts(self) -> bool:
+        """Whether nobody has woken the thread since."""
+        return _sleep_of(self._thread) == self._number
+
+    def is_long(self, patience_s: float) -> bool:
+        """Whether it took so much real time, while nothing else in this process did work."""
+        seconds = time.monotonic() - self.begun
+        return seconds >= patience_s and time.process_time() - self._cpu_s <= MOST_CPU * seconds
+
+
+class Watch:
+    """Watches one thread for a lock in which it stays."""
+
+    def __init__(
+        self, ident: int, thread: int | None, is_told: Callable[[FrameType], bool]
+    ) -> None:
+        """Watch a thread, but for the time that it is in functions which tell by themselves."""
+        self._is_told = is_told
+        self._ident = ident
+        self._thread = thread
+        """Number of the thread in the system, if that is known."""
+        self._sleep: Sleep | None = None
+        self._places: set[tuple[object, int]] = set()
+        """Where it was found to wait for the cluster, and is found at once the next time."""
+
+    def find(self) -> Callable[[], bool] | None:
+        """Return what says whether the thread is still blocked, None if it is not."""
+        if self._thread is None or (place := self._place()) is None:
+            return None
+        if self._sleep is None or not self._sleep.lasts():
+            number = _sleep_of(self._thread)
+            self._sleep = Sleep(self._thread, number) if number else None
+            return None
+        if not self._sleep.is_long(0.0 if place in self._places else PATIENCE_S):
+            return None
+        self._places.add(place)
+        return self._sleep.lasts
+
+    def _place(self) -> tuple[object, int] | None:
+        """Return where the thread is, unless it tells by itself that it waits."""
+        frame: FrameType | None = sys._current_frames().get(self._ident)
+        if frame is None or self._is_told(frame):
+            return None
+        return frame.f_code, frame.f_lasti
+
+
+def watch_this_thread(is_told: Callable[[FrameType], bool] = lambda frame: False) -> Watch:
+    """Return what watches the calling thread."""
+    number = threading.get_native_id() if _can_know() else None
+    return Watch(threading.get_ident(), number, is_told)
+
+
+def _can_know() -> bool:
+    """Whether this system tells what a thread waits for."""
+    return sys.platform == "linux" and platform.machine() in FUTEX
+
+
+def _sleep_of(thread: int) -> str:
+    """Return the number of the sleep in a lock that a thread is in; empty if it is in none."""
+    try:
+        with open(f"/proc/self/task/{thread}/status") as status:
+            number = next(line for line in status if line.startswith("voluntary_ctxt_switches"))
+        with open(f"/proc/self/task/{thread}/syscall") as call:
+            is_in_lock = call.readline().partition(" ")[0] == FUTEX[platform.machine()]
+    except (OSError, StopIteration):
+        return ""
+    return number if is_in_lock else ""
+
+
+SIGNAL: int | None = getattr(signal, "SIGURG", None)
+"""Wakes the test's thread. Nobody else uses it, and it does no harm where nobody listens."""
+
+
+def listen(call: Callable[[], None]) -> ExitStack:
+    """Call a function, which may raise, in the test's thread after `interrupt`.
+
+    Only the main thread handles signals. Closing what is returned undoes it.
+    """
+    undo = ExitStack()
+    if SIGNAL is not None and threading.current_thread() is threading.main_thread():
+        before = signal.signal(SIGNAL, lambda number, frame: call())
+        undo.callback(signal.signal, SIGNAL, before)
+    return undo
+
+
+def interrupt(ident: int) -> Callable[[], None] | None:
+    """Return what wakes a thread from the lock in which it is, None if it cannot be woken."""
+    if SIGNAL is None or ident != threading.main_thread().ident:
+        return None
+    return partial(signal.pthread_kill, ident, SIGNAL)

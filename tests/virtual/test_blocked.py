@@ -1,0 +1,127 @@
+"""Tests of tests that wait in a lock: nobody tells of that, and yet the cluster must go on."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from distributed import Client, metrics, wait
+from support import Project
+
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.errors import StuckError
+from pytest_schedprof.virtual.blocked import SIGNAL
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of locks")
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """A client of two virtual workers, whose tasks take a second."""
+    cluster = VirtualCluster(2, timeout_s=60, options={"duration": "1s"})
+    try:
+        with Client(cluster.address) as client:
+            yield client
+    finally:
+        cluster.close()
+
+
+def address_of(client: Client) -> str:
+    return str(client.scheduler_info()["address"])
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+def test_who_waits_in_a_queue_waits_for_the_cluster(client: Client) -> None:
+    """The first time takes half a second, and later ones at the same place less."""
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for future in client.map(inc, range(6), pure=False):
+        future.add_done_callback(lambda each: done.put(each.status))
+    assert [done.get() for _ in range(6)] == ["finished"] * 6
+
+
+def test_who_waits_for_a_lock_waits_for_the_cluster(client: Client) -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    client.submit(inc, 1, pure=False).add_done_callback(lambda future: lock.release())
+    lock.acquire()
+
+
+def test_other_clients_go_on_meanwhile(client: Client) -> None:
+    """A coroutine that blocks the loop of its own client, until another client has news."""
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    async def block() -> str:
+        async with Client(address_of(client), asynchronous=True, set_as_default=False):
+            client.submit(inc, 1, pure=False).add_done_callback(lambda each: done.put(each.status))
+            return done.get()
+
+    assert asyncio.run(block()) == "finished"
+
+
+def test_a_lock_that_nobody_releases_is_told(client: Client) -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    with pytest.raises(StuckError, match="the test waits for something that cannot happen"):
+        lock.acquire()
+    wait(client.submit(inc, 1, pure=False))
+
+
+def test_stuck_tasks_are_told(client: Client) -> None:
+    future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+    future.add_done_callback(lambda each: done.put(each.status))
+    with pytest.raises(StuckError, match="'alone' is no-worker"):
+        done.get()
+
+
+def test_a_thread_of_a_coroutine_may_wait_in_a_lock_too(client: Client) -> None:
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    async def ask() -> str:
+        async with Client(address_of(client), asynchronous=True, set_as_default=False) as other:
+            other.submit(inc, 1, pure=False).add_done_callback(lambda each: done.put(each.status))
+            return await asyncio.to_thread(done.get)
+
+    assert asyncio.run(ask()) == "finished"
+
+
+def test_the_clock_stands_still_while_the_test_waits_for_something_else(client: Client) -> None:
+    client.submit(inc, 1, pure=False).result()
+    before = metrics.time()
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(1)"], check=True)
+    assert metrics.time() == before
+
+
+HANGS = """
+import queue
+
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
+    with schedprof_scheduler.measure():
+        queue.SimpleQueue().get()
+
+@pytest.mark.schedprof
+def test_next(schedprof_scheduler):
+    wait(schedprof_scheduler.client.submit(inc, 1))
+"""
+
+
+def test_a_session_goes_on_after_a_test_that_hangs(project: Project) -> None:
+    on = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=2")
+    result = project.run_test(HANGS, *on)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*the test waits for something that cannot happen any more*"])
+
+
+def test_no_signal_is_caught_afterwards() -> None:
+    assert SIGNAL is not None
+    assert signal.getsignal(SIGNAL) == signal.SIG_DFL
