@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_schedprof.bisecting.asked import Asked
     from pytest_schedprof.bisecting.finding import Found
     from pytest_schedprof.bisecting.versions import Versions
+    from pytest_schedprof.reports.lines import Line
 
 FOUND, NOTHING = 0, 1
 
@@ -80,7 +82,12 @@ def _asked(given: argparse.Namespace) -> Asked:
     backend, cluster = DEFAULT_BISECTED
     return Asked(
         test=given.baseline,
-        options=(f"--schedprof={backend}", f"--schedprof-cluster={cluster}", *given.command),
+        options=(
+            f"--schedprof={backend}",
+            f"--schedprof-cluster={cluster}",
+            f"--schedprof-option={backend}.detail=true",
+            *given.command,
+        ),
         metric=given.metric,
         function=given.function,
         directory=Path(given.dir),
@@ -139,4 +146,17 @@ def _explained(found: Found, versions: Versions, directory: str) -> str:
     report = load_both(str(found.before), str(found.after), directory)
     before, after = map(versions.label, (found.search.good, found.search.bad))
     report = replace(report, before=before, after=after)
-    return "\n".join(line.text for line in report_lines(report))
+    lines = [*report_lines(report), *_reasons(found, directory)]
+    return "\n".join(line.text for line in lines)
+
+
+def _reasons(found: Found, directory: str) -> Iterator[Line]:
+    """Yield why the figures differ: functions, lines and sources."""
+    from pytest_schedprof.cli.explain import gravest
+    from pytest_schedprof.explaining.sides import explanations, pairs_of
+    from pytest_schedprof.reports.explanations import explanation_lines
+
+    pairs = pairs_of(str(found.before), str(found.after), directory)
+    every = [each for pair in pairs for each in explanations(pair)]
+    for each in gravest(every)[:1] or every[:1]:
+        yield from explanation_lines(each)
