@@ -7,6 +7,7 @@ sleep as before has not been woken, however busy the machine is.
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
 import sys
@@ -26,6 +27,11 @@ PATIENCE_S = 0.5
 
 MOST_CPU = 0.1
 """Part of a core that this process uses at most meanwhile; else a library computes in threads."""
+
+TASKS = "/proc/self/task"
+
+RUNNING = ("R", "D")
+"""States of a thread that runs, waits for a core, or waits for a disk."""
 
 WAITS: list[Any] = [threading.Condition.wait, threading.Thread.join]
 WAITS += filter(None, [getattr(threading.Thread, "_wait_for_tstate_lock", None)])  # until 3.12
@@ -53,7 +59,8 @@ class Sleep:
     def is_long(self, patience_s: float) -> bool:
         """Whether it took so much real time, while nothing else in this process did work."""
         seconds = time.monotonic() - self.begun
-        return seconds >= patience_s and time.process_time() - self._cpu_s <= MOST_CPU * seconds
+        is_idle = time.process_time() - self._cpu_s <= MOST_CPU * seconds
+        return seconds >= patience_s and is_idle and not _others_run()
 
 
 class Watch:
@@ -103,12 +110,30 @@ def _can_know() -> bool:
     return sys.platform == "linux" and platform.machine() in FUTEX
 
 
+def _others_run() -> bool:
+    """Whether another thread of this process could run now: it may lack a core on a busy machine.
+
+    It may be the one that is about to release the lock.
+    """
+    me = threading.get_native_id()
+    return any(_state_of(name) in RUNNING for name in os.listdir(TASKS) if name != str(me))
+
+
+def _state_of(thread: str) -> str:
+    """Return the letter for the state of a thread; empty if it has ended."""
+    try:
+        with open(f"{TASKS}/{thread}/stat") as file:
+            return file.read().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
+
+
 def _sleep_of(thread: int) -> str:
     """Return the number of the sleep in a lock that a thread is in; empty if it is in none."""
     try:
-        with open(f"/proc/self/task/{thread}/status") as status:
+        with open(f"{TASKS}/{thread}/status") as status:
             number = next(line for line in status if line.startswith("voluntary_ctxt_switches"))
-        with open(f"/proc/self/task/{thread}/syscall") as call:
+        with open(f"{TASKS}/{thread}/syscall") as call:
             is_in_lock = call.readline().partition(" ")[0] == FUTEX[platform.machine()]
     except (OSError, StopIteration):
         return ""
