@@ -86,10 +86,9 @@ def _calls_and_price(found: Explanation, part: Part) -> Iterator[str]:
     price = (new.per_call or 0.0) - (old.per_call or 0.0)
     is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
     if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):
-        noun = METRICS[found.metric].noun.split(" of ")[0] or found.metric
-        way = "more" if price > 0 else "fewer"
+        way = "more" if price > 0 else "less"
         now = _amount(found, new.per_call or 0.0)
-        yield f"{_amount(found, abs(price))} {noun} {way} per call (now {now})"
+        yield f"{_amount_and_noun(found, abs(price))} {way} per call (now {now})"
 
 
 def _callers(part: Part) -> Iterator[str]:
@@ -141,6 +140,12 @@ def _times(calls: float | None) -> str:
 
 def _amount(found: Explanation, value: float) -> str:
     return readable(value, METRICS[found.metric])
+
+
+def _amount_and_noun(found: Explanation, value: float) -> str:
+    amount = _amount(found, value)
+    noun = METRICS[found.metric].noun.partition(" of ")[0]
+    return f"{amount} {noun.removesuffix('s') if amount == '1' else noun}".rstrip()
 
 
 def _more(found: Explanation, value: float) -> str:
