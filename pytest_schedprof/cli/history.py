@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_schedprof.cli.commands import Commands, add_command
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 RUNS = 200
 """Runs to read by default: the time to find change points is quadratic in their number."""
+
+EXPLAINED = 5
+"""Steps that are explained."""
 
 EXAMPLE = """\
 example: schedprof history --test '*shuffle*' --metric bytecodes s3://bucket/schedprof
@@ -93,7 +98,21 @@ def run(given: argparse.Namespace) -> int:
         say(as_markdown(history, every=every))
     else:
         say(as_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
+        _say_why(history, given.place)
     return 0
+
+
+def _say_why(history: History, place: str) -> None:
+    """Explain the newest steps, where the runs on both sides are kept on this machine."""
+    from pytest_schedprof.explaining.steps import why_stepped
+    from pytest_schedprof.reports.explanations import explanation_lines
+
+    if not any(series.course.steps for series in history.series):
+        return
+    for found in islice(why_stepped(history.series, Path(place)), EXPLAINED):
+        say("")
+        for line in explanation_lines(found, with_source=False):
+            say(line.text)
 
 
 def _history(given: argparse.Namespace) -> History:

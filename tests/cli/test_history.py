@@ -170,10 +170,14 @@ def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
     assert f"    bytecodes({TRANSITION})" in text
     assert f"calls({TRANSITION})" not in text  # calls did not change
     assert text.count(place) == 4  # the whole, the owner, the function, and the CPU time
-    assert text.endswith(
+    told, _, why = text.partition("\n\ntest_a.py::test_b  counts\n")
+    assert told.endswith(
         f"commits with steps:\n  {sha(STEP)[:9]} (2026-03-21): 4 up, 0 down, in 1 test\n"
-        "30 runs, 11 series: 4 steps, 0 trends\n"
+        "30 runs, 11 series: 4 steps, 0 trends"
     )
+    assert why.startswith("  bytecodes: 509 before, 514 now per task (+5, +1.0%)\n")
+    called = "is called as before (6 per task), 0.833 bytecodes more per call (now 84.167)"
+    assert f"  +5: `{TRANSITION}` {called}\n" in why
 
 
 def test_figures_come_in_the_order_of_commits(
