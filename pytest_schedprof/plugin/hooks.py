@@ -116,7 +116,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Choose the run before the first test, because pytest-forked runs each in a process."""
-    if session.items and not session.config.stash[SETTINGS].is_off:
+    settings = session.config.stash[SETTINGS]
+    if any(_is_profiled(item, settings) for item in session.items):
         run_of(session.config)
 
 

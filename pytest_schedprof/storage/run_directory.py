@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ RUN_FILE, RESULT_FILE = "run.json", "result.json"
 
 def new_run_id() -> str:
     """Return an ID that sorts by time and is unique for sessions of the same second."""
-    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.urandom(3).hex()}"
 
 
 class RunDirectory:
@@ -97,7 +96,7 @@ def write(path: Path, content: bytes, *, is_durable: bool = False) -> None:
 
 def _part_of(path: Path) -> Path:
     """Return a name for the unfinished file that no other writer uses."""
-    return path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    return path.with_name(f"{path.name}.{os.urandom(4).hex()}.part")
 
 
 LOCK_S = 30.0
