@@ -51,7 +51,8 @@ class KeptSide:
         environment = self.result.environment
         if self.run is None or environment is None or not environment.code:
             return {}
-        return read_sources(self.run, environment.code)
+        found = read_sources(self.run, environment.code)
+        return {name: source for name, source in found.items() if source.text}
 
     def counts(self, of: BackendResult) -> list[CountsFile]:
         """Return the files of counts of all rounds; none if one cannot be read."""
@@ -100,7 +101,7 @@ def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, f
 
 
 def _from_record(of: BackendResult, metric: str) -> Mapping[Function, float]:
-    own = METRICS[metric].own or metric if metric in METRICS else metric
+    own = METRICS[metric].own or metric
     costs = of.costs.functions if of.costs else ()
     return {each.function: each.total[own] for each in costs if own in each.total}
 

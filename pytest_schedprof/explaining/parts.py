@@ -86,7 +86,8 @@ def _with_reasons(part: Part, before: Accounts, after: Accounts) -> Part:
     callers = _callers(before.callers.get(old, {}), after.callers.get(part.function, {}))
     one, other = before.sources.get(old), after.sources.get(part.function)
     source = None
-    if one or other:
+    # If only one side's is known, the other one may be the same.
+    if (one or part.is_new) and (other or part.is_gone) and (one or other):
         lines = (
             _per_call(before.lines.get(old), part.before),
             _per_call(after.lines.get(part.function), part.after),

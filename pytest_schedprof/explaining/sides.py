@@ -15,12 +15,10 @@ from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.storage.baselines import folder_with_sources, kept_run, load
 from pytest_schedprof.storage.places import Folder
+from pytest_schedprof.storage.reading import inside
 from pytest_schedprof.storage.records import read_record
-from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE
+from pytest_schedprof.storage.run_directory import AGAINST, RESULT_FILE, RUN_FILE
 from pytest_schedprof.storage.runs import KeptRun, KeptTest, find_run
-
-AGAINST = "against"
-"""Directory of the other side of a test that was compared in turns."""
 
 NO_SOURCES = (
     "no sources of {side} are kept: they are in sessions with --schedprof-save, "
@@ -95,7 +93,7 @@ def kept_sides(place: Path) -> dict[str, KeptSide]:
     """Return the tests of a run that have directories, by their IDs; none if it cannot be read."""
     try:
         run = find_run(place)
-        named = [run.path / each.directory for each in run.record.tests if each.directory]
+        named = [inside(run.path, each.directory) for each in run.record.tests if each.directory]
         sides = [
             KeptSide(read_record(each / RESULT_FILE, Result), each, Folder(str(run.path)))
             for each in named

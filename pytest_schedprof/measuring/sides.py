@@ -25,10 +25,11 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.storage.run_directory import AGAINST as AGAINST
 
-AGAINST, NULL = "against", "null"
-"""Names of the sides beside the one under test: other code, and the same code again. Their files
-are in directories of these names."""
+NULL = "null"
+"""Name of the side with the same code again; `AGAINST` is that of the side with other code. Their
+files are in directories of these names."""
 
 
 class Attempt(NamedTuple):

@@ -14,8 +14,9 @@ from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.history import Series
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.pages.reading import AGAINST, RunFiles, TestFiles, read_side
+from pytest_schedprof.pages.reading import RunFiles, TestFiles, read_side
 from pytest_schedprof.storage.decided import decided_in_run
+from pytest_schedprof.storage.run_directory import AGAINST
 from pytest_schedprof.storage.run_history import Archive
 
 MOST_RUNS = 200

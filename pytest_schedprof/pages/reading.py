@@ -24,11 +24,8 @@ from pytest_schedprof.pages.naming import Names
 from pytest_schedprof.pages.tree import busy_stacks
 from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.records import read_record
-from pytest_schedprof.storage.run_directory import RESULT_FILE
+from pytest_schedprof.storage.run_directory import AGAINST, RESULT_FILE
 from pytest_schedprof.storage.runs import read_run_record
-
-AGAINST = "against"
-"""Directory of the other side, beside the record of a test in turns."""
 
 UNNAMED = "the scheduler's Python does not name its functions, as Python 3.12 and newer do"
 

@@ -20,6 +20,9 @@ if sys.platform != "win32":
 RUN_FILE, RESULT_FILE = "run.json", "result.json"
 """Names of the records of a run and of a test."""
 
+AGAINST = "against"
+"""Directory of the other side, beside the record of a test that ran in turns."""
+
 
 def new_run_id() -> str:
     """Return an ID that sorts by time and is unique for sessions of the same second."""

@@ -150,6 +150,15 @@ def test_a_source_without_an_earlier_one_has_no_new_lines() -> None:
     assert all(line.before is None for line in change.lines)
 
 
+def test_a_source_that_one_side_lacks_is_not_said_to_be_new() -> None:
+    before = accounts({F: Cost(100, 1)})
+    after = accounts({F: Cost(140, 1)}, sources={F: Source("b.py", 20, NEW)})
+    (part,) = explained(before, after).parts
+    assert part.source is None
+    (part,) = explained(accounts({}), after).parts
+    assert part.source is not None
+
+
 @given(st.text(alphabet='fx():\n  #"=', max_size=60), st.integers(1, 10**6))
 def test_any_text_has_code_lines_of_its_own(text: str, line: int) -> None:
     source = Source("a.py", line, text)
