@@ -21,7 +21,9 @@ from figures import closing_line
 from pytest_schedprof.analysis.carrying import law_of, least
 from pytest_schedprof.analysis.laws import fit
 from pytest_schedprof.measuring.capacity import DEFAULTS
-from pytest_schedprof.measuring.ladder import CLUSTERS, Wanted, Work, measure
+from pytest_schedprof.measuring.ladder import measure
+from pytest_schedprof.measuring.under_load import CLUSTERS
+from pytest_schedprof.measuring.wanted import Wanted, Work
 from pytest_schedprof.model.capacity import Point
 from pytest_schedprof.workloads import WORKLOADS
 

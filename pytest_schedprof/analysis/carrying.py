@@ -77,7 +77,7 @@ def carried(
             Saturation(each, _saturated(each, threads, cost, points)) for each in durations
         ),
         most=tuple(
-            Most(what, bound, fitted.where(bound))
+            Most(what, bound, fitted.where(bound), *measured_within(least(points, figure), bound))
             for what, bound, fitted, figure in passed
             if any(figure(each) for each in points)  # in virtual time there is no lag
         ),
@@ -94,6 +94,13 @@ def least(points: Sequence[Point], figure: Callable[[Point], float]) -> list[tup
     for each in points:
         found[each.workers] = min(figure(each), found.get(each.workers, float("inf")))
     return sorted(found.items())
+
+
+def measured_within(figures: Sequence[tuple[int, float]], bound: float) -> tuple[int, int]:
+    """Return the largest size that keeps a bound and the smallest that does not; 0 for none."""
+    passed = min((size for size, figure in figures if figure > bound), default=0)
+    kept = (size for size, _ in figures if not passed or size < passed)
+    return max(kept, default=0), passed
 
 
 def law_of(fitted: Fit) -> str:

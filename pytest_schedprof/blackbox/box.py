@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, TimeoutError
 from contextlib import suppress
 from functools import partial
-from time import monotonic
+from time import monotonic, time
 from types import CodeType
 from typing import Any
 
@@ -27,6 +27,7 @@ from pytest_schedprof.blackbox.requests import Requests
 from pytest_schedprof.blackbox.sampling import Sampler
 from pytest_schedprof.blackbox.slices import SLICE_S, Ring, Slice, end_of
 from pytest_schedprof.blackbox.starting import start_writer
+from pytest_schedprof.model.ring import Event
 
 logger = logging.getLogger("distributed.schedprof")  # dask shows what is below `distributed`
 
@@ -62,8 +63,8 @@ class BlackBox:
         self.is_over = False
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        self._longest: tuple[float, CodeType | None] = (0.0, None)
-        """The longest stall since the last beat."""
+        self._stalls: dict[float, tuple[float, CodeType | None]] = {}
+        """Stalls since the last beat: one turn of the loop runs many callbacks before it."""
         self._error = ""
         """An error that was logged since the last beat."""
         self._is_full = self._is_told = False
@@ -138,12 +139,12 @@ class BlackBox:
 
     def _look(self, lag: float) -> None:
         """Look for reasons to write, and end the slice under way if it is time."""
-        current, (stall, code), error = self.ring.current, self._longest, self._error
+        current, stalls, error = self.ring.current, self._stalls, self._error
         current.lag = max(current.lag, lag)
-        self._longest, self._error, self._is_told = (0.0, None), "", False
-        if stall >= self.options.stall:
+        self._stalls, self._error, self._is_told = {}, "", False
+        for stall, code in stalls.values():
             self.notice("stall", f"{named(code)} took {stall:.2f} s of CPU time at once")
-        elif lag >= self.options.lag:
+        if not stalls and lag >= self.options.lag:
             self.notice("lag", f"the event loop was late by {lag:.2f} s")
         if error:
             self.notice("exception", error)
@@ -168,13 +169,13 @@ class BlackBox:
         self.ring.rotate(self.counting.read())
         self._rotated = monotonic()
 
-    def stalled(self, code: CodeType | None, seconds: float) -> None:
+    def stalled(self, since: float, code: CodeType | None, seconds: float) -> None:
         """Note a stall that has not ended, for the next beat; called while it lasts.
 
         One that may never end is told at once.
         """
-        if seconds > self._longest[0]:
-            self._longest = seconds, code
+        if seconds >= self.options.stall:
+            self._stalls[since] = seconds, code
         if seconds >= HANGING * self.options.stall and not self._is_told:
             self._is_told = True
             self.notice("stall", f"{named(code)} has used {seconds:.1f} s of CPU time so far")
@@ -189,6 +190,8 @@ class BlackBox:
         if now >= self._quiet_until:
             self._quiet_until = now + self.options.every
             self.write(Request(kind, why))
+        else:
+            self._note(Request(kind, why))
 
     def capture(self, request: Request) -> Future[bytes]:
         """Pack the ring as it is now."""
@@ -198,7 +201,11 @@ class BlackBox:
         """Write the ring as it is now."""
         return self.requests.ask(partial(self._write, self._packing(request), request))
 
+    def _note(self, request: Request) -> None:
+        self.ring.current.note_event(Event(time(), request.kind, request.why))
+
     def _packing(self, request: Request) -> Callable[[], bytes]:
+        self._note(request)
         self.rotate()
         loop = type(self.loop).__module__.partition(".")[0]
         origin = Origin(self.scheduler.address, loop, self.sampler.interval, self.no_samples)

@@ -9,7 +9,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from pytest_schedprof.agent.facts import finished_tasks
-from pytest_schedprof.blackbox.slices import Figures
+from pytest_schedprof.model.ring import Figures
 
 Sent = tuple[int, int]
 """Messages and batches."""

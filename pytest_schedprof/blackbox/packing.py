@@ -36,6 +36,7 @@ def _packed(each: Slice) -> dict[str, Any]:
         "lag": each.lag,
         "stall": max((cpu for cpu, _ in each.stalls.values()), default=0.0),
         "samples": len(each.order),
+        "events": [asdict(event) for event in each.events],
     }
 
 

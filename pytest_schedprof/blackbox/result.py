@@ -22,6 +22,7 @@ from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.model.result import BackendResult, Result, Segment, Window
+from pytest_schedprof.storage.rings import KIND
 
 SAMPLES_FILE = f"scheduler.{CpuTimeBackend.artifacts[0].ending}"
 SLICES_FILE = "blackbox.json"
@@ -164,4 +165,4 @@ def _evidence(record: Record) -> Evidence:
     missing = record["origin"]["no_samples"]
     notes = (f"no samples: {missing}",) if missing else ()
     what = "tasks, CPU time, memory, messages and lags, ten seconds by ten"
-    return Evidence("blackbox", (SLICES_FILE,), notes, description=what)
+    return Evidence(KIND, (SLICES_FILE,), notes, description=what)

@@ -13,8 +13,8 @@ from pytest_schedprof.blackbox.counting import WRAPPER
 from pytest_schedprof.blackbox.slices import MOST_FRAMES, Ring
 from pytest_schedprof.blackbox.stalls import RUN_ONCE, Stalls, handle_in
 
-Told = Callable[[CodeType | None, float], None]
-"""Is called with a function and for how many CPU seconds it has stalled the loop."""
+Told = Callable[[float, CodeType | None, float], None]
+"""Is called with the CPU time at which a stall began, its function, and its CPU seconds so far."""
 
 LEAST = 2
 """Intervals of sampling from which on a callback counts as a stall."""
@@ -95,7 +95,7 @@ class Sampler:
         took = stalls.see(handle, inside, cpu)
         if took >= LEAST * self.interval:
             self.ring.current.note_stall(stalls.code, took, stalls.seconds)
-            self.told(stalls.code, took)
+            self.told(stalls.since, stalls.code, took)
 
 
 def _is_taken() -> bool:

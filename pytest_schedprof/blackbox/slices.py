@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from types import CodeType
 
+from pytest_schedprof.model.ring import Event, Figures
+
 SLICE_S = 10.0
 
 MOST_FRAMES = 100
@@ -19,34 +21,10 @@ functions have one line each, and then there are no more samples."""
 MOST_STALLS = 50
 """Functions whose stalls a slice keeps."""
 
+MOST_EVENTS = 20
+
 Line = tuple[int, int]
 """A code object's `id`, and one of its lines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Counters of the scheduler at one moment."""
-
-    at: float
-    """Time by the clock."""
-    cpu: float
-    """CPU seconds of the process."""
-    thread_cpu: float
-    """CPU seconds of the event loop's thread."""
-    tasks: int
-    """Tasks that finished or failed."""
-    transitions: int
-    rss: int
-    """Bytes of memory of the process."""
-    workers: int
-    threads: int
-    clients: int
-    sent: int
-    """Messages to workers and clients."""
-    batches: int
-    """Batches that they were sent in."""
-    received: dict[str, int]
-    """Messages on streams, by their operation."""
 
 
 @dataclass(slots=True)
@@ -68,6 +46,7 @@ class Slice:
     """CPU seconds and seconds of the longest stall, by the function that it was in."""
     lag: float = 0.0
     """Seconds by which the loop was late, at most."""
+    events: list[Event] = field(default_factory=list)
 
     def add(self, frames: list[tuple[CodeType, int]], cpu: float) -> None:
         """Keep the stack of a sample, the innermost frame first."""
@@ -89,6 +68,11 @@ class Slice:
         before = self.stalls.get(code, (0.0, 0.0))
         if cpu >= before[0]:
             self.stalls[code] = cpu, max(wall, before[1])
+
+    def note_event(self, event: Event) -> None:
+        """Keep something that happened; of very many the last ones."""
+        self.events.append(event)
+        del self.events[:-MOST_EVENTS]
 
 
 class Ring:

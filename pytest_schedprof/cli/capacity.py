@@ -77,6 +77,13 @@ def add_to(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="option of the simulated clusters, such as duration=50ms; may be repeated",
     )
+    parser.add_argument(
+        "--by-load",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also look for the highest rate of tasks by raising the load, on a simulated cluster "
+        "of the smallest size; about a minute more (default: yes)",
+    )
     parser.add_argument("-o", "--output", metavar="DIR", help=f"write {PAGE} and {RECORD} there")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
 
@@ -132,6 +139,7 @@ def _asked(given: argparse.Namespace) -> Asked:
         bounds=Bounds(_time(given.max_stall, "--max-stall"), _time(given.max_lag, "--max-lag")),
         against=given.against,
         cluster=given.cluster,
+        by_load=given.by_load,
         options=dict(_option(each) for each in given.cluster_option),
     )
 

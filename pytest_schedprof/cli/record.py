@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.cli.output import say
@@ -32,6 +33,12 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
     parser.add_argument("--seconds", metavar="N", help="end after so many seconds")
     parser.add_argument(
+        "--rotate",
+        metavar="LIMIT",
+        help="begin another file after a size such as 100MB or a time such as 1h; files have "
+        "numbers in their names",
+    )
+    parser.add_argument(
         "--hash-prefixes", action="store_true", help="replace prefixes of tasks by letters"
     )
 
@@ -42,10 +49,11 @@ def run(given: argparse.Namespace) -> int:
 
     seconds = _seconds(given.seconds)
     client = connect(given.address)
-    with client, record_workload(client, given.output, hashed=given.hash_prefixes):
-        say(f"recording {given.address} into {given.output}; Ctrl-C ends it")
+    hashed, rotate = given.hash_prefixes, given.rotate
+    with client, record_workload(client, given.output, hashed=hashed, rotate=rotate) as path:
+        say(f"recording {given.address} into {path}; Ctrl-C ends it")
         _wait(client, seconds)
-    _tell(given.output)
+    _tell(path, is_pattern=rotate is not None)
     return 0
 
 
@@ -72,13 +80,17 @@ def _wait(client: object, seconds: float) -> None:
         pass
 
 
-def _tell(path: str) -> None:
-    from pathlib import Path
-
+def _tell(path: Path, *, is_pattern: bool) -> None:
+    """Say what was recorded; several files may be too large to be read for that."""
     from pytest_schedprof.formats.workload import read_workload
+    from pytest_schedprof.formats.workload_files import files_of
 
-    content = Path(path).read_bytes()
-    workload = read_workload(content, path)
+    if is_pattern:
+        sizes = [each.stat().st_size for each in files_of(str(path))]
+        say(f"{path}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
+        return
+    content = path.read_bytes()
+    workload = read_workload(content, str(path))
     tasks = sum(len(each.tasks) for each in workload.graphs)
     per_task = f", {len(content) / tasks:.0f} bytes a task" if tasks else ""
     say(f"{path}: {len(workload.graphs)} graphs, {tasks} tasks{per_task}")

@@ -18,15 +18,8 @@ from pytest_schedprof.environments.cache import default_cache
 from pytest_schedprof.environments.interpreter import interpreter_for
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.formats.workload_files import read_files
-from pytest_schedprof.measuring.ladder import (
-    SIMULATED,
-    VIRTUAL,
-    SideSpec,
-    Tell,
-    Wanted,
-    Work,
-    measure,
-)
+from pytest_schedprof.measuring.ladder import measure
+from pytest_schedprof.measuring.wanted import SIMULATED, VIRTUAL, SideSpec, Tell, Wanted, Work
 from pytest_schedprof.model.capacity import Asked, Capacity
 from pytest_schedprof.settings.other_settings import read_other_settings
 from pytest_schedprof.workloads import WORKLOADS, replay
@@ -92,6 +85,7 @@ def _plan(asked: Asked, work: Callable[[int], Work]) -> Wanted:
         repeats=asked.repeats,
         options={**DEFAULTS[asked.cluster], **asked.options},
         kind=asked.cluster,
+        bounds=asked.bounds if asked.by_load and asked.cluster == SIMULATED else None,
     )
 
 
@@ -121,7 +115,7 @@ def _recorded(asked: Asked) -> tuple[Wanted, tuple[float, ...]]:
     mean = fmean([each.seconds for each in recorded.results.values()] or [1.0])
     ended = int(ENDED * len(recorded.results))
     wanted = _plan(asked, lambda tasks: work)
-    wanted = replace(wanted, options=options, is_sized=False, least_tasks=ended)
+    wanted = replace(wanted, options=options, is_sized=False, least_tasks=ended, bounds=None)
     return wanted, tuple(sorted({*asked.durations, *([round(mean, 4)] if mean >= 1e-4 else [])}))
 
 

@@ -19,13 +19,13 @@ from pytest_schedprof.gates.reference import InTurns
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED, Assessment, Earlier, assess
 from pytest_schedprof.measuring.keeping import keep_record
 from pytest_schedprof.measuring.plan import Plan
-from pytest_schedprof.measuring.sides import AGAINST, NULL, Side, Sides
+from pytest_schedprof.measuring.sides import NULL, Side, Sides
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.changes import regressions, undecided
 from pytest_schedprof.presentation.limits import describe
 from pytest_schedprof.storage.decided import decided_in, decided_in_run
-from pytest_schedprof.storage.run_directory import make_directory
+from pytest_schedprof.storage.run_directory import AGAINST, make_directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.run_directory import AGAINST as AGAINST
+from pytest_schedprof.storage.run_directory import AGAINST
 
 NULL = "null"
 """Name of the side with the same code again; `AGAINST` is that of the side with other code. Their

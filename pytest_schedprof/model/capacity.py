@@ -46,6 +46,39 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """What happened while graphs arrived at a fixed rate, whether the scheduler kept up or not."""
+
+    asked: float
+    """Tasks a second that arrived."""
+    ended: float
+    """Tasks a second that ended."""
+    late: float
+    """Seconds by which the last graph ended too late."""
+    stall: float
+    """CPU seconds of the longest callback of the event loop."""
+    lag: float
+    """The most that a timer of the event loop was late, in CPU seconds of its thread."""
+    busy: float
+    """Fraction of a core that the scheduler needed."""
+    broken: str
+    """What it did not keep: `stall`, `lag`, or `late`; empty if it carried the load."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByLoad:
+    """The highest rate of tasks that a scheduler carries, found by raising the load."""
+
+    workers: int
+    rate: float
+    """The highest rate that it carried; 0 if it carried none that was tried."""
+    failed: float | None
+    """The lowest rate that it did not carry, twice; none if it carried all."""
+    loads: tuple[Load, ...]
+    """What was tried, in order."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """All that was measured of one scheduler."""
 
@@ -59,6 +92,8 @@ class Measured:
     """One cluster, with more and more tasks."""
     prefixes: tuple[Point, ...]
     """The same cluster and number of tasks, with more and more prefixes."""
+    by_load: ByLoad | None = None
+    """The highest rate on a cluster of the smallest size; none if it was not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +124,8 @@ class Asked:
     cluster: str = "simulated"
     """Kind of the clusters."""
     options: Mapping[str, str] = field(default_factory=dict)
+    by_load: bool = True
+    """Whether to look for the highest rate by raising the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +180,12 @@ class Most:
     """`stall` or `lag`."""
     bound: float
     workers: Forecast
+    """By the law."""
+    kept: int
+    """The largest size at which a cluster was measured that kept the bound, below any size at
+    which none did; 0 if there is none."""
+    passed: int
+    """The smallest size at which no cluster kept it; 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

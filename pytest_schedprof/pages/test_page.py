@@ -19,6 +19,7 @@ from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
 from pytest_schedprof.pages.reading import read_calls, read_samples, read_steps
 from pytest_schedprof.pages.reasons import ReasonView
+from pytest_schedprof.pages.ring_pictures import RingPictures, ring_pictures
 from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
@@ -46,6 +47,7 @@ from pytest_schedprof.presentation.results import (
 )
 from pytest_schedprof.presentation.trends import TrendRow
 from pytest_schedprof.storage.decided import decided_in
+from pytest_schedprof.storage.rings import ring_in
 
 PER_TASK = " / task"
 
@@ -113,6 +115,8 @@ class TestPage:
     evidence: tuple[EvidenceRow, ...]
     files: tuple[FileRow, ...]
     settings: tuple[Fact, ...]
+    ring: RingPictures | None
+    """Of a run that a black box wrote."""
     trends: tuple[TrendRow, ...] = ()
     reasons: tuple[ReasonView, ...] = ()
     """Why figures regressed."""
@@ -135,6 +139,7 @@ def page_of_test(
         known: facts about backends, which tell what opens their files.
     """
     partings = {each.backend: each.parting for each in result.comparisons if each.parting}
+    ring = ring_in(directory, result)
     builder = _Backends(directory, other, known, partings)
     return TestPage(
         test_id=result.test_id,
@@ -154,6 +159,7 @@ def page_of_test(
         evidence=tuple(_evidence_row(directory, each) for each in result.evidence),
         files=_file_rows(directory, [*profile_files(result, known), RECORD]),
         settings=tuple(facts_of_settings(result)),
+        ring=ring_pictures(ring) if ring else None,
     )
 
 

@@ -158,7 +158,7 @@ def _configured(there: OtherSettings) -> AbstractContextManager[Any]:
 
 def _settings_of(config: pytest.Config, side: str) -> OtherSettings:
     """Return the settings in which a side differs from the test's."""
-    from pytest_schedprof.measuring.sides import AGAINST
+    from pytest_schedprof.storage.run_directory import AGAINST
 
     return config.stash.get(OTHER_SETTINGS, NO_OTHERS) if side == AGAINST else NO_OTHERS
 
@@ -192,7 +192,8 @@ def without_turns(arguments: Sequence[str]) -> Iterator[str]:
 def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSession]:
     """Return one cluster session for each side, shared by all tests."""
     from pytest_schedprof.clusters.session import ClusterSession
-    from pytest_schedprof.measuring.sides import AGAINST, NULL
+    from pytest_schedprof.measuring.sides import NULL
+    from pytest_schedprof.storage.run_directory import AGAINST
 
     if OTHER_SESSIONS not in config.stash:
         there = config.stash.get(INTERPRETER, None)

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from pytest_schedprof.model.capacity import (
     AtSize,
+    ByLoad,
     Capacity,
     Carried,
     Change,
     Forecast,
     Growth,
+    Load,
     Most,
     Saturation,
 )
@@ -23,6 +25,9 @@ from pytest_schedprof.presentation.amounts import Fact
 SECONDS, SIZE = Metric(TIME, ""), Metric(BYTES, "")
 
 NEVER = "no number"
+
+FULL = 0.85
+"""Part of a core from which on a scheduler counts as busy without pause."""
 
 HEADS = ("workers", "measured", "by the law", "bounds", "tasks/s", "stall", "lag", "memory")
 
@@ -99,6 +104,8 @@ def sentences(of: Capacity) -> Iterator[str]:
     """Yield what a planner wants to know of the scheduler of this side."""
     side = of.sides[0]
     yield _of_cost(side)
+    if by_load := side.measured.by_load:
+        yield _of_load(by_load, side)
     yield from (_of_saturation(each, side) for each in side.saturation)
     yield from (_of_most(each) for each in side.most)
     yield _verdict(side)
@@ -115,6 +122,38 @@ def _of_cost(side: Carried) -> str:
     )
 
 
+BROKEN = {
+    "stall": "the event loop stalled too long",
+    "lag": "the event loop lagged too much",
+    "late": "graphs ended later and later",
+}
+
+
+def _of_load(of: ByLoad, side: Carried) -> str:
+    """Tell the rate that was found by raising the load, beside the one that follows from costs."""
+    (derived,) = (1 / each.cost.value for each in side.sizes if each.workers == of.workers)
+    told = f"By load: with {of.workers:,} workers it "
+    if not of.rate:
+        lowest = min(each.asked for each in of.loads)
+        return f"{told}carried none of the rates from {about(lowest)} tasks a second on."
+    told += (
+        f"carried {about(of.rate)} tasks a second, {of.rate / derived:.0%} of what follows from "
+        "the cost of a task there"
+    )
+    if of.failed is None:
+        return f"{told}; nothing that was tried was too much."
+    failed = next(each for each in of.loads if each.asked == of.failed and each.broken)
+    return f"{told}; with {about(of.failed)} {BROKEN[failed.broken]}{_whose(failed)}."
+
+
+def _whose(of: Load) -> str:
+    """Tell whether it was the scheduler that had no time left."""
+    told = f", while it needed {of.busy:.0%} of a core"
+    if of.broken == "late" and of.busy < FULL:
+        return f"{told}: workers, client or other processes of this machine were the limit"
+    return told
+
+
 def _of_saturation(of: Saturation, side: Carried) -> str:
     seconds = "one second" if of.seconds == 1 else time_of(of.seconds)
     most = max(each.threads for each in side.measured.workers)
@@ -129,11 +168,19 @@ def _of_saturation(of: Saturation, side: Carried) -> str:
 def _of_most(of: Most) -> str:
     if not isfinite(of.workers.value):
         told = f"The {WORDS[of.what]} stays below {time_of(of.bound)}"
-        return f"{told} with up to ten million workers, by its law."
+        return f"{told} with up to ten million workers, by its law{_as_measured(of)}."
     return (
         f"The {WORDS[of.what]} passes {time_of(of.bound)} with about {about(of.workers.value)} "
-        f"workers ({between(of.workers)})."
+        f"workers ({between(of.workers)}){_as_measured(of)}."
     )
+
+
+def _as_measured(of: Most) -> str:
+    if of.kept and of.passed:
+        return f"; measured: kept with {of.kept:,}, passed with {of.passed:,}"
+    if of.passed:
+        return f"; measured: passed with {of.passed:,} already"
+    return f"; measured: kept with {of.kept:,}"
 
 
 WORDS = {

@@ -36,7 +36,8 @@ def dask_setup(scheduler: Any) -> None:
 
 def _begin(scheduler: Any, path: Path, *, hashed: bool, rotate: Any) -> None:
     from pytest_schedprof.record.recorder import WorkloadRecorder
-    from pytest_schedprof.record.writer import NO_LIMIT, FileWriter, read_limit
+    from pytest_schedprof.record.rotation import NO_LIMIT, read_limit
+    from pytest_schedprof.record.writer import FileWriter
 
     limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
     WorkloadRecorder(scheduler, FileWriter(path, limit), hashed=hashed).begin()

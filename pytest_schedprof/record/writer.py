@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import os
 import queue
 import threading
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dask.utils import parse_bytes, parse_timedelta
-
-from pytest_schedprof.formats.workload import MAGIC, as_block
+from pytest_schedprof.formats.workload import as_block
+from pytest_schedprof.record.files import RecordingFiles
+from pytest_schedprof.record.rotation import NO_LIMIT, Filling, Limit
 
 ENDING_S = 10.0
 
@@ -28,34 +24,11 @@ NEXT_FILE: dict[str, Any] = {}
 """Stands in the queue where the next file begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """When a file is followed by another one."""
-
-    nbytes: float = math.inf
-    seconds: float = math.inf
-
-
-NO_LIMIT = Limit()
-
-
-def read_limit(text: str) -> Limit:
-    """Read a size such as 100MB, or a time such as 1h.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    is_size = text.strip().upper().endswith("B")
-    value = float(parse_bytes(text) if is_size else parse_timedelta(text, default="s"))
-    if not value > 0:
-        raise ValueError(f"{text!r} is no size such as 100MB and no time such as 1h")
-    return Limit(nbytes=value) if is_size else Limit(seconds=value)
-
-
 class Writer:
     """Takes blocks, and keeps them in some place."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: Limit = NO_LIMIT) -> None:
+        self._filling = Filling(limit)
         self.problem: OSError | None = None
         self._taken = self._kept = 0
         self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -84,16 +57,18 @@ class Writer:
             raise self.problem
 
     def is_full(self) -> bool:
-        """Whether it is time for the next file."""
-        return False
+        """Whether it is time for the next file, and that is not on its way."""
+        return self._filling.is_full()
 
     def turn(self) -> None:
         """Put what comes from now on into the next file."""
+        self._filling.turn()
         self._taken += 1
         self._waiting.put(NEXT_FILE)
 
     def begin_next(self) -> None:
         """Begin the next file; the thread calls this."""
+        raise NotImplementedError
 
     def is_idle(self) -> bool:
         """Whether all blocks are kept that were taken."""
@@ -122,8 +97,11 @@ class Writer:
         try:
             if block is NEXT_FILE:
                 self.begin_next()
+                self._filling.begin()
             else:
-                self.keep(as_block(block))
+                content = as_block(block)
+                self.keep(content)
+                self._filling.add(len(content))
         except OSError as error:
             self.problem = error
         finally:
@@ -131,10 +109,7 @@ class Writer:
 
 
 class FileWriter(Writer):
-    """A file that grows by whole blocks; what was written is there if the process is killed.
-
-    With a limit it is followed by others, which have numbers in their names.
-    """
+    """Keeps blocks in a file, which others follow if there is a limit."""
 
     def __init__(self, path: Path, limit: Limit = NO_LIMIT) -> None:
         """Create the file.
@@ -142,77 +117,47 @@ class FileWriter(Writer):
         Raises:
             OSError: it cannot be written, or is there already.
         """
-        self._path, self._limit = path, limit
-        self._number = 0 if limit == NO_LIMIT else last_number(path)
-        self._open()
-        super().__init__()
-
-    def _open(self) -> None:
-        path = self._path
-        if self._limit != NO_LIMIT:
-            self._number += 1
-            path = path.with_name(f"{path.stem}-{self._number:04}{path.suffix}")
-        self._file = path.open("xb", buffering=0)
-        self._file.write(MAGIC)
-        self._begun, self._size, self._has_turned = time.monotonic(), 0, False
-
-    def is_full(self) -> bool:
-        """Whether the file has its size or its age, and the next one is not on its way."""
-        age = time.monotonic() - self._begun
-        is_full = self._size >= self._limit.nbytes or age >= self._limit.seconds
-        return is_full and not self._has_turned
-
-    def turn(self) -> None:
-        """Put what comes from now on into the next file."""
-        self._has_turned = True
-        super().turn()
-
-    def begin_next(self) -> None:
-        """Close the file, and open the next one."""
-        self._file.close()
-        self._open()
+        self._files = RecordingFiles(path, is_numbered=limit != NO_LIMIT)
+        super().__init__(limit)
 
     def keep(self, content: bytes) -> None:
-        """Write all of a block; of one that does not fit, nothing stays."""
-        begun = self._file.tell()
-        try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(self._file.fileno(), left) :]
-        except OSError:
-            self._file.truncate(begun)
-            raise
-        self._size += len(content)
+        """Write a block."""
+        self._files.write(content)
+
+    def begin_next(self) -> None:
+        """Begin the next file."""
+        self._files.begin_next()
 
     def finish(self) -> None:
         """Close the file."""
-        self._file.close()
-
-
-def last_number(path: Path) -> int:
-    """Return the highest number of files of that name, so that none is overwritten."""
-    found = (each.stem.rpartition("-")[2] for each in path.parent.glob(f"*{path.suffix}")
-             if each.stem.rpartition("-")[0] == path.stem)  # fmt: skip
-    return max((int(each) for each in found if each.isdigit()), default=0)
+        self._files.close()
 
 
 class Outbox(Writer):
     """Keeps blocks until a client fetches them."""
 
-    def __init__(self) -> None:
-        self._blocks: list[bytes] = []
+    def __init__(self, limit: Limit = NO_LIMIT) -> None:
+        self._blocks: list[list[bytes]] = [[]]
+        """Those of each file that was begun since the last time."""
+        self._nbytes = 0
         self._lock = threading.Lock()
-        super().__init__()
+        super().__init__(limit)
 
     def keep(self, content: bytes) -> None:
         """Keep a block, unless nobody has fetched others for too long."""
         with self._lock:
-            if sum(map(len, self._blocks)) > MOST_BYTES:
+            if self._nbytes > MOST_BYTES:
                 raise OSError("the client that records does not fetch what it asked for")
-            self._blocks.append(content)
+            self._blocks[-1].append(content)
+            self._nbytes += len(content)
 
-    def take(self) -> bytes:
-        """Return the blocks since the last time."""
+    def begin_next(self) -> None:
+        """Let the client begin the next file."""
         with self._lock:
-            blocks, self._blocks = self._blocks, []
-        return b"".join(blocks)
+            self._blocks.append([])
+
+    def take(self) -> list[bytes]:
+        """Return the blocks since the last time: the first ones are of the file of that time."""
+        with self._lock:
+            blocks, self._blocks, self._nbytes = self._blocks, [[]], 0
+        return [b"".join(each) for each in blocks]

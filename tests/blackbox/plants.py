@@ -23,6 +23,13 @@ async def stall(seconds: float, dask_scheduler: Any = None) -> None:
     spin(seconds)
 
 
+async def stall_thrice(seconds: float, dask_scheduler: Any = None) -> None:
+    """Stall the loop from three callbacks of one turn."""
+    for _ in range(3):
+        asyncio.get_running_loop().call_soon(spin, seconds)
+    await asyncio.sleep(0)
+
+
 async def hang(path: str, dask_scheduler: Any = None) -> None:
     """Occupy the loop until a file exists."""
     while not os.path.exists(path):

@@ -21,6 +21,8 @@ from distributed import Client, Security
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.ring import KeptRing
+from pytest_schedprof.storage.rings import ring_in
 from pytest_schedprof.storage.runs import find_run
 
 QUICK = {"stall": "0.3s", "every": "0s", "rate": "50", "lag": "1h"}
@@ -45,6 +47,13 @@ def working(box: Boxed, *arguments: str, security: Security | None = None) -> It
 def result_in(directory: Path) -> Result:
     (test,) = find_run(directory).record.tests
     return find_run(directory).test(test.test_id).result
+
+
+def ring_of(directory: Path) -> KeptRing:
+    test = find_run(directory).test("blackbox")
+    ring = ring_in(test.path, test.result)
+    assert ring is not None
+    return ring
 
 
 def of(result: Result, backend: str) -> BackendResult:
@@ -77,7 +86,11 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
     assert owners["transitions"] > 0.02
     assert not any("blackbox" in each.function for each in sampled.shares.functions)
     assert main(["show", "blackbox", str(runs)]) == 0
-    assert "us of scheduler CPU per task" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "us of scheduler CPU per task" in shown
+    assert re.search(r"^  received/s .* [1-9]", shown, re.M)
+    assert re.search(r"^  memory .* MB$", shown, re.M)
+    assert " asked: it was asked for" in shown
     exported = tmp_path / "box.pb.gz"
     command = ["export", "blackbox", str(runs), "--format", "pprof", "-o", str(exported)]
     assert main(command) == 0
@@ -148,11 +161,13 @@ def test_a_callback_that_does_not_end_is_written_meanwhile(tmp_path: Path) -> No
 def test_runs_are_limited_in_time_and_number(tmp_path: Path) -> None:
     limited = {**QUICK, "every": "1h"}
     with boxed(tmp_path, options=limited) as box, Client(box.address) as client:
-        for _ in range(3):
-            client.run_on_scheduler(plants.stall, 0.5)
+        client.run_on_scheduler(plants.stall_thrice, 0.5)
         box.wait_for("the black box was written to")
         assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0
         assert len(box.runs()) == 1
+        kinds = [event.kind for each in ring_of(tmp_path / "here").slices for event in each.events]
+        assert kinds.count("stall") == 3  # also those for which no run was written
+        assert kinds[-1] == "asked"
     few = {**QUICK, "keep": "2"}
     with boxed(tmp_path, options=few) as box, Client(box.address) as client:
         for number in range(1, 4):

@@ -13,8 +13,9 @@ from pytest_schedprof.blackbox.box import FULL_S, is_full
 from pytest_schedprof.blackbox.metrics import cost_per_task, owners_of
 from pytest_schedprof.blackbox.options import MOST_SAMPLES
 from pytest_schedprof.blackbox.packing import joined
-from pytest_schedprof.blackbox.slices import MOST_CODES, MOST_STALLS, SLICE_S, Figures, Ring
+from pytest_schedprof.blackbox.slices import MOST_CODES, MOST_STALLS, SLICE_S, Ring
 from pytest_schedprof.blackbox.stalls import Stalls
+from pytest_schedprof.model.ring import Figures
 
 INTERVAL = 0.05
 

@@ -13,9 +13,10 @@ from distributed import Scheduler
 from pytest_schedprof.blackbox import writing
 from pytest_schedprof.blackbox.packed import Origin, Request, as_packed
 from pytest_schedprof.blackbox.packing import pack
-from pytest_schedprof.blackbox.slices import SLICE_S, Figures, Ring
+from pytest_schedprof.blackbox.slices import SLICE_S, Ring
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.ring import Figures
 from pytest_schedprof.storage.runs import find_run
 
 INTERVAL, TASKS, SLICES = 0.05, 500, 3

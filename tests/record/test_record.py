@@ -193,6 +193,11 @@ def test_the_commands_record_and_show(tmp_path: Path, capsys: pytest.CaptureFixt
     try:
         assert main(["record", cluster.address, "-o", str(path), "--seconds", "0.5"]) == 0
         assert f"{path}: 0 graphs, 0 tasks" in capsys.readouterr().out
+        several = ["record", cluster.address, "-o", str(path), "--seconds", "0.5"]
+        assert main([*several, "--rotate", "1h"]) == 0
+        assert f"{tmp_path / 'work-*.schedprof'}: 1 files" in capsys.readouterr().out
+        assert main([*several, "--rotate", "often"]) == 2
+        assert "'often' is no size such as 100MB and no time" in capsys.readouterr().err
         with Client(cluster.address) as client, record_workload(client, tmp_path / "more"):
             wait(client.map(inc, range(7), pure=False))
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -151,7 +152,8 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
 def begin_files(path: str, dask_scheduler: Any = None) -> None:
     """Record into files of a byte; runs on the scheduler."""
     from pytest_schedprof.record.recorder import WorkloadRecorder
-    from pytest_schedprof.record.writer import FileWriter, Limit
+    from pytest_schedprof.record.rotation import Limit
+    from pytest_schedprof.record.writer import FileWriter
 
     WorkloadRecorder(dask_scheduler, FileWriter(Path(path), Limit(nbytes=1))).begin()
 
@@ -206,6 +208,41 @@ def test_files_of_a_recording_are_one_workload(files: Path, tmp_path: Path) -> N
     assert times[-1] > 2
     again = replayed(VirtualCluster, pattern, tmp_path / "again")
     assert makespan(again) == pytest.approx(makespan(whole), rel=0.05)
+
+
+def test_a_client_records_into_files_that_follow_each_other(tmp_path: Path) -> None:
+    """Each has a size at most, but for what comes between two looks at it."""
+    limit, tasks = 2000, 200
+    with at_work(SimulatedCluster) as client:
+        path = tmp_path / "work.schedprof"
+        with record_workload(client, path, rotate=f"{limit}B") as pattern:
+            while not (tmp_path / "work-0004.schedprof").exists():
+                wait(client.map(inc, range(tasks), pure=False))
+                client.run_on_scheduler(settle, False)
+                client.run_on_scheduler(flush)
+        with record_workload(client, path, rotate="1h"):  # no file is overwritten
+            pass
+    assert pattern == tmp_path / "work-*.schedprof"
+    *whole, _, other = sorted(tmp_path.iterdir())
+    assert [each.stem[-4:] for each in whole[:3]] == ["0001", "0002", "0003"]
+    assert len(whole) >= 3
+    assert all(limit <= each.stat().st_size < 8 * limit for each in whole)
+    shutil.move(other, tmp_path / "other")
+    recorded = read_files(str(pattern))
+    assert len(recorded.results) == sum(1 for _ in recorded.tasks()) >= 4 * tasks
+
+
+def flush(dask_scheduler: Any = None) -> None:
+    """Do what the recorder does every half a second; runs on the scheduler."""
+    dask_scheduler.extensions["schedprof-record"].flush()
+
+
+def test_a_wrong_limit_is_told_before_anything_is_recorded(tmp_path: Path) -> None:
+    with at_work(VirtualCluster) as client:
+        for rotate in ("0s", "-1MB", "soon", "a few MB"):
+            with pytest.raises(SettingsError, match=f"rotate: '{rotate}' is no size"):
+                record_workload(client, tmp_path / "work", rotate=rotate).__enter__()
+    assert not list(tmp_path.iterdir())
 
 
 def test_files_of_other_recordings_are_refused(busy: Path, files: Path, tmp_path: Path) -> None:
