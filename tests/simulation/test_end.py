@@ -1,0 +1,23 @@
+"""Tests of the end of simulated clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+
+
+@pytest.mark.timeout(120)
+def test_a_scheduler_that_ends_does_not_tell_workers_of_others_that_leave() -> None:
+    options = {"config.logging.distributed": "info"}
+    cluster = SimulatedCluster(50, timeout_s=90, options=options)
+    try:
+        for child in cluster._children:
+            child.hang_up()
+        ended = [child.process.wait(30) for child in cluster._children]
+        log = cluster.log().decode()
+    finally:
+        cluster.close()
+    assert ended == [0, 0]
+    assert "Closing scheduler" in log
+    assert "Remove worker" not in log
