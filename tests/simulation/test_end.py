@@ -12,10 +12,11 @@ def test_a_scheduler_that_ends_does_not_tell_workers_of_others_that_leave() -> N
     options = {"config.logging.distributed": "info"}
     cluster = SimulatedCluster(50, timeout_s=90, options=options)
     try:
-        for child in cluster._children:
-            child.hang_up()
-        ended = [child.process.wait(30) for child in cluster._children]
-        log = cluster.log().decode()
+        with cluster._children[-1].log.open() as stream:  # each process removes the file
+            for child in cluster._children:
+                child.hang_up()
+            ended = [child.process.wait(30) for child in cluster._children]
+            log = stream.read()
     finally:
         cluster.close()
     assert ended == [0, 0]
