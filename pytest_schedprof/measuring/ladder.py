@@ -84,16 +84,16 @@ def _points(wanted: Wanted, workers: int, opened: Sequence[Session]) -> list[Poi
 def _rounds(opened: Sequence[Session], work: Work, least: int = LEAST_ROUNDS) -> None:
     """Run rounds in turns, until enough CPU time is measured."""
     for each in opened:
-        each.forget()
+        each.rounds = []
     busy = 0.0
     for number in range(MOST_ROUNDS):
         enough = (BUSY_S if least > FEW_ROUNDS else 0.0) if number >= least else LONG_S
         if busy >= enough:
             break
         for each in opened if number % 2 else reversed(opened):
-            each.round(work)
+            each.rounds.append(each.round(work))
         last = opened[0].rounds[-1]
-        busy += last["cpu"] * last["tasks"] * opened[0].own_part
+        busy += last["cpu"] * last["tasks"]
 
 
 def _others(wanted: Wanted, tell: Tell) -> list[tuple[list[Point], list[Point]]]:

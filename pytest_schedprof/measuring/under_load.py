@@ -16,7 +16,6 @@ from typing import NamedTuple
 from distributed import Client
 
 from pytest_schedprof.agent import load
-from pytest_schedprof.analysis.tally import Tally
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
@@ -24,7 +23,7 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest, open_schedu
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ClusterError, SchedprofError, as_own
 from pytest_schedprof.measuring.wanted import SIMULATED, VIRTUAL, SideSpec, Wanted, Work
-from pytest_schedprof.measuring.watching import PATIENCE_S, longest_stall, own_samples
+from pytest_schedprof.measuring.watching import PATIENCE_S, longest_stall, own_part
 from pytest_schedprof.model.capacity import Point
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.workloads.graphs import prefixes_of
@@ -67,23 +66,13 @@ class Session:
         self.workers = workers
         self.description = at.description
         self.threads = int(at.description["threads"])
-        self.forget()
+        self.rounds: list[dict[str, float]] = []
         self.idle = self._rest()
         """Part of a core that the scheduler needs without work."""
 
-    def forget(self) -> None:
-        """Begin anew with the rounds."""
-        self.rounds: list[dict[str, float]] = []
-        self.samples = Tally()
-
-    @property
-    def own_part(self) -> float:
-        """The scheduler's part of its process's CPU time, in all rounds: one may be too short."""
-        return self.samples.likely_part if self.cluster.kind == VIRTUAL else 1.0
-
-    def round(self, work: Work) -> None:
-        """Run the work once; note what it cost its process."""
-        ended = own_samples(self.control) if self.cluster.kind == VIRTUAL else None
+    def round(self, work: Work) -> dict[str, float]:
+        """Run the work once; return what it cost."""
+        ended = own_part(self.control) if self.cluster.kind == VIRTUAL else None
         before = self.control.call(load.begin)
         begun = perf_counter()
         self._run(work)
@@ -96,11 +85,8 @@ class Session:
         # What it does without work, such as to answer heartbeats, is no cost of a task. That was
         # measured at another moment, and on a noisy machine it may be more than all that was spent.
         caused = max(LEAST_CAUSED * spent, spent - self.idle * (after["at"] - before["at"]))
-        if ended:
-            self.samples.add(ended())
-        self.rounds.append(
-            {"cpu": caused / tasks, "tasks": tasks, "rate": tasks / seconds, "lag": after["lag"]}
-        )
+        cpu = caused / tasks * (ended() if ended else 1.0)
+        return {"cpu": cpu, "tasks": tasks, "rate": tasks / seconds, "lag": after["lag"]}
 
     def _run(self, work: Work) -> None:
         try:
@@ -155,7 +141,7 @@ class Session:
             threads=self.threads,
             tasks=int(self.rounds[-1]["tasks"]),
             prefixes=prefixes,
-            cpu=tuple(each["cpu"] * self.own_part for each in self.rounds),
+            cpu=tuple(each["cpu"] for each in self.rounds),
             rate=max(each["rate"] for each in self.rounds),
             stall=stall[0],
             stalled_by=stall[1],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest_schedprof.analysis.tally import Tally, tally_blocks, total
+from pytest_schedprof.analysis.tally import tally_blocks, total
 from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
 from pytest_schedprof.backends.builtin.stalls import StallsBackend
 from pytest_schedprof.model.profile import SampleProfile
@@ -15,16 +15,16 @@ PATIENCE_S = 600.0
 SAMPLES_HZ = 250
 
 
-def own_samples(control: Control) -> Callable[[], Tally]:
-    """Begin to sample by CPU time; what ends that counts the scheduler's samples and others."""
+def own_part(control: Control) -> Callable[[], float]:
+    """Begin to sample; what ends that tells the scheduler's part of its process's CPU time."""
     backend = CpuTimeBackend(rate_hz=SAMPLES_HZ, options={})
     recording = backend.start(control, timeout_s=PATIENCE_S)
 
-    def ended() -> Tally:
+    def ended() -> float:
         content = recording.stop(timeout_s=PATIENCE_S).content
         profile = backend.read(content, control.name_places)
         assert isinstance(profile, SampleProfile)
-        return total(tally_blocks(profile))
+        return total(tally_blocks(profile)).likely_part  # a round may be short
 
     return ended
 
