@@ -12,6 +12,9 @@ from typing import Any
 CodeLocation = tuple[str, str, int]
 """File, name and line of a frame, as a profiler reports them."""
 
+SENT = "<dynamic-code>"
+"""The file of code that was sent by value, since cloudpickle 3.1.3."""
+
 
 def name_places(places: list[CodeLocation]) -> list[str]:
     """Return `module:qualname` for each place.
@@ -35,6 +38,10 @@ def _name(
 ) -> str:
     file, name, line = place
     module = modules.get(file)
+    if file == SENT:
+        if file not in known:
+            known[file] = list(_sent_methods())
+        return f"{SENT}:{name}" if (found := _sent(name, line, known[file])) is None else found
     if module is None:
         return f"{module_of_file(file)}:{name}"
     if "." in name or name == "<module>":
@@ -69,6 +76,34 @@ def _qualname(name: str, line: int, functions: list[tuple[str, CodeType]]) -> st
         if code.co_name == name and code.co_firstlineno <= line <= _last_line(code)
     ]
     return max(around)[1] if around else name
+
+
+def _sent(name: str, line: int, methods: list[tuple[str, CodeType]]) -> str | None:
+    """Return the full name of code that was sent by value, if it is a method."""
+    for found, code in methods:
+        qualname = found.partition(":")[2]
+        if name in (qualname, code.co_name) and code.co_firstlineno <= line <= _last_line(code):
+            return found
+    return None
+
+
+def _sent_methods() -> Iterator[tuple[str, CodeType]]:
+    """Yield the methods of classes that were sent by value, as those of plugins, by full name.
+
+    Functions are left out: they may be gone by now, and would have one name or another by chance.
+    """
+    seen: set[type] = set()
+    left: list[type] = [object]
+    kind: type
+    while left:
+        for kind in type.__subclasses__(left.pop()):
+            if kind in seen:
+                continue
+            seen.add(kind)
+            left.append(kind)
+            for qualname, code in _functions(kind, kind.__module__, set()):
+                if code.co_filename == SENT:
+                    yield f"{kind.__module__}:{getattr(code, 'co_qualname', qualname)}", code
 
 
 def _last_line(code: CodeType) -> int:

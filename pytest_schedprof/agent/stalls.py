@@ -122,6 +122,7 @@ class Stalls:
         """Add a long callback that has ended."""
         cpu = thread_time() - self.cpu_then - self.since
         cpu = max(0.0, cpu - sum(took for at, took in self.pauses[-MOST:] if at >= begun))
+        cpu = min(cpu, wall)  # the loop's own work since the CPU clock was read is in it
         self.read(perf_counter())
         at, took, code = self.handler
         if at < begun or took < wall / 2:

@@ -13,9 +13,10 @@ def test_a_scheduler_that_ends_does_not_tell_workers_of_others_that_leave() -> N
     cluster = SimulatedCluster(50, timeout_s=90, options=options)
     try:
         with cluster._children[-1].log.open() as stream:  # each process removes the file
-            for child in cluster._children:
+            ended = []
+            for child in reversed(cluster._children):  # workers could leave before it ends
                 child.hang_up()
-            ended = [child.process.wait(30) for child in cluster._children]
+                ended.append(child.process.wait(30))
             log = stream.read()
     finally:
         cluster.close()
