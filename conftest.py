@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import Project, wait_for
 
+from pytest_schedprof.clusters.forking import SERVERS
 from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.remote.control import Control
 
@@ -31,6 +32,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
         settings.register_profile("fixed", derandomize=True, deadline=None)
         settings.load_profile("fixed")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_servers() -> Iterator[None]:
+    """Keep the servers that a user's session would end, for the sessions of other tests."""
+    SERVERS.hold()
+    yield
+    SERVERS.release()
 
 
 @pytest.fixture

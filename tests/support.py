@@ -58,6 +58,25 @@ BURNED = "*:*burn_scheduler_cpu"
 """Pattern for the function that `burn` runs; Python 3.10 does not show its `burn.<locals>.`."""
 
 
+def descendants(process: psutil.Process | None = None) -> set[psutil.Process]:
+    """Return the processes that this one, or another one, has started, but for fork servers."""
+    found = (process or psutil.Process()).children(recursive=True)
+    return {each for each in found if not _is_server(each)}
+
+
+def _is_server(process: psutil.Process) -> bool:
+    """Return whether it is a fork server; what it forked has the same command line."""
+    parent = process.parent()
+    return _serves(process) and not (parent is not None and _serves(parent))
+
+
+def _serves(process: psutil.Process) -> bool:
+    try:
+        return "clusters.fork_server" in str(process.cmdline())
+    except psutil.Error:  # it has ended
+        return False
+
+
 class LibraryKeeper:
     """Keep the libraries that a session in this process imported.
 

@@ -14,26 +14,27 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import dask.config
 
 import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to
+from pytest_schedprof.clusters.forking import SERVERS, Forked
 from pytest_schedprof.environments.paths import session_paths
 from pytest_schedprof.environments.programs import environment_elsewhere
 from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
-PROGRAM = """
+HERE = """
 import sys
 # The standard library comes first, or a file beside the tests could replace one of its modules.
 sys.path[:] = [*filter(None, sys.path), *sys.argv[2:]]
-from pytest_schedprof.clusters.process import main
+from pytest_schedprof.clusters.{module} import main
 main()
 """
-"""Program of a child. With `-m` functions of that module would belong to `__main__`."""
+"""Program of a child, or of its fork server. With `-m` its functions would be of `__main__`."""
 
-PROGRAM_ELSEWHERE = """
+ELSEWHERE = """
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 sys.path[:] = filter(None, sys.path)
@@ -41,7 +42,7 @@ sys.path[:] = filter(None, sys.path)
 spec = spec_from_file_location("pytest_schedprof", sys.argv[2])
 sys.modules[spec.name] = module_from_spec(spec)
 spec.loader.exec_module(sys.modules[spec.name])
-from pytest_schedprof.clusters.process import main
+from pytest_schedprof.clusters.{module} import main
 main()
 """
 """The same for another interpreter, which may lack this package or have another version of it."""
@@ -69,24 +70,49 @@ class Child:
         self.name = name
         self.log = log
         self._hash_seed = hash_seed
-        self._is_here = not interpreter
-        settings, before = launched(launcher, log.parent)
-        command = [*before, *self._command(interpreter)]
+        self._interpreter = interpreter
         with log.open("wb") as stream:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stream,
-                env={**self._environment(), **settings},
-                start_new_session=True,  # a Ctrl-C is for the session, which closes this
+            self.process = (None if launcher else self._forked(stream)) or self._started(
+                launcher, stream
             )
 
-    def _command(self, interpreter: str) -> list[str]:
-        directory = str(self.log.parent)
-        if self._is_here:
-            return [sys.executable, "-c", PROGRAM, directory, *filter(None, sys.path)]
-        return [interpreter, "-c", PROGRAM_ELSEWHERE, directory, str(pytest_schedprof.__file__)]
+    def _forked(self, log: IO[bytes]) -> Forked | None:
+        """Let a fork server start the process, which then need not import distributed."""
+        paths = session_paths()
+        arguments = [str(self.log.parent), *self._places(sys.path)]
+        order = {
+            "arguments": arguments,
+            "directory": os.getcwd(),
+            "environment": self._environment(),
+        }
+        # A server outlives a test, so it does not look for modules where tests are.
+        command = self._command("fork_server", "{descriptor}", [*paths.beside, *paths.sites])
+        return SERVERS.fork(command, self._environment(), order, log)
+
+    def _started(self, launcher: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        settings, before = launched(launcher, self.log.parent)
+        return subprocess.Popen(
+            [*before, *self._command("process", str(self.log.parent), sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**self._environment(), **settings},
+            start_new_session=True,  # a Ctrl-C is for the session, which closes this
+        )
+
+    def _command(self, module: str, argument: str, path: Sequence[str]) -> list[str]:
+        program = HERE if self._is_here else ELSEWHERE
+        interpreter = self._interpreter or sys.executable
+        words = [argument, *self._places(path)]
+        return [interpreter, "-c", program.format(module=module), *words]
+
+    def _places(self, path: Sequence[str]) -> list[str]:
+        """Return where the process finds this package, and here all else that can be imported."""
+        return list(filter(None, path)) if self._is_here else [str(pytest_schedprof.__file__)]
+
+    @property
+    def _is_here(self) -> bool:
+        return not self._interpreter
 
     def _environment(self) -> dict[str, str]:
         config = dask.config.global_config
@@ -95,6 +121,7 @@ class Child:
             config = changed(config, dask.config.merge(*dask.config.defaults))
         environment.pop("PYTEST_CURRENT_TEST", None)  # a cluster is not of one test alone
         environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(config)
+        environment.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
         # Sets of strings then have the same order in every run.
         environment.setdefault("PYTHONHASHSEED", "0")
         if self._hash_seed is not None:

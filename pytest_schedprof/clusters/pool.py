@@ -6,6 +6,7 @@ from pytest_schedprof.clusters import KINDS, class_of
 from pytest_schedprof.clusters.ahead import Ahead
 from pytest_schedprof.clusters.attached import AttachedCluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
+from pytest_schedprof.clusters.forking import SERVERS
 from pytest_schedprof.errors import SettingsError
 
 DYING_S = 2.0
@@ -19,6 +20,8 @@ class ClusterPool:
         self._spec: ClusterSpec | None = None
         self._cluster: Cluster | None = None
         self._ahead = Ahead()
+        self._is_open = True
+        SERVERS.hold()
 
     def get(self, spec: ClusterSpec, *, timeout_s: float) -> Cluster:
         """Return the running cluster if it fits the specification and is whole, else a new one."""
@@ -49,6 +52,9 @@ class ClusterPool:
         """End the running cluster, and the one that was to be next."""
         self._ahead.close()
         self.end()
+        if self._is_open:
+            self._is_open = False
+            SERVERS.release()
 
     def end(self) -> None:
         """End the running cluster, if any."""

@@ -23,7 +23,6 @@ GRACE_S = 5.0
 def main() -> None:
     """Serve as told until the parent is gone."""
     directory = sys.argv[1]
-    os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
     with os.fdopen(os.dup(1), "w") as answer:
         os.dup2(2, 1)  # output of user code goes to the log, not into the answer
         from pytest_schedprof.clusters import nodes  # import while the parent tells what to run

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from measured import counted, measured
-from support import Project, wait_for
+from support import Project, descendants, wait_for
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.storage.baselines import save
@@ -26,9 +26,9 @@ INTERRUPTIBLE = (
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """Check that no child process is left, whatever the outcome."""
-    before = set(psutil.Process().children(recursive=True))
+    before = descendants()
     yield
-    left = set(psutil.Process().children(recursive=True)) - before
+    left = descendants() - before
     assert left == set()
 
 
@@ -62,7 +62,7 @@ def test_an_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTIBLE, "calibrate", "--dir", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         me = psutil.Process(process.pid)
-        wait_for(lambda: len(me.children()) >= 2, "a cluster")
+        wait_for(lambda: len(descendants(me)) >= 2, "a cluster")
         children = me.children(recursive=True)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from distributed import Client
-from support import wait_for
+from support import descendants, wait_for
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.simulated import SimulatedCluster
@@ -31,9 +31,9 @@ SMALL = ["--workers", "2,5,10", "--repeats", "1", "--forecast", "40", "--duratio
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """Check that no child process is left, whatever the outcome."""
-    before = set(psutil.Process().children(recursive=True))
+    before = descendants()
     yield
-    assert set(psutil.Process().children(recursive=True)) - before == set()
+    assert descendants() - before == set()
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_an_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTIBLE, "capacity", "-o", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         me = psutil.Process(process.pid)
-        wait_for(lambda: len(me.children()) >= 2, "a cluster")
+        wait_for(lambda: len(descendants(me)) >= 2, "a cluster")
         children = me.children(recursive=True)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130

@@ -156,10 +156,11 @@ class Session:
         command = " ".join(process.cmdline())
         if "The watchdog of a py-spy" in command:
             return "guard"
-        if "clusters.process" not in command:
+        if "pytest_schedprof.clusters." not in command:
             return "other"
         try:  # the log of a process of a cluster is named after what runs in it
-            return Path(os.readlink(f"/proc/{process.pid}/fd/2")).stem.partition("-")[0]
+            log = Path(os.readlink(f"/proc/{process.pid}/fd/2"))
+            return "fork server" if str(log) == os.devnull else log.stem.partition("-")[0]
         except OSError:
             return "other"
 

@@ -42,6 +42,13 @@ def test_scheduler_killed(project: Project, stage: str) -> None:
     outcome.expect_nothing_left()
 
 
+def test_server_killed_that_forked_the_scheduler(project: Project) -> None:
+    outcome = harmed(project, WORKING, at="worked", harm=kill("fork server"))
+    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
+    assert outcome.exit_code == 1
+    outcome.expect_nothing_left()
+
+
 def test_session_killed(project: Project) -> None:
     outcome = harmed(project, WORKING, at="worked", harm=kill("session"))
     assert outcome.exit_code == -signal.SIGKILL

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import psutil
 import pytest
-from support import Project, wait_for
+from support import Project, descendants, wait_for
 
 from pytest_schedprof.clusters.contract import Cluster, ClusterRequest
 from pytest_schedprof.clusters.session import ClusterSession
@@ -19,14 +19,14 @@ from pytest_schedprof.errors import ClusterError
 REQUEST = ClusterRequest("virtual", 4, 1, (), 60.0)
 
 TESTS = """
-import psutil
+from support import descendants
 
 @pytest.mark.schedprof
 @pytest.mark.parametrize("number", range(3))
 def test_it(schedprof_scheduler, number):
     wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
     with open("clusters", "a") as file:
-        print(len(psutil.Process().children()), file=file)
+        print(len(descendants()), file=file)
 """
 
 VIRTUAL = ("--schedprof-cluster=virtual", "--schedprof-workers=8")
@@ -40,7 +40,7 @@ def session() -> Iterator[ClusterSession]:
 
 
 def children() -> set[int]:
-    return {each.pid for each in psutil.Process().children()}
+    return {each.pid for each in descendants()}
 
 
 def begun(session: ClusterSession, request: ClusterRequest = REQUEST) -> int:

@@ -1,0 +1,111 @@
+"""Measure how long clusters take to start, forked by a server that has imported distributed or not.
+
+    python benchmarks/starting.py [--repeats N] [--tasks N]
+
+Both ways are taken in turns. Then one scheduler of each kind runs the same work in turns: what a
+task costs it must not depend on how it was started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from statistics import median
+
+from distributed import Client, wait
+from figures import closing_line, interleaved, interval
+
+from pytest_schedprof.clusters.child import Child
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.virtual import VirtualCluster
+
+ASKED_RATIO = 0.5
+"""Not of the simulated cluster, whose workers take most of its time to join."""
+ASKED_COST = 1.02
+TIMEOUT_S = 120.0
+
+CLUSTERS: dict[str, Callable[[], OwnCluster]] = {
+    "local, 2 workers": lambda: LocalProcesses(2, timeout_s=TIMEOUT_S),
+    "simulated, 1000 workers": lambda: SimulatedCluster(1000, timeout_s=TIMEOUT_S),
+    "virtual, 1000 workers": lambda: VirtualCluster(1000, timeout_s=TIMEOUT_S),
+}
+WAYS = ["afresh", "forked"]
+
+
+@contextmanager
+def way(name: str) -> Iterator[None]:
+    """Start the processes of clusters in one of two ways."""
+    forked = Child._forked
+    if name == "afresh":
+        Child._forked = lambda self, log: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Child._forked = forked  # type: ignore[method-assign]
+
+
+def seconds_to_start(make: Callable[[], OwnCluster], how: str) -> float:
+    with way(how):
+        begun = time.perf_counter()
+        cluster = make()
+        found = time.perf_counter() - begun
+    cluster.close()
+    return found
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def costs(tasks: int, repeats: int) -> dict[str, list[float]]:
+    """CPU seconds per task of a scheduler of each kind, in turns."""
+    found: dict[str, list[float]] = {name: [] for name in WAYS}
+    with ExitStack() as stack:
+        clusters, clients = {}, {}
+        for name in WAYS:
+            with way(name):
+                clusters[name] = SimulatedCluster(100, timeout_s=TIMEOUT_S)
+            stack.callback(clusters[name].close)
+            clients[name] = stack.enter_context(Client(clusters[name].address))
+        for number, name in enumerate(interleaved(WAYS, repeats + 1)):
+            before = cpu_of(clusters[name].pid)
+            wait(clients[name].map(str, range(tasks), pure=False))
+            if number >= len(WAYS):  # the first round of each warms up
+                found[name].append((cpu_of(clusters[name].pid) - before) / tasks)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--tasks", type=int, default=3000)
+    options = parser.parse_args()
+    for kind, make in CLUSTERS.items():
+        seconds_to_start(make, "forked")  # starts the server
+        found: dict[str, list[float]] = {name: [] for name in WAYS}
+        for name in interleaved(WAYS, options.repeats):
+            found[name].append(seconds_to_start(make, name))
+        for name in WAYS:
+            low, high = interval(found[name])
+            print(f"{kind}, {name}: {median(found[name]):.2f} s ({low:.2f} to {high:.2f})")
+        ratio = median(found["forked"]) / median(found["afresh"])
+        asked = 1.0 if kind.startswith("simulated") else ASKED_RATIO
+        print(closing_line(f"{kind}, forked by afresh", ratio, asked))
+    cost = costs(options.tasks, options.repeats)
+    for name in WAYS:
+        middle, low, high = (1e6 * each for each in (median(cost[name]), *interval(cost[name])))
+        print(f"cost of a task, {name}: {middle:.0f} us ({low:.0f} to {high:.0f})")
+    ratio = median(cost["forked"]) / median(cost["afresh"])
+    print(closing_line("cost of a task, forked by afresh", ratio, ASKED_COST))
+
+
+if __name__ == "__main__":
+    main()

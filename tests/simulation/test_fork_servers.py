@@ -1,0 +1,167 @@
+"""Tests of fork servers, which start the processes of clusters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask.config
+import psutil
+import pytest
+from support import wait_for
+
+from pytest_schedprof.clusters import child, forking
+from pytest_schedprof.clusters.forking import MOST_SERVERS, Forked, ForkServers
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.remote.control import Control
+
+pytestmark = pytest.mark.skipif(
+    not forking.is_possible(), reason="this system has no descriptors of processes"
+)
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServers]:
+    """Servers of this test alone."""
+    servers = ForkServers()
+    monkeypatch.setattr(child, "SERVERS", servers)
+    yield servers
+    servers.end()
+
+
+@contextmanager
+def started() -> Iterator[LocalProcesses]:
+    cluster = LocalProcesses(0, timeout_s=60)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def server_of(cluster: LocalProcesses) -> psutil.Process:
+    server = psutil.Process(cluster.pid).parent()
+    assert server is not None
+    return server
+
+
+def facts() -> tuple[str, str | None, bool, int]:
+    where = os.environ.get("SCHEDPROF_TESTED")
+    import dask
+
+    return os.getcwd(), where, dask.config.get("schedprof.tested", False), os.getpid()
+
+
+def told_by(cluster: LocalProcesses) -> tuple[str, str | None, bool, int]:
+    with Control(cluster.address) as control:
+        found: tuple[str, str | None, bool, int] = control.call(facts)
+    return found
+
+
+def test_processes_of_all_clusters_have_one_server(servers: ForkServers) -> None:
+    with started() as one, started() as two:
+        assert one.pid != two.pid
+        assert server_of(one) == server_of(two)
+        assert server_of(one).ppid() == os.getpid()
+        assert os.getsid(one.pid) == one.pid  # a Ctrl-C in the terminal is not for it
+
+
+def test_process_is_as_if_this_one_had_started_it(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with started():
+        pass
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with started() as cluster:
+        directory, _, _, pid = told_by(cluster)
+        assert (directory, pid) == (str(tmp_path), cluster.pid)
+
+
+def test_what_distributed_reads_when_it_is_imported_has_a_server_of_its_own(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started() as plain:
+        monkeypatch.setenv("SCHEDPROF_TESTED", "here")
+        with (
+            started() as by_environment,
+            dask.config.set({"schedprof.tested": True}),
+            started() as by_config,
+        ):
+            clusters = [plain, by_environment, by_config]
+            told = [told_by(each)[1:3] for each in clusters]
+            assert told == [(None, False), ("here", False), ("here", True)]
+            assert len({server_of(each).pid for each in clusters}) == len(clusters)
+
+
+def test_end_of_a_process_is_told(servers: ForkServers) -> None:
+    with started() as cluster:
+        os.kill(cluster.pid, signal.SIGKILL)
+        assert (cluster.death(30) or "").startswith(
+            f"the scheduler's process {cluster.pid} was killed by signal 9; its log ends: "
+        )
+        (process,) = (each.process for each in cluster._children)
+        assert isinstance(process, Forked)
+        process.kill()  # does nothing, whoever has its number now
+        assert process.poll() == -signal.SIGKILL
+
+
+def test_processes_end_with_their_server_and_another_one_follows(servers: ForkServers) -> None:
+    with started() as cluster:
+        scheduler, server = psutil.Process(cluster.pid), server_of(cluster)
+        server.kill()
+        wait_for(lambda: not scheduler.is_running(), "the scheduler to end")
+        assert cluster.death(30) is not None
+        with started() as after:
+            assert server_of(after) != server
+
+
+def test_servers_that_were_not_used_for_long_end_after_their_clusters(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started() as first:
+        server = server_of(first)
+        for number in range(MOST_SERVERS):
+            monkeypatch.setenv("SCHEDPROF_TESTED", f"{number}")
+            with started():
+                pass
+        assert told_by(first)[-1] == first.pid
+        assert server.is_running()
+    wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
+
+
+def test_servers_end_with_what_they_started(servers: ForkServers) -> None:
+    with started() as cluster:
+        server = server_of(cluster)
+        servers.end()
+        assert not server.is_running()
+        assert cluster.death(30) is not None
+
+
+def test_without_descriptors_of_processes_each_is_started_by_itself(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    with started() as cluster:
+        assert psutil.Process(cluster.pid).ppid() == os.getpid()
+
+
+def test_server_that_cannot_import_is_replaced_by_what_tells_why(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "distributed.py").write_text("raise ImportError('planted')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(Exception, match="exited with 1 while starting: ImportError: planted"):
+        LocalProcesses(0, timeout_s=60)
+
+
+def test_server_has_the_modules_of_no_test(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "distributed.py").write_text("raise ImportError('planted')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with started() as cluster:
+        assert told_by(cluster)[-1] == cluster.pid
