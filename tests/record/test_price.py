@@ -28,7 +28,7 @@ def begin(path: str, dask_scheduler: Any = None) -> None:
     from pytest_schedprof.record.writer import FileWriter
 
     recorder = WorkloadRecorder(dask_scheduler, FileWriter(Path(path)))
-    dask_scheduler.told_of: list[Any] = []
+    dask_scheduler.told_of = []
     recorder.transition = lambda *told, **more: dask_scheduler.told_of.append(told)
     recorder.begin()
 
