@@ -1,10 +1,18 @@
 """Measure what recording a workload costs the scheduler, and how large the file is.
 
     python benchmarks/recording.py [--pairs 12] [--tasks 4000]
+    python benchmarks/recording.py --instructions [--pairs 2] [--tasks 1000]
 
 Rounds with and without the recorder take turns on the scheduler of a simulated cluster. The figure
 is the ratio of the CPU times of the scheduler's process, whose thread that packs and writes blocks
 is included. Independent tasks are the cheapest for a scheduler, and so the dearest to record.
+
+With --instructions valgrind counts them, which other load on the machine does not change. Rounds
+take turns on a virtual cluster, where a task takes the same number each time. Blocks are packed and
+written in the event loop's thread then, since callgrind counts threads apart. In the process of a
+virtual cluster there are hollow workers too, but no messages are packed or sent. The scheduler of a
+simulated cluster takes half as many instructions more under valgrind: slow as it is, it has less to
+do at once. So that would be no fair comparison.
 """
 
 from __future__ import annotations
@@ -13,7 +21,7 @@ import argparse
 import gc
 import sys
 import tempfile
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +29,9 @@ from typing import Any
 from distributed import Client, wait
 from figures import closing_line, interleaved, interval
 
+from pytest_schedprof.backends.builtin.callgrind import CallgrindBackend
 from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.record.fetching import record_workload
 
@@ -56,20 +66,101 @@ def run(client: Client, tasks: int, path: Path | None) -> float:
     return float(after - before) / tasks
 
 
+def begin_count(path: str, dask_scheduler: Any = None) -> None:
+    """Count instructions, and record into a file if one is named; runs in the scheduler."""
+    from pytest_schedprof.agent.aside import leave_out
+    from pytest_schedprof.agent.requests import START_INSTRUMENTATION, request
+    from pytest_schedprof.record.recorder import WorkloadRecorder
+    from pytest_schedprof.record.writer import FileWriter
+
+    class AtOnce(FileWriter):
+        """Packs and writes in the thread that is counted."""
+
+        def write(self, block: dict[str, Any]) -> None:
+            self._keep(block)
+
+    dask_scheduler.recorder = None
+    dask_scheduler.not_counted = leave_out()
+    request(START_INSTRUMENTATION)
+    if path:
+        dask_scheduler.recorder = WorkloadRecorder(dask_scheduler, AtOnce(Path(path)))
+        dask_scheduler.recorder.begin()
+
+
+def end_count(dask_scheduler: Any = None) -> int:
+    """End both, and return how many instructions there were in the event loop's thread."""
+    from pytest_schedprof.agent.callgrind import written
+    from pytest_schedprof.agent.requests import DUMP_STATS, STOP_INSTRUMENTATION, request
+
+    if dask_scheduler.recorder is not None:
+        dask_scheduler.recorder.end()
+    request(STOP_INSTRUMENTATION)
+    for undo in dask_scheduler.not_counted:
+        undo()
+    request(DUMP_STATS)
+    total = 0
+    for file in written().values():
+        lines = file.read_text(errors="replace").splitlines()
+        total += next(int(each.split()[1]) for each in lines if each.startswith("totals:"))
+        file.unlink()
+    return total
+
+
+def counted(client: Client, tasks: int, path: str) -> float:
+    """Run a round, and return its instructions for each task."""
+    client.run_on_scheduler(quiet)
+    client.run_on_scheduler(begin_count, path)
+    futures = client.map(inc, range(tasks), pure=False)
+    wait(futures)
+    del futures  # releases are recorded too
+    return float(client.run_on_scheduler(end_count)) / tasks
+
+
+def instructions(pairs: int, tasks: int) -> None:
+    """Print what recording adds to the instructions of a task, after a pair that does not count."""
+    arms = ["alone", "recorded"]
+    found: dict[str, list[float]] = {each: [] for each in arms}
+    cluster = VirtualCluster(WORKERS, timeout_s=300, launcher=CallgrindBackend.launcher)
+    with (
+        closing(cluster),
+        tempfile.TemporaryDirectory() as directory,
+        Client(cluster.address, timeout=300) as client,
+    ):
+        for number, arm in enumerate([*arms, *interleaved(arms, pairs)]):
+            path = f"{directory}/{number}.schedprof" if arm == "recorded" else ""
+            value = counted(client, tasks, path)
+            if number >= len(arms):
+                print(f"{arm}: {value:,.0f} instructions a task", flush=True)
+                found[arm].append(value)
+    alone, recorded = median(found["alone"]), median(found["recorded"])
+    print(f"recording adds {recorded - alone:,.0f} instructions a task")
+    print(closing_line("instructions, ratio", recorded / alone, ASKED))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=12)
-    parser.add_argument("--tasks", type=int, default=4000)
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--tasks", type=int)
+    parser.add_argument("--instructions", action="store_true")
     given = parser.parse_args()
+    if given.instructions:
+        instructions(given.pairs or 2, given.tasks or 1000)
+    else:
+        cpu_times(given.pairs or 12, given.tasks or 4000)
+    return 0
+
+
+def cpu_times(pairs: int, tasks: int) -> None:
+    """Print the ratio of CPU times, and the bytes of a task."""
     costs: dict[str, list[float]] = {"alone": [], "recorded": []}
     sizes = []
     cluster = SimulatedCluster(WORKERS, timeout_s=60)
     try:
         with tempfile.TemporaryDirectory() as directory, Client(cluster.address) as client:
-            run(client, given.tasks, None)
-            for number, arm in enumerate(interleaved(list(costs), given.pairs)):
+            run(client, tasks, None)
+            for number, arm in enumerate(interleaved(list(costs), pairs)):
                 path = Path(directory) / f"{number}.schedprof" if arm == "recorded" else None
-                costs[arm].append(run(client, given.tasks, path))
+                costs[arm].append(run(client, tasks, path))
                 if path is not None:
                     found = sum(1 for _ in read_workload(path.read_bytes()).tasks())
                     sizes.append(path.stat().st_size / found)
@@ -84,7 +175,6 @@ def main() -> int:
         closing_line("ratio of medians", median(costs["recorded"]) / median(costs["alone"]), ASKED)
     )
     print(closing_line("bytes a task", median(sizes), ASKED_BYTES))
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import not_
 from typing import Any
 
 MORE = 1000
@@ -20,8 +21,10 @@ class KnownTasks:
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
         """By `id`, which is faster than the hash of a state."""
-        self._states: deque[Any] = deque()
+        self._fresh: list[Any] = []
         """What the numbers belong to, so that no other state can have the `id` of one."""
+        self._old: list[Any] = []
+        """The same, of those to look at before the others."""
         self._next = self._swept = 0
 
     def of(self, state: Any) -> int | None:
@@ -33,7 +36,7 @@ class KnownTasks:
         added = range(self._next, self._next + len(states))
         self._next = added.stop
         self.numbers.update(zip(map(id, states), added, strict=True))
-        self._states.extend(states)
+        self._fresh += states
         return added
 
     @property
@@ -41,13 +44,20 @@ class KnownTasks:
         """The number of the next task."""
         return self._next
 
-    def sweep(self) -> None:
+    def sweep(self, tasks: Mapping[Any, Any]) -> None:
         """Let go of tasks that the scheduler forgot: look at two for each that came meanwhile."""
-        most = min(len(self._states), MORE + 2 * (self._next - self._swept))
+        most = MORE + 2 * (self._next - self._swept)
         self._swept = self._next
-        for _ in range(most):
-            state = self._states.popleft()
-            if state.state == "forgotten":
-                del self.numbers[id(state)]
-            else:
-                self._states.append(state)
+        if not self._old:
+            self._old, self._fresh = self._fresh, []
+        states, state_of = self._old[-most:], tasks.get
+        del self._old[-most:]
+        there = [state_of(each.key) is each for each in states]
+        self._fresh.extend(compress(states, there))
+        for each in compress(states, map(not_, there)):
+            del self.numbers[id(each)]
+
+    def forget(self) -> None:
+        """Know no task any more."""
+        for each in (self.numbers, self._fresh, self._old):
+            each.clear()

@@ -17,9 +17,18 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
+from pytest_schedprof.record.hearing import Hearing
 from pytest_schedprof.record.known import KnownTasks
+from pytest_schedprof.record.places import Places, Presence
 from pytest_schedprof.record.rows import GraphRows, Numbered, Rows
-from pytest_schedprof.record.tasks import NO_ANNOTATIONS, Groups, annotations_of
+from pytest_schedprof.record.tasks import (
+    NO_ANNOTATIONS,
+    Groups,
+    annotations_of,
+    are_plain,
+    held_by,
+    needed_by,
+)
 from pytest_schedprof.record.writer import Writer
 
 logger = logging.getLogger("distributed.schedprof")  # dask shows what is below `distributed`
@@ -29,17 +38,16 @@ NAME = "schedprof-record"
 FLUSH_S = 0.5
 """A killed scheduler loses what happened since the last block."""
 
-FINISHED, ERRED = "task-finished", "task-erred"
-RELEASING, CANCELLING = "client-releases-keys", "cancel-keys"
-"""Messages that the recorder listens to."""
+INTAKE = "_create_taskstate_from_graph"
+"""The part of `update_graph` that tells plugins of a graph; what it waits for comes before."""
 
 RETIRING = "retire-workers"
 """How the scheduler calls the cause if a worker leaves whose results were moved before."""
 
+PRIORITY = attrgetter("priority")
+
 STEADY = 0.01
 """The bandwidth is noted again when it differs by more than this part."""
-
-PRIORITY = attrgetter("priority")
 
 
 def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,8 +73,8 @@ class WorkloadRecorder(SchedulerPlugin):
 
     name = NAME
 
-    # The scheduler calls this for each transition of each task. Here it does nothing, and a
-    # function of C that takes any arguments does nothing in a tenth of the time.
+    # What is not waited for does nothing. A function of C that takes any arguments does nothing in
+    # a tenth of the time.
     transition: Any = "".format
 
     def __init__(self, scheduler: Any, writer: Writer, *, hashed: bool = False) -> None:
@@ -81,26 +89,42 @@ class WorkloadRecorder(SchedulerPlugin):
         """Number of the first task that is in this file."""
         self.noted: set[int] = set()
         """Older tasks that are in this file too."""
-        self.clients, self.workers = Numbered(), Numbered()
+        self.workers = Numbered()
+        self.staying: set[str] = set()
+        """Workers that have joined, as the file says."""
         self.groups = Groups(hashed=hashed)
         self.bandwidth = float(parse_bytes(dask.config.get("distributed.scheduler.bandwidth")))
         self.flushing = PeriodicCallback(self.flush, FLUSH_S * 1000)
-        handlers = scheduler.stream_handlers
-        self.real = {op: handlers[op] for op in (FINISHED, ERRED, RELEASING, CANCELLING)}
-        self.mine = {
-            FINISHED: self._on_finished(handlers[FINISHED]),
-            ERRED: self._on_erred(handlers[ERRED]),
-            RELEASING: self._on_release(handlers[RELEASING]),
-            CANCELLING: self._on_cancel(handlers[CANCELLING]),
-        }
+        self.places = Places()
+        self.presence = Presence(scheduler.plugins, NAME, self)
 
     def begin(self) -> None:
         """Record from now on."""
-        self._begin_file()
-        self.scheduler.stream_handlers.update(self.mine)
+        try:
+            self._begin_file()
+            hearing = Hearing(self.scheduler, self.known.numbers, self.rows, self.give_up)
+            hearing.begin(self.places)
+            self._wait_for_rare_things()
+        except BaseException:
+            self._leave()
+            self.writer.abandon()
+            raise
         self.scheduler.extensions[NAME] = self
-        self.scheduler.add_plugin(self, name=NAME)
         self.flushing.start()
+
+    def _wait_for_rare_things(self) -> None:
+        """Be a plugin while graphs are taken in, and while workers and clients leave."""
+        scheduler, places, during = self.scheduler, self.places, self.presence.during
+        messages = scheduler.stream_handlers
+        if hasattr(scheduler, INTAKE):
+            places.method(scheduler, INTAKE, during)
+        else:
+            places.handler(messages, "update-graph", during)
+        places.method(scheduler, "remove_worker", during)
+        places.handler(scheduler.handlers, "unregister", during)
+        places.method(scheduler, "remove_client", during)
+        places.handler(messages, "close-client", during)
+        places.method(scheduler, "handle_worker", self._on_worker)
 
     def _begin_file(self) -> None:
         """Write what each file begins with, so that it can be read without the others."""
@@ -141,18 +165,16 @@ class WorkloadRecorder(SchedulerPlugin):
     def _leave(self) -> None:
         self.is_over = True
         self.flushing.stop()
-        handlers = self.scheduler.stream_handlers
-        for op, mine in self.mine.items():
-            if handlers.get(op) is mine:  # else somebody has replaced it, who calls it still
-                handlers[op] = self.real[op]
-        self.scheduler.plugins.pop(NAME, None)
+        self.places.put_back()
+        self.presence.end()
+        self.known.forget()
 
     @guarded
     def flush(self) -> None:
         """Hand over what was seen since the last time, and begin the next file if it is time."""
         self.writer.check()
         self._write_rows()
-        self.known.sweep()
+        self.known.sweep(self.scheduler.tasks)
         if self.writer.is_full():
             self.writer.turn()
             self._begin_file()
@@ -163,16 +185,15 @@ class WorkloadRecorder(SchedulerPlugin):
         self._write_rows()
 
     def _write_rows(self) -> None:
-        rows, self.rows = self.rows, Rows()
-        for block in rows.blocks(self.begun):
+        for block in self.rows.take(self.begun):
             self.writer.write(block)
         bandwidth = float(self.scheduler.bandwidth)
         if abs(bandwidth - self.bandwidth) > STEADY * self.bandwidth:
             self.bandwidth = bandwidth
             self.writer.write({"kind": "network", "bandwidth": bandwidth})
 
-    async def close(self) -> None:
-        """End with the scheduler."""
+    def teardown(self) -> None:
+        """End with the scheduler, which calls this for each extension."""
         self.end()
 
     # Graphs.
@@ -189,27 +210,32 @@ class WorkloadRecorder(SchedulerPlugin):
     ) -> None:
         """Note the tasks that are new, and what the client wants."""
         numbers, states = self.known.numbers, scheduler.tasks
-        new = [state for key in tasks if id(state := states[key]) not in numbers]
+        new = [state for state in map(states.__getitem__, tasks) if id(state) not in numbers]
         # Names are numbers in a replay, where dask orders tasks by name that it cannot tell apart.
         new.sort(key=PRIORITY)
-        rows = GraphRows(time() - self.begun, self.clients.of(client))
+        rows = GraphRows(time() - self.begun, self.rows.clients.of(client))
         if self._note_held(rows, new):
             new = [each for each in new if id(each) not in numbers]
-        for number, state in zip(self.known.add(new), new, strict=True):
-            needed = [numbers[id(each)] for each in state.dependencies if id(each) in numbers]
-            annotations = annotations_of(state, scheduler, self.workers)
-            rows.add(number, self.groups.of(state), needed, annotations)
+        self._add_tasks(rows, new)
         rows.wanted = sorted([numbers[id(states[key])] for key in keys if key in states])
         self.writer.write(rows.block())
+        self.presence.told()  # the transitions of its tasks follow
+
+    def _add_tasks(self, rows: GraphRows, new: Sequence[Any]) -> None:
+        ids = self.known.add(new)
+        if are_plain(new):
+            annotation = [rows.annotations(NO_ANNOTATIONS)] * len(new) if new else []
+        else:
+            found = (annotations_of(each, self.scheduler, self.workers) for each in new)
+            annotation = [*map(rows.annotations, found)]
+        needed = needed_by(new, ids, self.known.numbers)
+        rows.add(ids, self.groups.column(new, rows.group), annotation, needed)
 
     def _note_held(self, rows: GraphRows, new: Sequence[Any]) -> bool:
         """Note results that were there before the file; return whether any has a number now."""
         before = self.known.next
-        for state in new:
-            if state.who_has:
-                self._hold(rows, state)
-            for each in state.dependencies:
-                self._hold(rows, each)
+        for each in held_by(new):
+            self._hold(rows, each)
         return self.known.next > before
 
     def _hold(self, rows: GraphRows, state: Any) -> None:
@@ -221,93 +247,34 @@ class WorkloadRecorder(SchedulerPlugin):
             (number,) = self.known.add([state])
         if number not in self.noted:
             self.noted.add(number)
-            rows.add(number, self.groups.of(state), (), NO_ANNOTATIONS)
+            group = rows.group(self.groups.of(state.group))
+            rows.add([number], [group], [rows.annotations(NO_ANNOTATIONS)])
             self.rows.results.append((number, time(), (), state.nbytes, False))
-
-    # Messages of workers and clients. What is called for each task is not in a decorator.
-
-    def _on_finished(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(real)
-        def finished(**message: Any) -> Any:
-            try:
-                state = self.scheduler.tasks.get(message["key"])
-                number = self.known.numbers.get(id(state))
-                if number is not None and not self.is_over:
-                    startstops, nbytes = message.get("startstops"), message.get("nbytes")
-                    self.rows.results.append((number, time(), startstops, nbytes or 0, False))
-            except Exception as error:
-                self.give_up(error)
-            return real(**message)
-
-        return finished
-
-    def _on_erred(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(real)
-        def erred(**message: Any) -> Any:
-            self._note_error(message["key"], message.get("startstops"))
-            return real(**message)
-
-        return erred
-
-    @guarded
-    def _note_error(self, key: Any, startstops: Any) -> None:
-        number = self.known.of(self.scheduler.tasks.get(key))
-        if number is not None:
-            self.rows.results.append((number, time(), startstops, 0, True))
-
-    def _on_release(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(real)
-        def release(**message: Any) -> Any:
-            try:
-                if not self.is_over:
-                    self._note_release(message["client"], message["keys"])
-            except Exception as error:
-                self.give_up(error)
-            return real(**message)
-
-        return release
-
-    def _on_cancel(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(real)
-        def cancel(**message: Any) -> Any:
-            self._note_cancel(message["client"], message["keys"])
-            return real(**message)
-
-        return cancel
-
-    @guarded
-    def _note_cancel(self, client: str, keys: Collection[Any]) -> None:
-        self._note_release(client, self._with_dependents(keys))
-
-    def _note_release(self, client: str, keys: Collection[Any]) -> None:
-        get, numbers = self.scheduler.tasks.get, self.known.numbers
-        ids = [numbers[id(state)] for key in keys if id(state := get(key)) in numbers]
-        if ids:
-            self.rows.releases.append((time(), self.clients.of(client), ids))
-
-    def _with_dependents(self, keys: Collection[Any]) -> list[Any]:
-        """Return tasks that are cancelled with all that need them."""
-        found, waiting = dict.fromkeys(keys), list(keys)
-        while waiting:
-            state = self.scheduler.tasks.get(waiting.pop())
-            more = [each.key for each in (state.dependents if state else ())]
-            waiting += [key for key in more if key not in found]
-            found |= dict.fromkeys(more)
-        return list(found)
 
     # Clients and workers.
 
     @guarded
     def remove_client(self, scheduler: Any, client: str) -> None:
         """Note that a client wants nothing any more: no task is named."""
-        if self.clients.known(client) is not None:
-            self.rows.releases.append((time(), self.clients.of(client), []))
-            self.clients.forget(client)
+        self.rows.release_all(time(), client)
+
+    def _on_worker(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that is called when a worker has joined, and lasts as long as it stays.
+
+        So it is no coroutine, during which the recorder would have to be a plugin.
+        """
+
+        @functools.wraps(real)
+        def handle_worker(*args: Any, **keywords: Any) -> Any:
+            self._note_joined(*args, **keywords)
+            return real(*args, **keywords)
+
+        return handle_worker
 
     @guarded
-    def add_worker(self, scheduler: Any, worker: str) -> None:
-        """Note a worker."""
-        self._note_worker(worker, has_joined=True)
+    def _note_joined(self, comm: Any, worker: str) -> None:
+        if worker not in self.staying:  # else the file was begun while it joined
+            self._note_worker(worker, has_joined=True)
 
     @guarded
     def remove_worker(
@@ -316,9 +283,11 @@ class WorkloadRecorder(SchedulerPlugin):
         """Note that a worker left; the scheduler knows it no more."""
         self._note_worker(worker, has_joined=False, is_retired=stimulus_id.startswith(RETIRING))
         self.workers.forget(worker)
+        self.staying.discard(worker)
 
     def _note_worker(self, address: str, *, has_joined: bool, is_retired: bool = False) -> None:
         state = self.scheduler.workers.get(address)
         threads, memory = (state.nthreads, state.memory_limit or 0) if state else (0, 0)
         worker, now = self.workers.of(address), time() - self.begun
+        self.staying.add(address)
         self.rows.workers.append((now, worker, has_joined, threads, memory, is_retired))

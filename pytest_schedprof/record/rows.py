@@ -19,98 +19,131 @@ class Rows:
     """Ends of tasks, releases and workers; they are many and small, so they share blocks."""
 
     def __init__(self) -> None:
-        self.results: list[tuple[int, float, Any, int, bool]] = []
+        self.clients = Numbered()
+        self.results: list[tuple[int, float, Any, int | None, bool]] = []
         """Number, time, what was begun and ended when, size, and whether it erred."""
-        self.releases: list[tuple[float, int, Sequence[int]]] = []
-        """Time, client, and the tasks that it needs no more."""
         self.workers: list[tuple[float, int, bool, int, int, bool]] = []
+        self.releases: list[tuple[float, str, int]] = []
+        """Time, client, and a task that it needs no more."""
+        self._joined: list[tuple[float, int, list[int]]] = []
+        """The same with all tasks of one moment, and the client's number."""
 
-    def blocks(self, begun: float) -> Iterable[dict[str, Any]]:
-        """Yield the blocks of what there is, in a file that was begun at a time."""
+    def release_all(self, time: float, client: str) -> None:
+        """Note that a client has left and needs nothing any more: no task is named."""
+        if self.clients.known(client) is not None:
+            self._join_releases()
+            self._joined.append((time, self.clients.of(client), []))
+            self.clients.forget(client)
+
+    def _join_releases(self) -> None:
+        """Make one of releases that are near to each other, for futures go one by one."""
+        begun, whose = float("-inf"), None
+        ids: list[int] = []
+        for time, client, number in self.releases:
+            if client == whose and time - begun < TOGETHER_S:
+                ids.append(number)
+            else:
+                begun, whose, ids = time, client, [number]
+                self._joined.append((time, self.clients.of(client), ids))
+        self.releases.clear()
+
+    def take(self, begun: float) -> list[dict[str, Any]]:
+        """Return the blocks of what there is, in a file that was begun at a time; forget that."""
+        self._join_releases()
+        blocks: list[dict[str, Any]] = []
         if self.workers:
-            yield {"kind": "workers", "workers": self.workers}
+            blocks.append({"kind": "workers", "workers": self.workers[:]})
         if self.results:
-            yield self._results(begun)
-        if self.releases:
-            yield self._releases(begun)
+            blocks.append(self._results_block(begun))
+        if self._joined:
+            blocks.append(self._releases_block(begun))
+        for each in (self.workers, self.results, self._joined):
+            each.clear()
+        return blocks
 
-    def _results(self, begun: float) -> dict[str, Any]:
+    def _results_block(self, begun: float) -> dict[str, Any]:
         ids, times, startstops, nbytes, errors = zip(*self.results, strict=True)
         return {
             "kind": "results",
             "ids": differences(ids),
             "times": differences([round((time - begun) * MICRO) for time in times]),
-            "durations": numbers([_micros(each) for each in startstops]),
-            "nbytes": numbers(nbytes),
+            "durations": numbers(_micros(startstops)),
+            "nbytes": numbers([each or 0 for each in nbytes]),
             "errors": bytes(errors),
         }
 
-    def _releases(self, begun: float) -> dict[str, Any]:
-        times, clients, ids = zip(*self._joined_releases(), strict=True)
+    def _releases_block(self, begun: float) -> dict[str, Any]:
+        times, clients, ids = zip(*self._joined, strict=True)
         return {
             "kind": "releases",
             "times": differences([round((time - begun) * MICRO) for time in times]),
             "clients": numbers(clients),
             "counts": numbers(map(len, ids)),
-            "ids": differences(list(chain.from_iterable(ids))),
+            "ids": differences(chain.from_iterable(ids)),
         }
 
-    def _joined_releases(self) -> list[tuple[float, int, Sequence[int]]]:
-        """Return the releases; those of one moment are one, for futures go one by one."""
-        joined: list[tuple[float, int, Any]] = []
-        last, whose = float("-inf"), None
-        for time, client, ids in self.releases:
-            if ids and client == whose and time - last < TOGETHER_S and joined[-1][2]:
-                joined[-1][2].extend(ids)
-            else:
-                joined.append((time, client, list(ids)))
-                last, whose = time, client
-        return joined
 
-
-def _micros(startstops: Any) -> int:
-    """Return how long a task was computed."""
-    spent = 0.0
-    for each in startstops or ():
-        if each["action"] == "compute":
-            spent += each["stop"] - each["start"]
-    return round(spent * MICRO)
+def _micros(startstops: Iterable[Any]) -> list[int]:
+    """Return how long tasks were computed."""
+    found = []
+    for of_task in startstops:
+        spent = 0.0
+        for each in of_task or ():
+            if each["action"] == "compute":
+                spent += each["stop"] - each["start"]
+        found.append(round(spent * MICRO))
+    return found
 
 
 class GraphRows:
-    """The tasks of one graph."""
+    """The tasks of one graph, as columns."""
 
     def __init__(self, time: float, client: int) -> None:
         self.time, self.client = time, client
-        self.groups: dict[tuple[str, int | None], int] = {}
-        self.annotations: list[Mapping[str, Any]] = []
-        self.numbers: dict[str, int] = {}
-        """Annotations by their text."""
-        self.ids: list[int] = []
-        self.group: list[int] = []
-        self.degrees: list[int] = []
-        self.dependencies: list[int] = []
-        self.annotation: list[int] = []
         self.wanted: list[int] = []
+        self._groups: dict[tuple[str, int | None], int] = {}
+        self._annotations: list[Mapping[str, Any]] = []
+        self._texts: dict[str, int] = {}
+        """Numbers of annotations by their text."""
+        self._ids: list[int] = []
+        self._group: list[int] = []
+        self._degrees: list[int] = []
+        self._dependencies: list[int] = []
+        self._annotation: list[int] = []
+
+    def group(self, group: tuple[str, int | None]) -> int:
+        """Return the number of a group in this block."""
+        return self._groups.setdefault(group, len(self._groups))
+
+    def annotations(self, annotations: Mapping[str, Any]) -> int:
+        """Return the number of the annotations of a task in this block."""
+        text = repr(annotations) if annotations else ""
+        if text not in self._texts:
+            self._texts[text] = len(self._annotations)
+            self._annotations.append(annotations)
+        return self._texts[text]
 
     def add(
         self,
-        number: int,
-        group: tuple[str, int | None],
-        dependencies: Sequence[int],
-        annotations: Mapping[str, Any],
+        ids: Sequence[int],
+        group: Sequence[int],
+        annotation: Sequence[int],
+        needed: tuple[Sequence[int], Sequence[int]] | None = None,
     ) -> None:
-        """Add a task."""
-        self.ids.append(number)
-        self.group.append(self.groups.setdefault(group, len(self.groups)))
-        self.degrees.append(len(dependencies))
-        if dependencies:
-            self.dependencies.extend([number - each for each in dependencies])
-        text = repr(annotations) if annotations else ""
-        if text not in self.numbers:
-            self.numbers[text] = len(self.annotations)
-            self.annotations.append(annotations)
-        self.annotation.append(self.numbers[text])
+        """Add tasks.
+
+        Args:
+            ids: their numbers.
+            group: those of their groups.
+            annotation: those of their annotations.
+            needed: how many others each one needs, and how far back the numbers of these are.
+        """
+        degrees, dependencies = needed or ([0] * len(ids), ())
+        self._ids += ids
+        self._group += group
+        self._annotation += annotation
+        self._degrees += degrees
+        self._dependencies += dependencies
 
     def block(self) -> dict[str, Any]:
         """Return the block."""
@@ -118,13 +151,13 @@ class GraphRows:
             "kind": "graph",
             "time": self.time,
             "client": self.client,
-            "groups": list(self.groups),
-            "annotations": self.annotations,
-            "ids": differences(self.ids),
-            "group": numbers(self.group),
-            "degrees": numbers(self.degrees),
-            "dependencies": numbers(self.dependencies),
-            "annotation": numbers(self.annotation),
+            "groups": list(self._groups),
+            "annotations": self._annotations,
+            "ids": differences(self._ids),
+            "group": numbers(self._group),
+            "degrees": numbers(self._degrees),
+            "dependencies": numbers(self._dependencies),
+            "annotation": numbers(self._annotation),
             "wanted": differences(self.wanted),
         }
 

@@ -1,9 +1,12 @@
-"""What a file says of a task besides its number: its group, and what its client wants of it."""
+"""What a file says of tasks besides their numbers: groups, dependencies, and what clients want.
+
+Graphs have many tasks, so what is done for each one is short.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dask.utils import key_split
@@ -24,9 +27,19 @@ class Groups:
         self.numbers = Numbered(MOST_GROUPS)
         self.names: dict[str, tuple[str, int | None]] = {}
 
-    def of(self, state: Any) -> tuple[str, int | None]:
-        """Return the prefix and the number of a task's group."""
-        group = state.group
+    def column(
+        self, states: Sequence[Any], number: Callable[[tuple[str, int | None]], int]
+    ) -> list[int]:
+        """Return what a function says of each task's group."""
+        found, last, its = [], None, 0
+        for state in states:
+            if (group := state.group) is not last:
+                last, its = group, number(self.of(group))
+            found.append(its)
+        return found
+
+    def of(self, group: Any) -> tuple[str, int | None]:
+        """Return the prefix and the number of a group of tasks."""
         name = group.name
         if (found := self.names.get(name)) is not None:
             return found
@@ -45,17 +58,44 @@ class Groups:
         return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
 
+def held_by(states: Sequence[Any]) -> list[Any]:
+    """Return those of some tasks, and of those that they need, whose results are there."""
+    needed = [each for state in states for each in state.dependencies if each.who_has]
+    held = [state for state in states if state.who_has]
+    return [*{id(each): each for each in [*held, *needed]}.values()]
+
+
+def needed_by(
+    states: Sequence[Any], ids: Sequence[int], numbers: Mapping[int, int]
+) -> tuple[list[int], list[int]]:
+    """Return how many tasks each one needs, and how far back the numbers of these are."""
+    degrees, distances = [], []
+    for number, state in zip(ids, states, strict=True):
+        known = state.dependencies
+        if known:
+            known = [number - numbers[id(each)] for each in known if id(each) in numbers]
+            distances += known
+        degrees.append(len(known))
+    return degrees, distances
+
+
+def are_plain(states: Sequence[Any]) -> bool:
+    """Whether no client wants anything of these tasks but their results."""
+    return not any(
+        [
+            (state.priority and state.priority[0])
+            or state.retries
+            or state.resource_restrictions
+            or state.worker_restrictions
+            or state.host_restrictions
+            for state in states
+        ]
+    )
+
+
 def annotations_of(state: Any, scheduler: Any, workers: Numbered) -> dict[str, Any]:
     """Return what the client wants of a task; workers are numbers, no addresses."""
     priority, restricted = state.priority, state.worker_restrictions
-    if not (
-        (priority and priority[0])
-        or state.retries
-        or state.resource_restrictions
-        or restricted
-        or state.host_restrictions
-    ):
-        return NO_ANNOTATIONS
     found: dict[str, Any] = {}
     if priority and priority[0]:
         found["priority"] = -priority[0]

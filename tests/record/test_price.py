@@ -1,0 +1,138 @@
+"""Tests of what keeps a recording cheap, and that it leaves the scheduler as it found it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from at_work import at_work
+from distributed import Client, wait
+
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.formats.workload import read_workload
+from pytest_schedprof.model.workload import Workload
+
+TASKS = 40
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+def begin(path: str, dask_scheduler: Any = None) -> None:
+    """Record, and count what the recorder is told of transitions; runs on the scheduler."""
+    from pytest_schedprof.record.recorder import WorkloadRecorder
+    from pytest_schedprof.record.writer import FileWriter
+
+    recorder = WorkloadRecorder(dask_scheduler, FileWriter(Path(path)))
+    dask_scheduler.told_of = []
+    recorder.transition = lambda *told, **more: dask_scheduler.told_of.append(told)
+    recorder.begin()
+
+
+def end(dask_scheduler: Any = None) -> list[Any]:
+    """Record no more; return the transitions that the recorder was told of."""
+    dask_scheduler.extensions.pop("schedprof-record").end()
+    told: list[Any] = vars(dask_scheduler).pop("told_of")
+    return told
+
+
+def places(dask_scheduler: Any = None) -> dict[str, Any]:
+    """Return what stands in the scheduler's tables and among its own attributes."""
+    tables = {**dask_scheduler.handlers, **dask_scheduler.stream_handlers}
+    return {
+        "plugins": sorted(dask_scheduler.plugins),
+        "attributes": sorted(vars(dask_scheduler)),
+        "extensions": sorted(dask_scheduler.extensions),
+        "wrapped": sorted(op for op, each in tables.items() if hasattr(each, "__wrapped__")),
+    }
+
+
+async def until_forgotten(dask_scheduler: Any = None) -> None:
+    """Wait until the scheduler knows no task."""
+    while dask_scheduler.tasks:
+        await asyncio.sleep(0.01)
+
+
+def known(dask_scheduler: Any = None) -> int:
+    """Flush once for each thousand tasks and once more; return how many tasks are known then."""
+    recorder = dask_scheduler.extensions["schedprof-record"]
+    for _ in range(recorder.known.next // 1000 + 2):
+        recorder.flush()
+    return len(recorder.known.numbers)
+
+
+def strange_messages(dask_scheduler: Any = None) -> bool:
+    """Handle messages with other fields than usual; return whether the recording goes on."""
+    finished = dask_scheduler.stream_handlers["task-finished"]
+    few = {"key": "nothing", "worker": "nowhere", "stimulus_id": "test"}
+    finished(**few)
+    finished(**few, run_id=1, nbytes=1, colour="red")
+    with_more = {"keys": ["nothing"], "client": "fire-and-forget", "stimulus_id": "test"}
+    dask_scheduler.stream_handlers["client-releases-keys"](**with_more)
+    return not dask_scheduler.extensions["schedprof-record"].is_over
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with at_work(VirtualCluster, duration="10ms") as client:
+        yield client
+
+
+def workload(path: Path) -> Workload:
+    return read_workload(path.read_bytes())
+
+
+def test_a_recorder_is_told_of_no_transition_and_leaves_nothing(
+    client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "work"
+    before = client.run_on_scheduler(places)
+    client.run_on_scheduler(begin, str(path))
+    assert client.run_on_scheduler(places)["plugins"] == before["plugins"]
+    futures = client.map(inc, range(TASKS), pure=False)
+    wait(futures)
+    del futures
+    client.run_on_scheduler(until_forgotten)
+    assert client.run_on_scheduler(end) == []
+    assert client.run_on_scheduler(places) == before
+    recorded = workload(path)
+    numbers = [each.number for each in recorded.tasks()]
+    assert sorted(recorded.results) == numbers == [*range(TASKS)]
+    assert sorted(each for one in recorded.releases for each in one.tasks) == numbers
+
+
+def test_tasks_that_the_scheduler_forgot_are_let_go(client: Client, tmp_path: Path) -> None:
+    client.run_on_scheduler(begin, str(tmp_path / "work"))
+    held = client.map(inc, range(TASKS), pure=False)
+    for _ in range(3):
+        wait(client.map(inc, range(10 * TASKS), pure=False))
+    wait(held)
+    client.run_on_scheduler(wait_for_tasks, TASKS)
+    assert client.run_on_scheduler(known) == TASKS
+    client.run_on_scheduler(end)
+
+
+async def wait_for_tasks(number: int, dask_scheduler: Any = None) -> None:
+    """Wait until the scheduler knows so few."""
+    while len(dask_scheduler.tasks) > number:
+        await asyncio.sleep(0.01)
+
+
+def test_messages_with_other_fields_are_handed_on(client: Client, tmp_path: Path) -> None:
+    client.run_on_scheduler(begin, str(tmp_path / "work"))
+    assert client.run_on_scheduler(strange_messages)
+    client.run_on_scheduler(end)
+
+
+def test_a_client_that_leaves_is_recorded(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "work"
+    client.run_on_scheduler(begin, str(path))
+    with Client(client.scheduler.address) as other:  # type: ignore[union-attr]
+        wait(other.map(inc, range(3), pure=False))
+    client.run_on_scheduler(until_forgotten)
+    client.run_on_scheduler(end)
+    assert [each.tasks for each in workload(path).releases][-1] == []
