@@ -22,20 +22,30 @@ def add_directory(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_both(before: str, after: str, directory: str) -> Report:
+def load_both(before: str, after: str, directory: str, *, has_past: bool = False) -> Report:
     """Load two sets of results and compare them.
+
+    Args:
+        before: the earlier results.
+        after: the later ones.
+        directory: where baselines are found by name.
+        has_past: whether thresholds come from the runs before, if the earlier results are a
+            directory of runs.
 
     Raises:
         BaselineError: if one cannot be read, or they have no test in common.
     """
     from pytest_schedprof.comparison.compare import compare
     from pytest_schedprof.comparison.policy import Policy
-    from pytest_schedprof.storage.baselines import load
+    from pytest_schedprof.storage.baselines import kept_run, load
     from pytest_schedprof.storage.calibration_file import load_calibrations
 
     policy = Policy(calibrations=load_calibrations(directory))
-    one, other = load(before, directory), load(after, directory)
-    report = compare(one.results, other.results, policy, names=(one.name, other.name))
+    other = load(after, directory)
+    one = load(before, directory, other=kept_run(after, directory))
+    names = (one.name, other.name)
+    earlier = one.earlier if has_past else None
+    report = compare(one.results, other.results, policy, names=names, earlier=earlier)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {before!r} and {after!r} have no measured test in common "
