@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from pytest_schedprof.errors import SettingsError, quoted
@@ -32,9 +32,17 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
 
 
 def plain(options: Any) -> dict[str, Any]:
-    """Return all options for the record, with lists instead of tuples."""
-    items = asdict(options).items()
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+    """Return all options for the record: lists instead of tuples, and objects by their class."""
+    named = ((field.name, getattr(options, field.name)) for field in fields(options))
+    return {
+        name: list(map(name_of, value)) if isinstance(value, tuple) else value
+        for name, value in named
+    }
+
+
+def name_of(value: object) -> str:
+    """Return a word as it is, and the class of any other object."""
+    return value if isinstance(value, str) else type(value).__qualname__
 
 
 def _type_name(annotation: Any) -> str:
@@ -59,6 +67,11 @@ def _to_words(value: object) -> tuple[str, ...]:
     return tuple(shlex.split(value))
 
 
+def _to_things(value: object) -> tuple[Any, ...]:
+    """Keep objects as they are: they are for the scheduler."""
+    return tuple(value) if isinstance(value, (list, tuple)) else _to_words(value)
+
+
 MOST = 10**9
 """Largest number that an option can have."""
 
@@ -76,6 +89,7 @@ _CONVERTERS: dict[str, Callable[[object], object]] = {
     "float": lambda value: _to_number(value, float),
     "str": str,
     "tuple[str, ...]": _to_words,
+    "tuple[Any, ...]": _to_things,
 }
 _WORDS = {
     "bool": "true or false",
@@ -83,4 +97,5 @@ _WORDS = {
     "float": f"a number of at most {MOST}",
     "str": "text",
     "tuple[str, ...]": "a list of words",
+    "tuple[Any, ...]": "a list",
 }

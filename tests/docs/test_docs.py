@@ -153,6 +153,15 @@ def test_examples_of_the_api_run(tmp_path: Path) -> None:
     assert (tmp_path / "profiles" / "result.json").exists()
 
 
+def test_example_for_users_of_dask_pyspy_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "coming-from-dask-pyspy.md").read_text()
+    script = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    command = [sys.executable, "-c", f"{script}\nclient.close()"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert "['pyspy.json', 'viztracer.json']" in process.stdout
+
+
 @pytest.mark.parametrize("name", pytest_schedprof.__all__)
 def test_every_public_function_is_documented(name: str) -> None:
     page = (ROOT / "docs" / "api.md").read_text()
