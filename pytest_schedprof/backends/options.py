@@ -1,4 +1,4 @@
-"""Reads the options of a backend, text or Python values, into a frozen dataclass."""
+"""Reads options of a backend or a kind of evidence, text or values, into a frozen dataclass."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from pytest_schedprof.model.words import read_boolean
 T = TypeVar("T")
 
 
-def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
-    """Build the dataclass of a backend's options.
+def read_options(
+    kind: type[T], owner: str, given: Mapping[str, object], *, what: str = "backend"
+) -> T:
+    """Build the dataclass of a backend's options, or of those of another thing that has some.
 
     Raises:
         SettingsError: names the unknown option and the known ones, or the malformed value.
@@ -23,11 +25,11 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
     for name in given:
         if name not in known:
             raise SettingsError(
-                f"schedprof: backend {backend!r} has no option {name!r}; "
+                f"schedprof: {what} {owner!r} has no option {name!r}; "
                 f"known: {', '.join(sorted(known)) or 'none'}"
             )
     return kind(
-        **{name: _convert(backend, name, known[name], value) for name, value in given.items()}
+        **{name: _convert(owner, name, known[name], value) for name, value in given.items()}
     )
 
 
@@ -50,12 +52,12 @@ def _type_name(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
-def _convert(backend: str, name: str, type_name: str, value: object) -> Any:
+def _convert(owner: str, name: str, type_name: str, value: object) -> Any:
     try:
         return _CONVERTERS[type_name](value)
     except (ValueError, TypeError, OverflowError):
         raise SettingsError(
-            f"schedprof: option {backend}.{name} must be {_WORDS[type_name]}, got {quoted(value)}"
+            f"schedprof: option {owner}.{name} must be {_WORDS[type_name]}, got {quoted(value)}"
         ) from None
 
 
@@ -90,6 +92,7 @@ _CONVERTERS: dict[str, Callable[[object], object]] = {
     "str": str,
     "tuple[str, ...]": _to_words,
     "tuple[Any, ...]": _to_things,
+    "Any": lambda value: value,
 }
 _WORDS = {
     "bool": "true or false",
@@ -98,4 +101,5 @@ _WORDS = {
     "str": "text",
     "tuple[str, ...]": "a list of words",
     "tuple[Any, ...]": "a list",
+    "Any": "anything",
 }

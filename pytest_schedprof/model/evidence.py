@@ -237,13 +237,15 @@ class WorkerProfile:
 
 @dataclass(frozen=True, slots=True)
 class LocalTask:
-    """A task of one of dask's local schedulers; times are seconds since the first run began."""
+    """A task of one of dask's local schedulers; times are seconds since the epoch."""
 
     key: str
     start: float
     stop: float
     worker: str
     """Number of the thread or process that ran it."""
+    task: str = ""
+    """The call that it was, in short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,19 +253,22 @@ class ResourceSample:
     """A sample of the test's process and its children."""
 
     time: float
+    """Seconds since the epoch."""
     memory_mb: float
     cpu_percent: float
 
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """A result in the cache, with the time for which it was kept."""
+    """A result in the cache; the times since and until it was kept are seconds since the epoch."""
 
     key: str
     amount: float
     """Size by the metric of the cache profiler."""
     cached: float
     freed: float
+    task: str = ""
+    """The call that returned it, in short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +279,11 @@ class LocalScheduler:
     resources: tuple[ResourceSample, ...]
     cache: tuple[CachedResult, ...]
     cache_metric: str
-    """`bytes`, or the metric of the user's own profiler."""
+    """`bytes`, `count`, or the name of the user's own metric."""
+    begun: float = 0.0
+    """When the first run of the body began, in seconds since the epoch."""
+    interval_s: float | None = None
+    """Seconds between samples of resources."""
 
 
 @dataclass(frozen=True, slots=True)
