@@ -276,25 +276,17 @@ def speedscope(sampler: Samples, ticks: list[int], unit: float) -> dict[str, Any
         "activeProfileIndex": 0,
         "profiles": [profile],
         "shared": {"frames": [_frame(sampler.codes[code], line) for code, line in frames]},
-        **by_span(sampler, ticks),
+        **spans_of(sampler, ticks),
     }
 
 
-def by_span(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
-    """Return whose work was done in each sample, and the tasks of each span; nothing if unknown."""
-    whose = sampler.whose
-    if whose is None:
+def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
+    """Return whose work was done in each sample, under a key that speedscope does not know."""
+    if sampler.whose is None:
         return {}
-    labels = list(dict.fromkeys(sampler.labels))
-    numbers = {label: number for number, label in enumerate(labels)}
     samples = zip(sampler.labels, ticks, strict=True)
-    return {
-        "schedprof_spans": {
-            "names": [whose.name_of(label) for label in labels],
-            "samples": [numbers[label] for label, times in samples for _ in range(times)],
-            "tasks": list(whose.tasks().items()),
-        }
-    }
+    labels = [label for label, times in samples for _ in range(times)]
+    return {"schedprof_spans": sampler.whose.told(labels)}
 
 
 def place_of(code: Any) -> tuple[str, str]:

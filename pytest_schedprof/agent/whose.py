@@ -116,6 +116,15 @@ class Whose:
                 found[name] = found.get(name, 0) + more
         return found
 
+    def told(self, labels: list[str]) -> dict[str, Any]:
+        """Return the names of labels, the number of the name of each, and the tasks by name."""
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        return {
+            "names": [self.name_of(label) for label in numbers],
+            "samples": [numbers[label] for label in labels],
+            "tasks": list(self.tasks().items()),
+        }
+
     def _tasks_by_span(self) -> dict[str, int]:
         return {
             label: sum(sum(group.states.values()) for group in span.groups)
