@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_schedprof.api.files import pyspy_on_scheduler, viztrace_scheduler
+    from pytest_schedprof.api.ancestor import pyspy_on_scheduler, viztrace_scheduler
     from pytest_schedprof.api.profile import SchedulerProfile, profile_scheduler
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
     from pytest_schedprof.record.fetching import record_workload
@@ -25,9 +25,9 @@ _HOMES = {
     "SchedulerProfile": "pytest_schedprof.api.profile",
     "SchedulerUnderTest": "pytest_schedprof.clusters.under_test",
     "profile_scheduler": "pytest_schedprof.api.profile",
-    "pyspy_on_scheduler": "pytest_schedprof.api.files",
+    "pyspy_on_scheduler": "pytest_schedprof.api.ancestor",
     "record_workload": "pytest_schedprof.record.fetching",
-    "viztrace_scheduler": "pytest_schedprof.api.files",
+    "viztrace_scheduler": "pytest_schedprof.api.ancestor",
 }
 """Modules of the public names, imported at first use: pytest imports this file at every start."""
 

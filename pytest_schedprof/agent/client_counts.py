@@ -12,8 +12,8 @@ from typing import Any
 from distributed import Client
 
 from .choice import BODY, Choice
-from .counts import codes_of
 from .monitoring import Monitor
+from .names import codes_of
 from .opcodes import Opcodes
 
 METRIC = "client_bytecodes"

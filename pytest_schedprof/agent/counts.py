@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -11,11 +13,13 @@ from .choice import Answer, Choice
 from .decisions import WORLD
 from .details import Callers, lines_of
 from .monitoring import Monitor
-from .names import functions_of
+from .monitoring_by_span import MonitorBySpan
+from .names import codes_of
 from .opcodes import Opcodes
 from .orders import Orders
 from .recordings import Recording, as_json, begin, under_way
 from .traffic import Traffic
+from .whose import Whose, whose_in
 
 PERIODIC = (
     "distributed.active_memory_manager:ActiveMemoryManagerExtension.run_once",
@@ -74,8 +78,11 @@ class CountsRecording(Recording):
         bytecodes: bool,
         is_detailed: bool,
         holder: Any,
+        *,
+        by_span: bool = False,
     ) -> None:
         super().__init__(client)
+        self.whose = whose_in(holder) if by_span else None
         self.choice, self.orders = choice, orders
         self.bytecodes = bytecodes
         self.callers = Callers() if is_detailed else None
@@ -84,7 +91,7 @@ class CountsRecording(Recording):
         left_out, alone = (list(codes_of(names)) for names in clockwork_of(holder))
         periodic = getattr(holder, "periodic_callbacks", {}).values()
         if HAS_MONITORING:
-            self.counter = Monitor(
+            self.counter = monitor_for(self.whose)(
                 choice,
                 left_out,
                 alone,
@@ -103,6 +110,7 @@ class CountsRecording(Recording):
                 others=others,
                 periodic=periodic,
                 callers=self.callers,
+                whose=self.whose,
             )
         self.traffic = Traffic(is_timed=is_in_virtual_time(holder))
 
@@ -120,17 +128,13 @@ class CountsRecording(Recording):
         self.counter.end()
         self.orders.end()
         functions = self.choice.functions()
-        counts = {name: self._counts(codes) for name, codes in sorted(functions.items())}
         record = {
             "schedprof_counts": 1,
             "python": sys.version.split()[0],
-            "functions": {
-                name: each
-                for name, each in counts.items()
-                if any(each.values()) and not name.startswith(OWN)
-            },
+            "functions": self._counts(self.counter, functions),
             "whole": dict(self.traffic.counts),
             **self._details(functions),
+            **self._by_span(functions),
         }
         self.content = as_json(record)
         return {}
@@ -149,11 +153,45 @@ class CountsRecording(Recording):
             "lines": {name: each for name, each in lines.items() if each},
         }
 
-    def _counts(self, codes: list[CodeType]) -> dict[str, int]:
-        calls = {"calls": sum(map(self.counter.calls_of, codes))}
+    def _by_span(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
+        """Return the counts of functions for the spans of each name, if they are wanted."""
+        if self.whose is None:
+            return {}
+        assert isinstance(self.counter, (MonitorBySpan, Opcodes))
+        tasks = self.whose.tasks()
+        found: dict[tuple[str, ...], dict[str, Counter[str]]] = {name: {} for name in tasks}
+        for label in self.counter.labels():
+            sums = found.setdefault(self.whose.name_of(label), {})
+            counted = self._counts(self.counter.counted_for(label), functions)
+            for name, counts in counted.items():
+                sums.setdefault(name, Counter()).update(counts)
+        spans = [
+            {"name": name, "tasks": tasks.get(name, 0), "functions": sums}
+            for name, sums in sorted(found.items())
+        ]
+        return {"spans": spans}
+
+    def _counts(
+        self, counter: Monitor | Opcodes, functions: dict[str, list[CodeType]]
+    ) -> dict[str, dict[str, int]]:
+        """Return the counts of each function that ran."""
+        counts = {
+            name: self._counts_of(counter, codes)
+            for name, codes in sorted(functions.items())
+            if not name.startswith(OWN)
+        }
+        return {name: each for name, each in counts.items() if any(each.values())}
+
+    def _counts_of(self, counter: Monitor | Opcodes, codes: list[CodeType]) -> dict[str, int]:
+        calls = {"calls": sum(map(counter.calls_of, codes))}
         if not self.bytecodes:
             return calls
-        return {**calls, "bytecodes": sum(map(self.counter.bytecodes_of, codes))}
+        return {**calls, "bytecodes": sum(map(counter.bytecodes_of, codes))}
+
+
+def monitor_for(whose: Whose | None) -> Callable[..., Monitor]:
+    """Return what makes a monitor, of all spans together or of each apart."""
+    return Monitor if whose is None else partial(MonitorBySpan, whose)
 
 
 def is_in_virtual_time(holder: Any) -> bool:
@@ -170,18 +208,11 @@ def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
     return (*PERIODIC, *NOT_COUNTED), HEARTBEATS
 
 
-def codes_of(names: Sequence[str]) -> Iterator[CodeType]:
-    """Yield the code of functions, in the modules that are imported."""
-    for name in {each.partition(":")[0] for each in names} & sys.modules.keys():
-        for qualname, code in functions_of(sys.modules[name]):
-            if f"{name}:{qualname}" in names:
-                yield code
-
-
 async def start(
     wanted: dict[str, list[str]],
     bytecodes: bool,
     is_detailed: bool,
+    by_span: bool,
     client: str,
     dask_scheduler: Any = None,
 ) -> dict[str, Any]:
@@ -194,6 +225,7 @@ async def start(
             count that they call (`callers`).
         bytecodes: whether to count them too.
         is_detailed: whether to count calls by caller, and bytecodes by line.
+        by_span: whether to tell the counts of each span apart too.
         client: name of the client that asks.
         dask_scheduler: what represents this process.
     """
@@ -201,7 +233,9 @@ async def start(
         return {"problem": "busy"}
     choice = choice_of(wanted, is_shared=hasattr(dask_scheduler, "run_on_loops"))
     orders = Orders(wanted["ordered"])
-    recording = CountsRecording(client, choice, orders, bytecodes, is_detailed, dask_scheduler)
+    recording = CountsRecording(
+        client, choice, orders, bytecodes, is_detailed, dask_scheduler, by_span=by_span
+    )
     if not recording.begin():
         holder = recording.counter.holder()
         return {"problem": "taken", "holder": holder, "is_newer": HAS_MONITORING}

@@ -23,6 +23,7 @@ from .recordings import (
     unnamed_memory,
     whereabouts,
 )
+from .whose import Whose, whose_in
 
 FRAMES_ARE_UNSAFE = sys.version_info[:2] == (3, 11)
 """Reading another thread's frames can crash Python 3.11."""
@@ -53,6 +54,10 @@ class Samples:
         self.indexes: dict[tuple[Line, ...], int] = {}
         self.order: list[int] = []
         self.times: list[float] = []
+        self.whose: Whose | None = None
+        """Tells whose work is done; None if nobody can tell."""
+        self.labels: list[str] = []
+        """Of each sample, the label of the span whose work was done."""
 
 
 class Sampler(Samples):
@@ -81,6 +86,8 @@ class Sampler(Samples):
     def take(self, frame: FrameType | None, cpu: float) -> None:
         """Keep the stack that was running when the thread had used `cpu` seconds."""
         lines = []
+        if self.whose is not None:
+            self.labels.append(self.whose.innermost(frame))
         while frame is not None:
             code = frame.f_code
             self.codes[id(code)] = code  # kept alive, so that its id is not reused
@@ -269,7 +276,17 @@ def speedscope(sampler: Samples, ticks: list[int], unit: float) -> dict[str, Any
         "activeProfileIndex": 0,
         "profiles": [profile],
         "shared": {"frames": [_frame(sampler.codes[code], line) for code, line in frames]},
+        **spans_of(sampler, ticks),
     }
+
+
+def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
+    """Return whose work was done in each sample, under a key that speedscope does not know."""
+    if sampler.whose is None:
+        return {}
+    samples = zip(sampler.labels, ticks, strict=True)
+    labels = [label for label, times in samples for _ in range(times)]
+    return {"schedprof_spans": sampler.whose.told(labels)}
 
 
 def place_of(code: Any) -> tuple[str, str]:
@@ -296,9 +313,10 @@ async def start(
     is_main = threading.current_thread() is threading.main_thread()
     if isinstance(dask_scheduler, OwnProcess) and not is_main:
         return {"problem": "not-main"}  # the main thread runs what is of interest there
-    recording = CpuTimeRecording(
-        client, SignalSampler(interval) if is_main else ThreadSampler(interval)
-    )
+    sampler = SignalSampler(interval) if is_main else ThreadSampler(interval)
+    if is_main:  # whose variables another thread must not look at
+        sampler.whose = whose_in(dask_scheduler)
+    recording = CpuTimeRecording(client, sampler)
     if problem := recording.begin(time.monotonic() + timeout):
         recording.remove()
         return {"problem": problem, "python": sys.version.split()[0]}

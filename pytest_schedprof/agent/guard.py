@@ -68,10 +68,14 @@ def has_ended(pid: int, born: str) -> bool:
 
 
 def end(profiler: int, born: str) -> None:
-    """Wait until a profiler whose scheduler died has written its file; kill it if it hangs."""
+    """Wait until a profiler whose scheduler died has written its file; kill it if it hangs.
+
+    It is told to end, because one that samples children too goes on while one of them lives.
+    """
     deadline = time.monotonic() + WRITING_S
     if not has_ended(profiler, born):
         signal_to(profiler, signal.SIGCONT)  # it may have been stopped
+        signal_to(profiler, signal.SIGINT)
     while not has_ended(profiler, born) and time.monotonic() < deadline:
         time.sleep(0.02)
     if not has_ended(profiler, born):

@@ -53,6 +53,9 @@ _anybody: Callable[[], int] = int
 class Monitor:
     """Counts calls, and optionally bytecodes, of chosen code."""
 
+    depth = 1
+    """Frames from the code that an event is of to its callback."""
+
     def __init__(
         self,
         choice: Choice,
@@ -324,12 +327,13 @@ class Monitor:
     def _on_start(self) -> Callable[..., object]:
         threads, ident, starts, armed = self.threads, self.ident, self.starts, self.armed
         pausing, bodies, disable = self.pausing, self.bodies, monitoring().DISABLE
+        depth = self.depth
         note = self.callers.note if self.callers else None
 
         def start(code: CodeType, offset: int) -> object:
             key = id(code)
             if key not in armed:
-                answer = self._find(sys._getframe(1))
+                answer = self._find(sys._getframe(depth))
                 if answer is not Answer.YES:
                     return disable if answer is Answer.NEVER else None
             if ident() not in threads:
@@ -342,19 +346,19 @@ class Monitor:
                 return None
             starts[key][offset] += 1
             if note is not None:
-                note(sys._getframe(1))
+                note(sys._getframe(depth))
             return None
 
         return start
 
     def _on_resume(self) -> Callable[..., object]:
         threads, ident, entries, armed = self.threads, self.ident, self.entries, self.armed
-        bodies, disable = self.bodies, monitoring().DISABLE
+        bodies, disable, depth = self.bodies, monitoring().DISABLE, self.depth
 
         def resume(code: CodeType, offset: int) -> object:
             key = id(code)
             if key not in armed:
-                answer = self._find(sys._getframe(1))
+                answer = self._find(sys._getframe(depth))
                 if answer is not Answer.YES:
                     return disable if answer is Answer.NEVER else None
             if ident() not in threads:
@@ -387,7 +391,7 @@ class Monitor:
     def _throw(self, code: CodeType, offset: int, error: BaseException) -> None:
         """Note an error thrown into a generator, which leaves before any instruction runs."""
         if id(code) not in self.armed:
-            self._find(sys._getframe(1))
+            self._find(sys._getframe(self.depth))
         if self._is_of_thread():
             self.thrown = id(code)
 

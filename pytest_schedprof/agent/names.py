@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -123,6 +123,14 @@ def module_of_file(file: str) -> str:
     else:
         path = path.rpartition("/")[2]
     return re.sub(r"(/__init__)?\.py$", "", path).replace("/", ".")
+
+
+def codes_of(names: Sequence[str]) -> Iterator[CodeType]:
+    """Yield the code of functions, in the modules that are imported."""
+    for name in {each.partition(":")[0] for each in names} & sys.modules.keys():
+        for qualname, code in functions_of(sys.modules[name]):
+            if f"{name}:{qualname}" in names:
+                yield code
 
 
 def functions_of(module: ModuleType) -> Iterator[tuple[str, CodeType]]:

@@ -6,8 +6,9 @@ import asyncio
 import dis
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from copy import copy
 from types import CodeType, FrameType
 from typing import Any
 
@@ -15,6 +16,7 @@ from .choice import BODY, MOST_ALONE, Answer, Choice, is_import
 from .details import Callers
 from .offload import in_offload_thread
 from .untraced import Untraced
+from .whose import NOBODY, Whose
 
 Tracer = Callable[[FrameType, str, Any], Any]
 
@@ -43,6 +45,7 @@ class Opcodes:
         others: RunOnLoops | None = None,
         periodic: Iterable[Any] = (),
         callers: Callers | None = None,
+        whose: Whose | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -54,6 +57,7 @@ class Opcodes:
             others: runs a function on the threads of other event loops.
             periodic: Tornado's callbacks, of which those of the clockwork are not traced.
             callers: counts who calls, if that is wanted; instructions are then counted one by one.
+            whose: tells whose work is done, if the counts of each span are wanted apart.
         """
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
@@ -61,8 +65,11 @@ class Opcodes:
         self.alone = {id(code) for code in alone}
         self.bytecodes = bytecodes
         self.callers = callers
+        self.whose = whose
         self.others = others
         self.threads: list[ThreadOpcodes] = []
+        self.only: str | None = None
+        """The label that it tells the counts of; None for all."""
 
     def begin(self) -> bool:
         """Start to count; False if another tool traces this thread."""
@@ -94,6 +101,7 @@ class Opcodes:
             self.alone,
             bytecodes=self.bytecodes,
             callers=self.callers,
+            whose=self.whose,
         )
         self.threads.append(counter)
         return counter
@@ -132,8 +140,19 @@ class Opcodes:
             sums.update(tally.executed)
         return sums
 
+    def labels(self) -> list[str]:
+        """Return all labels of spans that something was counted for."""
+        return list({label: None for each in self.threads for label in each.parts})
+
+    def counted_for(self, label: str) -> Opcodes:
+        """Return a counter that has counted what belongs to a label."""
+        found = copy(self)
+        found.only = label
+        return found
+
     def _tallies(self, code: CodeType) -> list[Tally]:
-        found = (each.tallies.get(id(code)) for each in self.threads)
+        labels = self.labels() if self.only is None else [self.only]
+        found = (each.parts[label].get(id(code)) for each in self.threads for label in labels)
         return [tally for tally in found if tally]
 
 
@@ -148,13 +167,21 @@ class ThreadOpcodes:
         *,
         bytecodes: bool,
         callers: Callers | None = None,
+        whose: Whose | None = None,
     ) -> None:
         self.choice = choice
         self.clockwork, self.alone = clockwork, alone
         self.bytecodes = bytecodes
         self.callers = callers
-        self.tallies: dict[int, Tally] = {}
-        """Counts of the code that was called."""
+        self.whose = whose
+        self.stretches: Container[int] = whose.stretches if whose else ()
+        """The `id` of code that begins a stretch of work for one span."""
+        self.under_way: list[str] = []
+        """Labels of the stretches that this thread is in, the innermost last."""
+        self.parts: defaultdict[str, dict[int, Tally]] = defaultdict(dict)
+        """Counts of the code that was called, by the label of whose work that was."""
+        self.tallies = self.parts[NOBODY]
+        """Those of the label for which this thread works."""
         self.refused: dict[int, CodeType] = {}
         """Code that is never counted; held, so that no other code gets its `id`."""
         self.is_paused = False
@@ -172,8 +199,34 @@ class ThreadOpcodes:
             return None
         if id(code) in self.clockwork:
             return self._pause(frame)
-        tally = self.tallies.get(id(code)) or self._taken(frame)
+        if id(code) in self.stretches:
+            return self._stretch(frame)
+        return self._traced(frame)
+
+    def _traced(self, frame: FrameType) -> Tracer | None:
+        tally = self.tallies.get(id(frame.f_code)) or self._taken(frame)
         return None if tally is None else self._count(frame, tally)
+
+    def _stretch(self, frame: FrameType) -> Tracer:
+        """Count for another span until this frame returns, raises or waits."""
+        assert self.whose is not None
+        outer = self.under_way[-1] if self.under_way else NOBODY
+        self._work_for([*self.under_way, self.whose.label_of(frame) or outer])
+        trace = self._traced(frame)
+        frame.f_trace_lines = False
+
+        def until_return(frame: FrameType, event: str, argument: Any) -> Tracer:
+            if trace is not None:
+                trace(frame, event, argument)
+            if event == "return":
+                self._work_for(self.under_way[:-1])
+            return until_return
+
+        return until_return
+
+    def _work_for(self, under_way: list[str]) -> None:
+        self.under_way = under_way
+        self.tallies = self.parts[under_way[-1] if under_way else NOBODY]
 
     def _taken(self, frame: FrameType) -> Tally | None:
         """Return a tally for code that is called for the first time, if it is chosen."""

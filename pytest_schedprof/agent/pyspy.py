@@ -137,7 +137,7 @@ class PySpyRecording(FileRecording):
         """Return where the session finds the file, which py-spy writes when it ends."""
         return {**super().survivor(), "writer": self.profiler.pid}
 
-    def launch(self, pyspy: str, guard: str, arguments: list[str]) -> None:
+    def launch(self, pyspy: str, guard: str, arguments: list[str], log_level: str) -> None:
         """Start py-spy and its watchdog in sessions of their own, which a Ctrl-C does not reach."""
         allow_tracing(by_descendants=True)
         me, output = str(os.getpid()), path_of(self.descriptor)
@@ -148,6 +148,7 @@ class PySpyRecording(FileRecording):
             stderr=subprocess.STDOUT,
             pass_fds=[self.descriptor],
             start_new_session=True,
+            env={**os.environ, "RUST_LOG": log_level} if log_level else None,
         )
         self.guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", guard, me, str(self.profiler.pid)],
@@ -186,7 +187,8 @@ class PySpyRecording(FileRecording):
 
     def listen(self) -> None:
         """Read what py-spy has written so far."""
-        self.log += os.pread(self.log_file, 65536, len(self.log))
+        while more := os.pread(self.log_file, 65536, len(self.log)):
+            self.log += more
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Interrupt, then terminate, then kill; the watchdog resumes a scheduler left stopped."""
@@ -272,6 +274,7 @@ async def start(
     guard: str,
     sent: bytes,
     arguments: list[str],
+    log_level: str,
     interval: float,
     gil: bool,
     nonblocking: bool,
@@ -281,8 +284,8 @@ async def start(
 ) -> dict[str, Any]:
     """Start a recording and wait until it is proven that it samples every `interval`.
 
-    Uses the py-spy that is installed here, or the program that was sent. Returns a `token`, or a
-    `problem` and its `log`.
+    Uses the py-spy that is installed here, or the program that was sent. Returns a `token` and the
+    `watchdog`, or a `problem` and its `log`.
     """
     if "pyspy" in under_way(dask_scheduler):
         return {"problem": "busy"}
@@ -291,7 +294,7 @@ async def start(
     recording = PySpyRecording(client)
     try:
         with program(sent) as pyspy:
-            recording.launch(pyspy, guard, arguments)
+            recording.launch(pyspy, guard, arguments, log_level)
     except OSError as error:  # such as a directory mounted with noexec
         recording.remove()
         allow_tracing(by_descendants=False)
@@ -301,7 +304,7 @@ async def start(
     is_sure = KNOWS_THREADS and (COUNTS_HOLDS or is_alone()) and not (gil or nonblocking)
     ticks = TICKS if is_sure else UNSURE_TICKS
     if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
-        return begin(dask_scheduler, recording)
+        return {**begin(dask_scheduler, recording), "watchdog": recording.guard.pid}
     answer = await recording.end(1.0)
     await forget(dask_scheduler, recording.token)
     return {"problem": "failed", **answer}

@@ -5,24 +5,74 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+DEFAULT = ("default",)
+"""Name of the spans into which dask puts tasks that have none."""
 
-def tell_spans(ids: list[str], dask_scheduler: Any = None) -> dict[str, Any]:
-    """Return these spans, and all of them merged; a body without tasks has none."""
+
+def known_spans(dask_scheduler: Any = None) -> list[str]:
+    """Return the IDs of all spans that there are."""
+    extension = dask_scheduler.extensions.get("spans")
+    return [] if extension is None else list(extension.spans)
+
+
+def tell_spans(ids: list[str], before: list[str], dask_scheduler: Any = None) -> dict[str, Any]:
+    """Return these spans, and all of them merged; a body without tasks has none.
+
+    Args:
+        ids: of the spans around the body.
+        before: IDs of the spans that were there before.
+        dask_scheduler: the scheduler.
+    """
     extension = dask_scheduler.extensions.get("spans")
     if extension is None:
         return {"problem": "the scheduler has no extension for spans"}
     found = [extension.spans[each] for each in ids if each in extension.spans]
     if not found:
         return {"problem": "no task reached the scheduler from where the span was opened"}
-    merged = type(found[0]).merge(*found)
-    return {"takes": [_plain(each) for each in found], "merged": _plain(merged, children=[])}
+    old = set(before)
+    roots = [each for each in extension.root_spans if each.id not in old]
+    return {
+        "takes": [_plain(each) for each in found],
+        "merged": _merged(found),
+        "default": [_plain(each) for each in roots if each.name == DEFAULT],
+        "all": _merged(roots),
+        "tags": _by_tag(extension, found),
+    }
+
+
+def _by_tag(extension: Any, found: list[Any]) -> dict[str, Any]:
+    """Return the sum of the spans with each tag that the body gave, as dask finds and merges them.
+
+    A span within another one of the same tag is in the sum already.
+    """
+    inner = {
+        each.id: each.name[len(take.name) :]
+        for take in found
+        for each in take.traverse_spans()
+        if each is not take
+    }
+    tags = dict.fromkeys(tag for name in inner.values() for tag in name)
+    return {
+        tag: _merged([each for each in extension.find_by_tags(tag) if each.id in inner])
+        for tag in tags
+    }
+
+
+def _merged(spans: list[Any]) -> dict[str, Any]:
+    """Return the sum of spans, which are not related; only one has its own sub-spans."""
+    return _plain(type(spans[0]).merge(*spans), children=[])
 
 
 def _plain(span: Any, children: Any = None) -> dict[str, Any]:
     below = span.children if children is None else children
+    parent = span.parent
     return {
         "name": span.name,
         "id": span.id,
+        "parent": "" if parent is None else parent.id,
+        "annotation": span.annotation,
+        "metadata": _of_json((span.metadata or {}).get("collections", ())),
+        "groups": [_group(each) for each in sorted(span.groups, key=lambda each: each.start)],
         "enqueued": span.enqueued,
         "start": span.start,
         "stop": span.stop,
@@ -40,6 +90,26 @@ def _plain(span: Any, children: Any = None) -> dict[str, Any]:
         ],
         "children": [_plain(each) for each in below],
     }
+
+
+def _group(group: Any) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "states": dict(group.states),
+        "start": group.start,
+        "stop": group.stop,
+        "duration": group.duration,
+        "nbytes_total": group.nbytes_total,
+    }
+
+
+def _of_json(value: Any) -> Any:
+    """Return what a client told of its collections, with text for what JSON does not have."""
+    if isinstance(value, dict):
+        return {str(key): _of_json(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_of_json(each) for each in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _line(source: Any) -> dict[str, Any]:

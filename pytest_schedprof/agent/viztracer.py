@@ -17,6 +17,7 @@ from typing import Any
 
 from .patches import Patches, Step, similar
 from .recordings import Recording, begin, path_of, under_way, unnamed_file
+from .viztracer_around import Around, PluginError
 
 BEGIN, END = "schedprof: begin", "schedprof: end"
 """Marks at both ends of the trace, on the thread that is recorded."""
@@ -118,9 +119,10 @@ class VizTracerRecording(Recording):
 
     kind = "viztracer"
 
-    def __init__(self, client: str, tracer: Any) -> None:
+    def __init__(self, client: str, tracer: Any, around: dict[str, Any]) -> None:
         super().__init__(client)
         self.tracer = tracer
+        self.around = Around(tracer, around)
         # viztracer's own `start` and `stop` are Python functions, which would be in the trace.
         base = importlib.import_module("viztracer.snaptrace").Tracer
         self.hook: Callable[[], None] = base.start.__get__(tracer)
@@ -146,6 +148,7 @@ class VizTracerRecording(Recording):
         self.undo.callback(setattr, self.tracer, "log_gc", False)
         if HIDES_RESUMPTIONS:
             self.undo.callback(Resumption(self.resume).begin())
+        self.undo.callback(self.around.begin())
         if at_once:
             self.hook()
             self.is_tracing = True
@@ -169,8 +172,17 @@ class VizTracerRecording(Recording):
         return partial(self.log, event_name(function))
 
     def trace_step(self, function: Any) -> Step:
-        """Return the step that traces what happens in a function."""
-        return self.trace
+        """Return a step that traces what happens in a function.
+
+        On another thread, to which the scheduler offloads some work, it logs the run instead.
+        """
+        name = event_name(function)
+
+        def step(call: Callable[[], Any]) -> Any:
+            here = threading.get_ident() == self.thread
+            return self.trace(call) if here else self.log(name, call)
+
+        return step
 
     def trace(self, call: Callable[[], Any]) -> Any:
         """Trace one call; wrapped in C to stay out of the trace."""
@@ -196,7 +208,12 @@ class VizTracerRecording(Recording):
         return not self.was_displaced
 
     def log(self, name: str, call: Callable[[], Any]) -> Any:
-        """Run a call and add one event for it, and none for what happens in it."""
+        """Run a call and add one event for it, and none for what happens in it.
+
+        A call that is traced has an event already.
+        """
+        if self.is_tracing and threading.get_ident() == self.thread:
+            return call()
         since = self.tracer.getts()
         try:
             return call()
@@ -222,7 +239,7 @@ class VizTracerRecording(Recording):
         # The file has no name, so a scheduler that dies while it is written leaves none.
         descriptor = unnamed_file()
         try:
-            self.tracer.dump(path_of(descriptor))
+            self.around.dump(path_of(descriptor))
             if os.fstat(descriptor).st_size:  # nothing was written to a full disk
                 self.trace_file = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         finally:
@@ -242,6 +259,7 @@ class VizTracerRecording(Recording):
         super().remove()
         if not self.is_over:
             self.finish()
+        self.around.close()
         if self.trace_file is not None:
             self.trace_file.close()
 
@@ -263,6 +281,7 @@ async def start(
     options: dict[str, Any],
     traced: list[str],
     logged: list[str],
+    around: dict[str, Any],
     dask_scheduler: Any = None,
 ) -> dict[str, Any]:
     """Start a recording; return a `token`, or a `problem` and facts about it."""
@@ -274,7 +293,10 @@ async def start(
         tracer = tracer_with(entries)
     except ImportError:
         return {"problem": "not-installed", "executable": sys.executable}
-    recording = VizTracerRecording(client, tracer)
+    try:
+        recording = VizTracerRecording(client, tracer, around)
+    except PluginError as error:
+        return {"problem": "no-plugin", "name": error.name, "log": error.reason}
     try:
         if problem := patch_all(recording, dask_scheduler, traced, logged):
             recording.remove()

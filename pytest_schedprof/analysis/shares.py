@@ -17,7 +17,7 @@ from pytest_schedprof.analysis.estimate import (
 from pytest_schedprof.analysis.owners import doubt_of_collector, owner_of
 from pytest_schedprof.analysis.tally import Tally, tally_blocks, total, undivided
 from pytest_schedprof.model.metric import CPU, SELF, SHARE
-from pytest_schedprof.model.profile import Function, SampleProfile, compile_pattern
+from pytest_schedprof.model.profile import Function, SampleProfile, SpanName, compile_pattern
 from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares
 from pytest_schedprof.model.verdict import Estimate
 
@@ -151,6 +151,10 @@ class Shares:
     def of_owner(self, owner: str) -> Estimate:
         """Return the share of samples that belong to the owner."""
         return self._estimate(lambda unit: unit.owners[owner])
+
+    def of_span(self, name: SpanName) -> Estimate:
+        """Return the share of samples in which work was done for the spans of that name."""
+        return self._estimate(lambda unit: unit.spans[name])
 
     def functions(self) -> tuple[FunctionShare, ...]:
         """Return the shares of all functions, the hottest first."""

@@ -17,7 +17,7 @@ from pytest_schedprof.analysis.owners import (
     undivided_subjects,
     without_who_was_interrupted,
 )
-from pytest_schedprof.model.profile import Function, SampleProfile, Stack
+from pytest_schedprof.model.profile import Function, SampleProfile, SpanName, Stack
 
 MIN_BLOCK_SAMPLES = 20
 """Fewest samples of a block: with fewer, blocks do not show how shares scatter."""
@@ -40,6 +40,7 @@ class Tally:
     inclusive: Counter[Function] = field(default_factory=Counter)
     own: Counter[Function] = field(default_factory=Counter)
     owners: Counter[str] = field(default_factory=Counter)
+    spans: Counter[SpanName] = field(default_factory=Counter)
 
     @property
     def busy_part(self) -> float:
@@ -72,6 +73,7 @@ class Tally:
         ):
             for key, count in theirs.items():
                 mine[key] += count
+        self.spans.update(other.spans)
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
@@ -109,7 +111,10 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
     kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
     busy = [[i for i in thread.samples if kept[i]] for thread in profile.threads]
     count = block_count or blocks_for(sum(map(len, busy)))
-    blocks = [_tally(kept, [_part(samples, k, count) for samples in busy]) for k in range(count)]
+    blocks = [
+        _tally(kept, [_part(samples, k, count) for samples in busy], profile.whose)
+        for k in range(count)
+    ]
     blocks[0].idle = sum(len(thread.samples) for thread in profile.threads) - sum(map(len, busy))
     blocks[0].empty = profile.empty_samples
     blocks[0].waiting = 0 if profile.is_of_cpu else _waiting(profile)
@@ -143,13 +148,17 @@ def _part(samples: list[int], index: int, count: int) -> list[int]:
     return samples[len(samples) * index // count : len(samples) * (index + 1) // count]
 
 
-def _tally(kept: Sequence[BusyStack | None], parts: Iterable[list[int]]) -> Tally:
+def _tally(
+    kept: Sequence[BusyStack | None], parts: Iterable[list[int]], whose: Sequence[SpanName]
+) -> Tally:
     tally = Tally()
     for index, count in Counter(chain.from_iterable(parts)).items():
         if found := kept[index]:
             tally.busy += count
             tally.owners[found.owner] += count
             tally.own[found.stack[-1]] += count
+            if whose:
+                tally.spans[whose[index]] += count
             for function in set(found.stack):  # a set: recursion counts once
                 tally.inclusive[function] += count
     return tally

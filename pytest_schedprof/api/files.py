@@ -1,9 +1,10 @@
-"""Context managers that write one profiler's file: names kept from scheduler-profiling."""
+"""A context manager that writes one profiler's file to a path."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,70 +17,38 @@ from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.errors import RecordingError, together
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.settings.markers import read_call
-from pytest_schedprof.storage.run_directory import check_room, write
+from pytest_schedprof.storage.run_directory import check_room, make_directory, write
 
 logger = logging.getLogger(__name__)
 
-PICTURES = {".svg": {"formats": "flamegraph"}}
-"""Options for py-spy by the suffix of the path."""
 
-FORMATS = {".html": "html", ".gz": "json.gz"}
-"""Format for viztracer by the suffix of the path; json for every other suffix."""
-
-
-def pyspy_on_scheduler(
+def file_block(
+    source: str,
+    backend: str,
     path: str | os.PathLike[str],
+    client: Client | None,
     *,
-    client: Client | None = None,
+    timeout: float,
     rate: float = 100,
-    timeout: float = 30,
-    **options: object,
+    options: Mapping[str, object],
 ) -> Block[Path]:
-    """Profile the scheduler with py-spy while the body of a `with` or `async with` runs.
+    """Return a context manager that records with a backend and writes one file.
 
     Args:
-        path: of the speedscope file, on this machine; with the suffix `.svg` a flame graph is
-            written instead.
+        source: the function that was called, for messages.
+        backend: its name.
+        path: of the file, on this machine; missing directories are made before the body runs.
         client: the client of the scheduler; by default the current one.
-        rate: samples per second.
-        timeout: seconds to wait for py-spy to start or stop.
-        options: options of the backend as in docs/backends.md, for example `native=True`.
+        timeout: seconds to wait for the profiler to start or stop.
+        rate: samples per second, for a backend that samples.
+        options: of the backend.
 
     Raises:
         SettingsError: for an invalid argument.
     """
-    settings = read_call("pyspy_on_scheduler", (), {}, rate=rate, timeout=timeout)
-    by_path = PICTURES.get(Path(path).suffix, {})
-    backend = find_backends().make("pyspy", rate_hz=settings.rate, options={**by_path, **options})
-    return _FileBlock(backend, path, client, settings.timeout)
-
-
-def viztrace_scheduler(
-    path: str | os.PathLike[str],
-    *,
-    client: Client | None = None,
-    timeout: float = 30,
-    **options: object,
-) -> Block[Path]:
-    """Trace the scheduler with viztracer while the body of a `with` or `async with` runs.
-
-    Args:
-        path: of the trace, on this machine; the suffix chooses between `.json`, `.json.gz` and
-            viztracer's own page, `.html`.
-        client: the client of the scheduler; by default the current one.
-        timeout: seconds to wait for viztracer to start or stop.
-        options: options of the backend as in docs/backends.md, for example
-            `trace_sparse="distributed.Scheduler.update_graph"`.
-
-    Raises:
-        SettingsError: for an invalid argument.
-    """
-    settings = read_call("viztrace_scheduler", (), {}, timeout=timeout)
-    by_path = {"format": FORMATS.get(Path(path).suffix, "json")}
-    backend = find_backends().make(
-        "viztracer", rate_hz=settings.rate, options={**by_path, **options}
-    )
-    return _FileBlock(backend, path, client, settings.timeout)
+    settings = read_call(source, (), {}, rate=rate, timeout=timeout)
+    made = find_backends().make(backend, rate_hz=settings.rate, options=options)
+    return _FileBlock(made, path, client, settings.timeout)
 
 
 class _FileBlock(Block[Path]):
@@ -99,6 +68,7 @@ class _FileBlock(Block[Path]):
 
     def begin(self, client: Client, opened: ExitStack) -> Path:
         """Start the profiler; raise before the body runs if it does not work."""
+        make_directory(self._path.parent)
         check_room(self._path)
         cluster = Attachment(client, timeout_s=self._timeout_s)
         opened.callback(cluster.close)

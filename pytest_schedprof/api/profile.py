@@ -82,10 +82,10 @@ def profile_scheduler(
     find_backends().check(settings.backend)
     EvidenceRegistry().check(settings.evidence)
     for backend, _, _ in settings.option:
-        if backend not in settings.backend:
+        if backend not in (*settings.backend, *EvidenceRegistry().with_options(settings.evidence)):
             raise SettingsError(
                 f"schedprof: options are given for {backend!r}, which is not one of the backends "
-                f"{', '.join(settings.backend)}"
+                f"{', '.join(settings.backend)}, and no kind of evidence"
             )
     return _ProfileBlock(settings, None if directory is None else Path(directory), client, name)
 

@@ -1,10 +1,10 @@
-"""Reads the options of a backend, text or Python values, into a frozen dataclass."""
+"""Reads options of a backend or a kind of evidence, text or values, into a frozen dataclass."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from pytest_schedprof.errors import SettingsError, quoted
@@ -13,8 +13,10 @@ from pytest_schedprof.model.words import read_boolean
 T = TypeVar("T")
 
 
-def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
-    """Build the dataclass of a backend's options.
+def read_options(
+    kind: type[T], owner: str, given: Mapping[str, object], *, what: str = "backend"
+) -> T:
+    """Build the dataclass of a backend's options, or of those of another thing that has some.
 
     Raises:
         SettingsError: names the unknown option and the known ones, or the malformed value.
@@ -23,18 +25,26 @@ def read_options(kind: type[T], backend: str, given: Mapping[str, object]) -> T:
     for name in given:
         if name not in known:
             raise SettingsError(
-                f"schedprof: backend {backend!r} has no option {name!r}; "
+                f"schedprof: {what} {owner!r} has no option {name!r}; "
                 f"known: {', '.join(sorted(known)) or 'none'}"
             )
     return kind(
-        **{name: _convert(backend, name, known[name], value) for name, value in given.items()}
+        **{name: _convert(owner, name, known[name], value) for name, value in given.items()}
     )
 
 
 def plain(options: Any) -> dict[str, Any]:
-    """Return all options for the record, with lists instead of tuples."""
-    items = asdict(options).items()
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+    """Return all options for the record: lists instead of tuples, and objects by their class."""
+    named = ((field.name, getattr(options, field.name)) for field in fields(options))
+    return {
+        name: list(map(name_of, value)) if isinstance(value, tuple) else value
+        for name, value in named
+    }
+
+
+def name_of(value: object) -> str:
+    """Return a word as it is, and the class of any other object."""
+    return value if isinstance(value, str) else type(value).__qualname__
 
 
 def _type_name(annotation: Any) -> str:
@@ -42,12 +52,12 @@ def _type_name(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
-def _convert(backend: str, name: str, type_name: str, value: object) -> Any:
+def _convert(owner: str, name: str, type_name: str, value: object) -> Any:
     try:
         return _CONVERTERS[type_name](value)
     except (ValueError, TypeError, OverflowError):
         raise SettingsError(
-            f"schedprof: option {backend}.{name} must be {_WORDS[type_name]}, got {quoted(value)}"
+            f"schedprof: option {owner}.{name} must be {_WORDS[type_name]}, got {quoted(value)}"
         ) from None
 
 
@@ -57,6 +67,11 @@ def _to_words(value: object) -> tuple[str, ...]:
     if not isinstance(value, str):
         raise TypeError(value)
     return tuple(shlex.split(value))
+
+
+def _to_things(value: object) -> tuple[Any, ...]:
+    """Keep objects as they are: they are for the scheduler."""
+    return tuple(value) if isinstance(value, (list, tuple)) else _to_words(value)
 
 
 MOST = 10**9
@@ -76,6 +91,8 @@ _CONVERTERS: dict[str, Callable[[object], object]] = {
     "float": lambda value: _to_number(value, float),
     "str": str,
     "tuple[str, ...]": _to_words,
+    "tuple[Any, ...]": _to_things,
+    "Any": lambda value: value,
 }
 _WORDS = {
     "bool": "true or false",
@@ -83,4 +100,6 @@ _WORDS = {
     "float": f"a number of at most {MOST}",
     "str": "text",
     "tuple[str, ...]": "a list of words",
+    "tuple[Any, ...]": "a list",
+    "Any": "anything",
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.formats.flamegraph import write_flamegraph
 from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.stays import write_raw
 from pytest_schedprof.formats.timeline import write_timeline
 
 RECORDED = "speedscope"
@@ -15,6 +16,7 @@ RECORDED = "speedscope"
 WRITERS = {
     "chrometrace": ("chrometrace.json", write_timeline),
     "flamegraph": ("svg", write_flamegraph),
+    "raw": ("raw.txt", write_raw),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -89,16 +88,13 @@ class RemoteRecording:
     def _await_writer(self) -> None:
         """Wait until another process of the target's machine has written the file, if one does.
 
-        If the target hangs, the writer is told to end. A writer that hangs too is killed, because
-        it may hold a dead target.
+        The writer is told to end, because the target may hang. A writer that hangs too is killed,
+        because it may hold a dead target.
         """
         writer = self._survivor.get("writer", 0)
         if not has_open(writer, self._survivor):  # it has ended, or none is needed
             return
-        born, scheduler = guard.birth(writer), self._survivor["pid"]
-        if not guard.has_ended(scheduler, guard.birth(scheduler)):
-            guard.signal_to(writer, signal.SIGINT)
-        guard.end(writer, born)
+        guard.end(writer, guard.birth(writer))
 
     def stop(self, *, timeout_s: float) -> RawProfile:
         """End the recording, check that it did its work, and fetch its file."""

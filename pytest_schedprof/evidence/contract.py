@@ -6,10 +6,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.evidence import ALL
 from pytest_schedprof.model.result import BackendResult
@@ -50,6 +51,8 @@ class ObservedTest:
     """None if the test's scheduler is not known before its body runs."""
     callbacks: Sequence[Callback] = ()
     """The session's callbacks of dask's local schedulers; empty unless a kind needs them."""
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Options as the user gave them, by kind."""
 
     @property
     def scheduler(self) -> SchedulerUnderTest:
@@ -73,6 +76,11 @@ class Brought:
     """Things that a reader would not expect, one line each."""
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """Options of a kind that has none."""
+
+
 class Kind(ABC):
     """One instrument at work on one scheduler, for one test.
 
@@ -86,6 +94,8 @@ class Kind(ABC):
     description: ClassVar[str]
     """Which instrument it is, in one line."""
     needs: ClassVar[frozenset[Need]]
+    options_type: ClassVar[type[Any]] = NoOptions
+    """Frozen dataclass of the options, as that of a backend."""
 
     def __init_subclass__(
         cls, *, name: str, description: str, needs: Collection[Need] = (Need.SCHEDULER,)
@@ -104,6 +114,16 @@ class Kind(ABC):
             EvidenceUnavailableError: if the evidence cannot be gathered here.
         """
         self.test = test
+        self.options: Any = self.read_options(test.options.get(self.name, {}))
+
+    @classmethod
+    def read_options(cls, given: Mapping[str, object]) -> Any:
+        """Return the options of which these are given.
+
+        Raises:
+            SettingsError: for one that is unknown or malformed.
+        """
+        return read_options(cls.options_type, cls.name, given, what="evidence")
 
     def around(self, number: int) -> AbstractContextManager[None]:
         """Return a context manager for one run of the body; the default does nothing.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from dask.callbacks import Callback
 
@@ -23,6 +24,8 @@ from pytest_schedprof.evidence.contract import (
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.storage.run_directory import write
+
+NO_OPTIONS: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 
 
 class Gathering:
@@ -103,10 +106,11 @@ def gather(
     scheduler: SchedulerUnderTest | InProcess,
     test_id: str,
     callbacks: Sequence[Callback] = (),
+    options: Mapping[str, Mapping[str, object]] = NO_OPTIONS,
 ) -> Gathering:
     """Start these kinds for one test; callbacks are for dask's local schedulers."""
     known = None if isinstance(scheduler, InProcess) else scheduler
-    return Gathering(kinds, ObservedTest(test_id, known, callbacks))
+    return Gathering(kinds, ObservedTest(test_id, known, callbacks, options))
 
 
 def _make(kind: type[Kind], test: ObservedTest) -> Kind:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from time import time
 from timeit import default_timer
 from typing import Any
 
 from dask.callbacks import Callback
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
+from dask.utils import funcname
 
+from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     Brought,
     EvidenceUnavailableError,
@@ -18,6 +23,7 @@ from pytest_schedprof.evidence.contract import (
     Need,
     ObservedTest,
 )
+from pytest_schedprof.evidence.described import described
 from pytest_schedprof.evidence.pictures import as_json, local_picture, with_pictures
 from pytest_schedprof.model.evidence import (
     CachedResult,
@@ -29,6 +35,50 @@ from pytest_schedprof.model.result import BackendResult
 
 INTERVAL_S = 0.1
 """Time between samples of the process's memory and CPU; short, as most tests are."""
+
+Metric = Callable[[Any], float]
+
+METRICS: Mapping[str, Metric] = {"bytes": sizeof, "count": lambda result: 1}
+"""Metrics of results that have a name of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """Options of the kind; a profiler that the user registers has its own."""
+
+    dt: float = INTERVAL_S
+    """Seconds between samples of memory and CPU."""
+    metric: Any = "bytes"
+    """Size of a result: `bytes`, `count`, a function, or where to find it, as `module:name`."""
+
+    def __post_init__(self) -> None:
+        if not self.dt > 0:
+            raise SettingsError(f"schedprof: option local.dt must be above 0, got {self.dt:g}")
+        self.sized()
+
+    def sized(self) -> tuple[Metric, str]:
+        """Return the metric and its name.
+
+        Raises:
+            SettingsError: for one that is none.
+        """
+        found = METRICS.get(self.metric) if isinstance(self.metric, str) else self.metric
+        if found is None and ":" in self.metric:
+            found = _imported(self.metric)
+        if not callable(found):
+            raise SettingsError(
+                f"schedprof: option local.metric must be one of {', '.join(METRICS)}, a function, "
+                f"or where to find one, as 'module:name', got {self.metric!r}"
+            )
+        return found, self.metric if self.metric in METRICS else str(funcname(found))
+
+
+def _imported(place: str) -> Any:
+    """Return what is at a place, or None."""
+    try:
+        return resolve_name(place)
+    except (ImportError, AttributeError, ValueError):
+        return None
 
 
 class Resources(ResourceProfiler):
@@ -47,22 +97,25 @@ class LocalKind(
 ):
     """Registers dask's three profilers of local schedulers, and the session's callbacks.
 
-    A profiler among the callbacks is used instead of ours, so that users can choose its interval
-    or its metric.
+    A profiler among the callbacks is used instead of ours.
     """
+
+    options_type = LocalOptions
 
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         callbacks = test.callbacks
         self._tasks = _theirs(callbacks, Profiler) or Profiler()
         ours: Any = Resources
-        self._resources = _theirs(callbacks, ResourceProfiler) or ours(dt=INTERVAL_S)
-        self._cache = _theirs(callbacks, CacheProfiler) or CacheProfiler(sizeof, "bytes")
+        self._resources = _theirs(callbacks, ResourceProfiler) or ours(dt=self.options.dt)
+        self._cache = _theirs(callbacks, CacheProfiler) or CacheProfiler(*self.options.sized())
         three = [self._tasks, self._resources, self._cache]
         self._callbacks = [*three, *(each for each in callbacks if each not in three)]
         self._seen = {id(each): len(each.results) for each in three}
         """Number of results that a user's profiler already has from earlier tests."""
         self._begun = default_timer()
+        self._epoch = time() - self._begun
+        """What makes a profiler's times those of a calendar."""
 
     @property
     def _profilers(self) -> list[Any]:
@@ -92,21 +145,25 @@ class LocalKind(
         )
 
     def _told(self) -> LocalScheduler:
-        begun = self._begun
+        epoch = self._epoch
         return LocalScheduler(
             tuple(
-                LocalTask(str(key), start - begun, end - begun, str(worker))
-                for key, _, start, end, worker in self._results(self._tasks)
+                LocalTask(str(key), epoch + start, epoch + end, str(worker), described(task))
+                for key, task, start, end, worker in self._results(self._tasks)
             ),
             tuple(
-                ResourceSample(when - begun, memory, cpu)
+                ResourceSample(epoch + when, memory, cpu)
                 for when, memory, cpu in self._results(self._resources)
             ),
             tuple(
-                CachedResult(str(key), float(amount), cached - begun, freed - begun)
-                for key, _, amount, cached, freed in self._results(self._cache)
+                CachedResult(
+                    str(key), float(amount), epoch + cached, epoch + freed, described(task)
+                )
+                for key, task, amount, cached, freed in self._results(self._cache)
             ),
             str(self._cache._metric_name),
+            epoch + self._begun,
+            self._resources._dt,
         )
 
 

@@ -48,6 +48,10 @@ class EvidenceRegistry:
             if name not in KINDS:
                 self._load(name)
 
+    def with_options(self, names: Iterable[str]) -> set[str]:
+        """Return the kinds whose options may be given if these are asked for."""
+        return {*KINDS, *self._added, *self._expanded(names)}
+
     def kinds(self, names: Iterable[str]) -> tuple[type[Kind], ...]:
         """Return the classes of these kinds, of every kind for `all`.
 

@@ -40,6 +40,7 @@ class SpanKind(
         super().__init__(test)
         self._control = test.scheduler.control
         self._ids: list[str] = []
+        self._before: list[str] = self._control.call(spans.known_spans)
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
@@ -55,7 +56,7 @@ class SpanKind(
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the span of each run and all of them merged, as JSON."""
         beats = self._control.call_workers(spans.beat)
-        told = self._control.call(spans.tell_spans, self._ids)
+        told = self._control.call(spans.tell_spans, self._ids, self._before)
         if "problem" in told:
             raise EvidenceUnavailableError(told["problem"])
         content = msgspec.json.encode(msgspec.convert(told, Spans))

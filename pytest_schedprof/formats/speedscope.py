@@ -146,6 +146,23 @@ class _Reader:
         return stack
 
 
+class _Named(msgspec.Struct):
+    name: str
+
+
+def without_process(content: bytes, pid: int) -> bytes:
+    """Leave out the threads of one process, in a file of py-spy's that has several."""
+    try:
+        whole = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        profiles = msgspec.json.decode(whole["profiles"], type=list[msgspec.Raw])
+        names = [msgspec.json.decode(each, type=_Named).name for each in profiles]
+    except (*UNREADABLE, KeyError):
+        return content  # its reader says what is wrong
+    start = f"Process {pid} "
+    kept = [each for each, name in zip(profiles, names, strict=True) if not name.startswith(start)]
+    return msgspec.json.encode({**whole, "profiles": kept})
+
+
 def write_speedscope(file: SpeedscopeFile) -> bytes:
     """Write a file for speedscope, with a profile for each thread."""
     profiles = [_profile(thread, file.stacks) for thread in file.threads]

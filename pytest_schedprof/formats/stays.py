@@ -64,6 +64,24 @@ def write_collapsed(file: SpeedscopeFile) -> bytes:
         for index, count in Counter(thread.stacks).items():
             frames = (labels[frame] for frame in file.stacks[index])
             counts[";".join([_safe(thread.thread) or "thread", *frames])] += count
+    return _lines(counts)
+
+
+def write_raw(file: SpeedscopeFile) -> bytes:
+    """Write collapsed stacks as py-spy does: by line of code, and all threads together."""
+    labels = [_safe(_label_with_line(frame)) for frame in file.frames]
+    counts: Counter[str] = Counter()
+    for thread in file.threads:
+        for index, count in Counter(thread.stacks).items():
+            counts[";".join(labels[frame] for frame in file.stacks[index])] += count
+    return _lines(counts)
+
+
+def _label_with_line(frame: Frame) -> str:
+    return f"{frame.name} ({frame.file}:{frame.line})" if frame.file else frame.name
+
+
+def _lines(counts: Counter[str]) -> bytes:
     lines = (f"{stack} {count}\n" for stack, count in sorted(counts.items()))
     return "".join(lines).encode("utf-8", "replace")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_schedprof.agent import names
+from pytest_schedprof.analysis.by_span import counted_by_span, sampled_by_span
 from pytest_schedprof.analysis.costs import Costs, Unit, unit_of
 from pytest_schedprof.analysis.phases import ClientCosts
 from pytest_schedprof.analysis.shares import Shares, shares_of
@@ -32,7 +33,14 @@ from pytest_schedprof.model.profile import (
     compile_pattern,
     has_wildcard,
 )
-from pytest_schedprof.model.result import BackendResult, Result, Segment, TargetFiles, Window
+from pytest_schedprof.model.result import (
+    BackendResult,
+    Result,
+    Segment,
+    SpanCost,
+    TargetFiles,
+    Window,
+)
 from pytest_schedprof.model.verdict import LimitResult
 from pytest_schedprof.remote.contract import Target
 from pytest_schedprof.remote.control import Control
@@ -279,7 +287,15 @@ class _Recorded:
             warnings=tuple(dict.fromkeys([*_note_of_others(segments), *told])),
             doubt=_doubt_of(profiles),
             hashes=tuple(_hashes_of(profiles)),
+            spans=_spans_of(measurements, [profile for each in profiles for profile in each]),
         )
+
+
+def _spans_of(measurements: Shares | Costs, profiles: list[Profile]) -> tuple[SpanCost, ...]:
+    if isinstance(measurements, Shares):
+        samples = [each for each in profiles if isinstance(each, SampleProfile)]
+        return sampled_by_span(measurements, samples)
+    return counted_by_span(each for each in profiles if isinstance(each, CostProfile))
 
 
 def _doubt_of(profiles: list[list[Profile]]) -> str:

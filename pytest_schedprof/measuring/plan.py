@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pytest_schedprof.backends.contract import Backend, side_by_side
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.comparison.interim_checks import InterimChecks
 from pytest_schedprof.errors import LimitError, SettingsError
+from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Kind, Need
 from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.model.backend import recommended
@@ -53,6 +54,11 @@ class Plan:
     def needs(self, need: Need) -> bool:
         """Whether any kind of evidence needs this."""
         return any(need in kind.needs for kind in self.evidence)
+
+    @property
+    def options_of_evidence(self) -> dict[str, dict[str, Any]]:
+        """Options of each kind of evidence."""
+        return {kind.name: self.settings.options_of(kind.name, ()) for kind in self.evidence}
 
     @property
     def launcher(self) -> tuple[str, ...]:
@@ -125,7 +131,10 @@ def make_plan(
         SettingsError: for a backend, option, target or limit that is not possible.
         ArtifactError: if artifacts cannot be kept.
     """
-    owners = {owner for owner, _, _ in settings.option} - {ANY_BACKEND}
+    kinds = {*KINDS, *(kind.name for kind in evidence)}
+    owners = {owner for owner, _, _ in settings.option} - {ANY_BACKEND} - kinds
+    for kind in evidence:
+        kind.read_options(settings.options_of(kind.name, ()))
     registry.check([*settings.backend, *sorted(owners)])
     _check_shared_options(settings, registry)
     backends = tuple(_make(name, settings, registry) for name in settings.backend)

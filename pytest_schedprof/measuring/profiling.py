@@ -96,7 +96,10 @@ class ProfiledTest:
         return Sides(self._side(scheduler), sides.get(AGAINST), sides.get(NULL))
 
     def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
-        gathering = gather(self.plan.evidence, scheduler, self._attempt.test_id, self._callbacks)
+        options = self.plan.options_of_evidence
+        gathering = gather(
+            self.plan.evidence, scheduler, self._attempt.test_id, self._callbacks, options
+        )
         return Side(self._attempt, self.plan, scheduler, gathering, name)
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,29 @@ class WorkerMetric:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanAnnotation:
+    """The annotation that puts a task into a span."""
+
+    name: tuple[str, ...]
+    ids: tuple[str, ...]
+    """IDs of the span and of all that it is in, from the outermost."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanGroup:
+    """A group of tasks that belongs to a span."""
+
+    name: str
+    states: dict[str, int]
+    """Number of tasks in each state, with forgotten tasks."""
+    start: float
+    stop: float
+    duration: float
+    """Seconds that workers' threads spent on it."""
+    nbytes_total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """A span as the scheduler knows it; all times are by the scheduler's clock."""
 
@@ -66,11 +91,25 @@ class Span:
     """Stacks of the calls that submitted tasks."""
     cumulative_worker_metrics: tuple[WorkerMetric, ...]
     children: tuple[Span, ...] = field(default=())
+    parent: str = ""
+    """ID of the span that it is in; empty if it is in none."""
+    annotation: SpanAnnotation | None = None
+    """None for dask's default span."""
+    metadata: tuple[dict[str, Any], ...] = ()
+    """What clients told of the collections that its tasks came from."""
+    groups: tuple[SpanGroup, ...] = ()
+    """Groups of tasks that belong to it directly, the first to start first."""
 
     @property
     def tasks(self) -> int:
         """Number of all tasks that it ever had."""
         return sum(self.states.values())
+
+    def traverse(self) -> Iterator[Span]:
+        """Yield it and all spans below it, from the top."""
+        yield self
+        for child in self.children:
+            yield from child.traverse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +119,26 @@ class Spans:
     takes: tuple[Span, ...]
     merged: Span
     """All of them merged by `Span.merge`."""
+    default: tuple[Span, ...] = ()
+    """dask's default spans, with tasks that came from elsewhere meanwhile."""
+    all: Span | None = None
+    """All spans that the scheduler got meanwhile, merged as by `merge_all`."""
+    tags: dict[str, Span] = field(default_factory=dict)
+    """The spans with each tag that the body gave, merged as by `merge_by_tags`."""
+
+    def find_by_tags(self, *tags: str) -> Iterator[Span]:
+        """Yield the spans of the body that have any of these tags, but none within another one."""
+        for take in self.takes:
+            for child in take.children:
+                yield from _with_tags(child, set(tags), len(take.name))
+
+
+def _with_tags(span: Span, tags: set[str], depth: int) -> Iterator[Span]:
+    if tags.intersection(span.name[depth:]):
+        yield span
+    else:
+        for child in span.children:
+            yield from _with_tags(child, tags, depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +237,15 @@ class WorkerProfile:
 
 @dataclass(frozen=True, slots=True)
 class LocalTask:
-    """A task of one of dask's local schedulers; times are seconds since the first run began."""
+    """A task of one of dask's local schedulers; times are seconds since the epoch."""
 
     key: str
     start: float
     stop: float
     worker: str
     """Number of the thread or process that ran it."""
+    task: str = ""
+    """The call that it was, in short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +253,22 @@ class ResourceSample:
     """A sample of the test's process and its children."""
 
     time: float
+    """Seconds since the epoch."""
     memory_mb: float
     cpu_percent: float
 
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """A result in the cache, with the time for which it was kept."""
+    """A result in the cache; the times since and until it was kept are seconds since the epoch."""
 
     key: str
     amount: float
     """Size by the metric of the cache profiler."""
     cached: float
     freed: float
+    task: str = ""
+    """The call that returned it, in short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +279,11 @@ class LocalScheduler:
     resources: tuple[ResourceSample, ...]
     cache: tuple[CachedResult, ...]
     cache_metric: str
-    """`bytes`, or the metric of the user's own profiler."""
+    """`bytes`, `count`, or the name of the user's own metric."""
+    begun: float = 0.0
+    """When the first run of the body began, in seconds since the epoch."""
+    interval_s: float | None = None
+    """Seconds between samples of resources."""
 
 
 @dataclass(frozen=True, slots=True)

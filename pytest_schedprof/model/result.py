@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.profile import Function, SpanName
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 
 SCHEMA_VERSION = 1
@@ -167,6 +167,21 @@ class MeasuredCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanCost:
+    """What of a backend's figures belongs to the spans of one name, in the whole window."""
+
+    name: SpanName
+    """Tags from the outermost; `default` where the test opened no span, and empty for work that is
+    for no single task or graph."""
+    tasks: int
+    """Tasks that came to these spans."""
+    total: dict[str, float] = field(default_factory=dict)
+    """Counted costs by metric."""
+    share: Estimate | None = None
+    """Share of the scheduler's busy samples, of a backend that samples."""
+
+
+@dataclass(frozen=True, slots=True)
 class TargetFiles:
     """Files of a backend from a process other than the scheduler's."""
 
@@ -200,6 +215,8 @@ class BackendResult:
     """Why it cannot judge any limit; else empty."""
     hashes: tuple[str, ...] = ()
     """Hash of what happened in each recording, of a backend that can tell; else empty."""
+    spans: tuple[SpanCost, ...] = ()
+    """What belongs to which spans, the most expensive first; empty if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ from pytest_schedprof.presentation.results import (
     headline,
     notes_of,
 )
+from pytest_schedprof.presentation.spans import SpanTable, span_table
 from pytest_schedprof.presentation.trends import TrendRow
 from pytest_schedprof.storage.decided import decided_in
 from pytest_schedprof.storage.rings import ring_in
@@ -73,6 +74,7 @@ class BackendView:
     costs: CostTable | None
     decisions: DecisionsPicture | None
     ledger: Ledger | None
+    spans: SpanTable | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def page_of_test(
     """
     partings = {each.backend: each.parting for each in result.comparisons if each.parting}
     ring = ring_in(directory, result)
-    builder = _Backends(directory, other, known, partings)
+    builder = _Backends(result.test_id, directory, other, known, partings)
     return TestPage(
         test_id=result.test_id,
         outcome=result.outcome,
@@ -169,6 +171,7 @@ def page_of_test(
 
 @dataclass(frozen=True, slots=True)
 class _Backends:
+    test_id: str
     directory: Path
     other: Other | None
     known: KnownBackends
@@ -194,6 +197,7 @@ class _Backends:
             else None,
             decisions=self._decisions(backend),
             ledger=ledger,
+            spans=span_table(backend, self.test_id),
         )
 
     def _decisions(self, backend: BackendResult) -> DecisionsPicture | None:

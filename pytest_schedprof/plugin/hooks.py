@@ -67,13 +67,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Listener(config), "schedprof-listener")
 
 
+def _check_backends_and_evidence(config: pytest.Config, settings: Settings) -> None:
+    """Check the names of backends and of kinds of evidence, and those that have options."""
+    if settings.evidence:
+        kinds_of(config).check(settings.evidence)
+    owners = {owner for owner, _, _ in settings.option}
+    if owners:
+        owners -= kinds_of(config).with_options(settings.evidence)
+    if owners or settings.backend != DEFAULT_BACKEND:
+        backends_of(config).check([*settings.backend, *sorted(owners)])
+
+
 def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> None:
     """Check what the session's options name: mistakes must not wait for the first test."""
-    owners = [owner for owner, _, _ in settings.option]
-    if not settings.is_off and (owners or settings.backend != DEFAULT_BACKEND):
-        backends_of(config).check([*settings.backend, *owners])
-    if not settings.is_off and settings.evidence:
-        kinds_of(config).check(settings.evidence)
+    if not settings.is_off:
+        _check_backends_and_evidence(config, settings)
     if settings.cluster_option:  # of any kind of cluster, because markers may choose another kind
         lazy.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
     if settings.workload is not None:

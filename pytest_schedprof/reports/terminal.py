@@ -35,6 +35,7 @@ from pytest_schedprof.presentation.results import (
     version_differences,
 )
 from pytest_schedprof.presentation.seeds import SeededTest, by_seed, outcomes_of, ranges_of
+from pytest_schedprof.presentation.spans import SpanTable, span_table
 from pytest_schedprof.reports.comparisons import comparison_lines
 from pytest_schedprof.reports.lines import BARS, VERDICT_MARKUP, Line, sparkline
 
@@ -163,6 +164,8 @@ def _profile_lines(
         if series := recent.get((result.test_id, label_of(backend))):
             yield Line(f"    {_series(*series, bars)}")
         yield from _backend_lines(backend, most)
+        if most > HOT_FUNCTIONS and (spans := span_table(backend, result.test_id)):
+            yield from _span_lines(spans)
     yield from _evidence_lines(result.evidence)
 
 
@@ -179,6 +182,17 @@ def _backend_lines(backend: BackendResult, most: int) -> Iterator[Line]:
     if backend.costs:
         yield from cost_lines(backend.costs, backend.window.tasks, most)
     yield from (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
+
+
+def _span_lines(table: SpanTable) -> Iterator[Line]:
+    """Return what belongs to which spans of a test."""
+    width = max(len(row.name) for row in table.rows)
+    heads = _right_aligned(f"{column}/task" for column in table.columns)
+    yield Line(f"  {'spans':<{width}}   tasks {heads}  part of {table.of}", {"light": True})
+    for row in table.rows:
+        part = f"{row.part} ({row.bounds})" if row.bounds else row.part
+        amounts = _right_aligned(row.amounts)
+        yield Line(f"  {row.name:<{width}} {row.tasks or '':>7} {amounts}  {part}")
 
 
 def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:

@@ -188,8 +188,8 @@ def test_scheduler_killed_in_a_body_that_raises(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("missing/profile.json", "No such file"),
-        ("file/profile.json", "Not a directory"),
+        ("file/profile.json", "File exists"),
+        ("file/missing/profile.json", "Not a directory"),
         (".", "Is a directory"),
     ],
 )
@@ -253,7 +253,7 @@ def test_profiler_that_is_not_installed_is_told_before_the_body(
 def test_function_of_an_old_distributed_is_named_with_one_that_exists(
     client: Client, tmp_path: Path
 ) -> None:
-    old = "distributed.Scheduler.update_graph_hlg"
+    old = "distributed.Scheduler.update_graphs"
     outer = pyspy_on_scheduler(tmp_path / "outer.json")
     inner = viztrace_scheduler(tmp_path / "inner.json", trace_sparse=old)
     hint = "did you mean 'update_graph'"

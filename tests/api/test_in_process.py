@@ -140,47 +140,6 @@ def test_scheduler_closed_in_the_body_leaves_no_profiler(tmp_path: Path, kind: s
     assert not (tmp_path / "pyspy.json").exists()
 
 
-ANCESTOR = """
-import dask
-import distributed
-
-from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
-
-client = distributed.Client()
-
-df = dask.datasets.timeseries(
-    start="2000-01-01",
-    end="2000-01-04",
-    partition_freq="1h",
-    freq="60s",
-)
-
-with (
-    pyspy_on_scheduler("pyspy.json"),
-    # ^ Saves a speedscope profile to `pyspy.json` locally
-    viztrace_scheduler(
-        "viztracer.json", trace_sparse="distributed.Scheduler.update_graph"
-    ),
-    # ^ Saves a Chrome trace to `viztracer.json` locally
-):
-    df.set_index("id").mean(numeric_only=True).compute()
-"""
-"""The README example of scheduler-profiling, adapted.
-
-The import is changed and a quarter of its days is used. Two details follow newer releases: the
-handler was once called `update_graph_hlg`, and pandas averaged numeric columns only.
-"""
-
-
-@pytest.mark.slow
-def test_example_of_scheduler_profiling(tmp_path: Path) -> None:
-    """Run it with `-c`, as in a notebook: importing a script must not start processes."""
-    subprocess.run([sys.executable, "-c", ANCESTOR], check=True, timeout=TIMEOUT_S, cwd=tmp_path)
-    assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
-    events = json.loads((tmp_path / "viztracer.json").read_text())["traceEvents"]
-    assert any(UPDATE_GRAPH in event["name"] for event in events)
-
-
 def test_versions_and_names_are_looked_up_once_per_process() -> None:
     """Profiled tests of dask's own suite are short: reading versions took 37 ms for each."""
     for _ in range(2):

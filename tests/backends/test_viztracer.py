@@ -509,7 +509,6 @@ def test_tasks_on_lines_of_their_own_cost_the_same(control: Control) -> None:
         ({"tracer_entries": "0"}, "viztracer.tracer_entries must be at least 1, got 0"),
         ({"tracer_entries": "many"}, "viztracer.tracer_entries must be a whole number"),
         ({"min_duration": "short"}, "viztracer.min_duration must be a number"),
-        ({"trace_sparse": "a.b", "log_sparse": "a.c"}, "trace_sparse and viztracer.log_sparse ex"),
         ({"include_files": ["/a"], "exclude_files": ["/b"]}, "include_files and viztracer.exclude"),
         ({"entries": 1}, "has no option 'entries'"),
     ],

@@ -139,18 +139,31 @@ def test_examples_of_the_pages_run(project: Project, page: str, profiled: int) -
     assert len(project.results()) == profiled
 
 
-def test_examples_of_the_api_run(tmp_path: Path) -> None:
-    """Run the examples one after the other, as in a notebook."""
-    page = (ROOT / "docs" / "api.md").read_text()
-    script = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+def run_examples(page: str, directory: Path) -> tuple[str, str]:
+    """Run the examples of a page one after the other, as in a notebook.
+
+    Returns them and what they printed.
+    """
+    content = (ROOT / "docs" / page).read_text()
+    script = "\n".join(re.findall(r"```python\n(.*?)```", content, re.DOTALL))
     command = [sys.executable, "-c", f"{script}\nclient.close()"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=directory)
     assert process.returncode == 0, process.stderr
-    assert "transitions per task" in process.stdout
-    assert "schedprof: cannot write" in process.stdout
+    return script, process.stdout
+
+
+def test_examples_of_the_api_run(tmp_path: Path) -> None:
+    script, printed = run_examples("api.md", tmp_path)
+    assert "transitions per task" in printed
+    assert "schedprof: cannot write" in printed
     for name in re.findall(r'[a-z_]+_scheduler\("([\w.]+)"', script):
         assert name in BUILTIN or (tmp_path / name).exists()
     assert (tmp_path / "profiles" / "result.json").exists()
+
+
+def test_example_for_users_of_dask_pyspy_runs(tmp_path: Path) -> None:
+    _, printed = run_examples("coming-from-dask-pyspy.md", tmp_path)
+    assert "['pyspy.json', 'viztracer.json']" in printed
 
 
 @pytest.mark.parametrize("name", pytest_schedprof.__all__)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from itertools import pairwise
+from pathlib import Path
+from time import time
 from timeit import default_timer
 from typing import Any
 
@@ -29,6 +33,10 @@ def made(number: int) -> bytes:
 
 def joined(parts: list[bytes]) -> int:
     return sum(map(len, parts))
+
+
+def length_of(value: object) -> int:
+    return len(str(value))
 
 
 def work(scheduler: str) -> None:
@@ -64,6 +72,75 @@ def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
     assert max(each.cpu_percent for each in told.resources) > 1
     assert min(each.memory_mb for each in told.resources) > 10
     assert brought.files["local.html"].rstrip().endswith(b"</html>")
+
+
+def test_records_have_the_call_and_the_time_of_day() -> None:
+    kind = LocalKind(ObservedTest("test_it"))
+    before = time()
+    with kind.around(1):
+        work("threads")
+    told = msgspec.json.decode(kind.bring(()).files["local.json"], type=LocalScheduler)
+    calls = {each.key: each.task for each in told.tasks}
+    assert sorted(calls.values())[0].startswith("joined([")
+    assert sorted(calls.values())[1:] == [f"made({number})" for number in range(6)]
+    assert {each.key: each.task for each in told.cache} == calls
+    times = [told.begun, *(each.start for each in told.tasks), *(each.stop for each in told.tasks)]
+    times += [each.time for each in told.resources]
+    times += [each.freed for each in told.cache]
+    # Clocks of processes and of the calendar may be adjusted by a little.
+    assert before - 1 < min(times) <= max(times) < time() + 1
+
+
+QR = """
+import dask.array as da
+
+@pytest.mark.schedprof(
+    backend="cputime", evidence="local", options={"local": {"dt": 0.05, "metric": "count"}}
+)
+def test_it():
+    a = da.random.random(size=(1000, 100), chunks=(100, 100))
+    q, r = da.linalg.qr(a)
+    q.dot(r).compute(scheduler="threads")
+"""
+
+
+def test_qr_with_the_options_of_a_marker(project: Project) -> None:
+    """The example of dask's documentation of these profilers, smaller."""
+    project.run_test(QR, "--schedprof-option=local.dt=9").assert_outcomes(passed=1)
+    (path,) = project.run_directory.glob("tests/*/local.json")
+    told = msgspec.json.decode(path.read_bytes(), type=LocalScheduler)
+    assert (told.cache_metric, told.interval_s) == ("count", 0.05)
+    assert {each.amount for each in told.cache} == {1.0}
+    functions = Counter(each.task.partition("(")[0] for each in told.tasks)
+    assert functions["_wrapped_qr"] + functions["qr"] == 11  # of each chunk, and of all together
+    assert functions["_apply_random"] == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("local.dt=0", "option local.dt must be above 0, got 0"),
+        ("local.dt=soon", "option local.dt must be a number"),
+        ("local.metric=weight", "one of bytes, count, a function, or where .* got 'weight'"),
+        ("local.metric=no.such:name", "one of bytes, count, a function, or where .* got 'no.such"),
+        ("local.size=1", "evidence 'local' has no option 'size'; known: dt, metric"),
+        ("lokal.dt=1", "backend 'lokal' is unknown"),
+    ],
+)
+def test_options_that_cannot_be(project: Project, options: str, message: str) -> None:
+    result = project.run_test(BODY, f"--schedprof-option={options}")
+    assert result.ret != 0
+    assert re.search(message, result.stdout.str() + result.stderr.str())
+
+
+@pytest.mark.parametrize("metric", [length_of, "test_local:length_of"])
+def test_metric_of_the_user(metric: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    kind = LocalKind(ObservedTest("test_it", options={"local": {"metric": metric}}))
+    with kind.around(1):
+        work("threads")
+    told = msgspec.json.decode(kind.bring(()).files["local.json"], type=LocalScheduler)
+    assert (told.cache_metric, told.cache[-1].amount) == ("length_of", len("6015"))
 
 
 def length(value: object) -> int:

@@ -16,7 +16,7 @@ PACKAGE = Path(pytest_schedprof.__file__).parent
 ROOMS_OF_BACKENDS = {"agent", "backends"}
 
 ALLOWED = {
-    "api/files.py": {"pyspy", "viztracer"},  # public functions that are named after them
+    "api/ancestor.py": {"pyspy", "viztracer"},  # public functions that are named after them
     "api/profile.py": {"pyspy"},  # the default of a public function
     "settings/options.py": {"pyspy", "cputime", "counts"},  # the defaults of commands and options
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler

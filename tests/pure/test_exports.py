@@ -26,7 +26,7 @@ from pytest_schedprof.formats.speedscope import (
     read_speedscope,
     write_speedscope,
 )
-from pytest_schedprof.formats.stays import write_collapsed
+from pytest_schedprof.formats.stays import write_collapsed, write_raw
 
 FILE = SpeedscopeFile(
     frames=[
@@ -134,6 +134,14 @@ def test_collapsed_has_a_line_for_each_stack_whatever_its_lines() -> None:
         "event loop;run (a.py);Class.work:fast (a b.py) 4",
         "event loop;run (a.py);Class.work:fast (a b.py);<lambda> 1",
         "other;run (a.py);Class.work:fast (a b.py);<lambda> 1",
+    ]
+
+
+def test_raw_has_a_line_for_each_line_of_code_whatever_its_thread() -> None:
+    assert write_raw(FILE).decode().splitlines() == [
+        "run (a.py:1);Class.work:fast (a b.py:300) 3",
+        "run (a.py:1);Class.work:fast (a b.py:300);<lambda> 2",
+        "run (a.py:1);Class.work:fast (a b.py:301) 1",
     ]
 
 

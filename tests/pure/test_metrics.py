@@ -33,6 +33,7 @@ OTHER_WORDS = {
     ("analysis/owners.py", "transitions"): "an owner",
     ("analysis/owners.py", "idle"): "an owner, of samples that waited",
     ("model/result.py", "idle"): "that owner",
+    ("api/ancestor.py", "idle"): "an option of py-spy",
     ("evidence/__init__.py", "transfers"): "a kind of evidence, of what workers fetched",
     ("evidence/transfers.py", "transfers"): "that kind",
     ("analysis/phases.py", "transitions"): "a phase, and an owner",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from pytest_schedprof.formats.speedscope import (
     SpeedscopeFile,
     holds_frame,
     read_speedscope,
+    without_process,
 )
 from pytest_schedprof.model.profile import SampleProfile
 
@@ -281,3 +283,20 @@ def test_frame_is_found_by_its_name_and_its_file() -> None:
     assert not holds_frame(content, "run", "/home/runners.py")
     assert not holds_frame(content, "asyncio", "/venv/asyncio/runners.py")
     assert not holds_frame(content[:-20], "run", "/venv/asyncio/runners.py")
+
+
+@given(st.integers(1, 10**6), st.lists(st.integers(1, 10**6), max_size=5))
+def test_the_threads_of_one_process_are_left_out(pid: int, others: list[int]) -> None:
+    names = [f'Process {each} Thread {each} "MainThread"' for each in (pid, *others)]
+    profiles = [{"type": "sampled", "name": name, "samples": []} for name in names]
+    content = msgspec.json.encode({"shared": {"frames": []}, "profiles": profiles, "other": 1})
+    kept = msgspec.json.decode(without_process(content, pid))
+    assert kept["profiles"] == [
+        p for p, n in zip(profiles, (pid, *others), strict=True) if n != pid
+    ]
+    assert (kept["shared"], kept["other"]) == ({"frames": []}, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"profiles": 1}', b'{"profiles": [{}]}'])
+def test_a_file_that_is_none_is_left_to_its_reader(content: bytes) -> None:
+    assert without_process(content, 1) == content

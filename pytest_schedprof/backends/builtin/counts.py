@@ -13,7 +13,7 @@ from pytest_schedprof.backends.contract import Backend, RawProfile, Recording, S
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import RecordingError
-from pytest_schedprof.formats.counts import read_counts, with_more
+from pytest_schedprof.formats.counts import SpanFile, read_counts, with_more
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.metric import TRAFFIC
 from pytest_schedprof.model.modules import (
@@ -25,7 +25,13 @@ from pytest_schedprof.model.modules import (
     is_work,
     spelt_out,
 )
-from pytest_schedprof.model.profile import CostProfile, Function, Namer, compile_pattern
+from pytest_schedprof.model.profile import (
+    CostProfile,
+    Function,
+    Namer,
+    SpanCounts,
+    compile_pattern,
+)
 from pytest_schedprof.remote.contract import Target
 
 UNCOUNTED = {
@@ -47,6 +53,8 @@ class CountsOptions:
     """Count bytecodes as well as calls."""
     detail: bool = False
     """Count calls by caller and bytecodes by line, for `schedprof explain`."""
+    spans: bool = False
+    """Tell apart what is counted for each span of the test."""
 
 
 class WithClient:
@@ -101,8 +109,8 @@ class CountsBackend(Backend):
     def start(self, target: Target, *, timeout_s: float) -> Recording:
         """Begin to count; the agent checks that a call of its own is counted."""
         options = self.options
-        arguments = (self._wanted(), options.bytecodes, options.detail, target.client_id)
-        answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
+        wanted = (self._wanted(), options.bytecodes, options.detail, options.spans)
+        answer = target.call(agent.start, *wanted, target.client_id, timeout_s=timeout_s)
         if answer.get("problem") == "busy":
             raise already_at_work(self.name, target.label, "stop it first")
         if answer.get("problem") == "taken":
@@ -141,13 +149,31 @@ class CountsBackend(Backend):
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""
         file = read_counts(content)
+        spans = tuple(map(self._counts_of, file.spans))
         lacks = {} if any(CLIENT in each for each in file.functions.values()) else UNCOUNTED
         if EVERYTHING not in self.options.modules:
-            return CostProfile(self.name, self.mode, file.functions, file.whole, lacks=lacks)
+            return CostProfile(
+                self.name, self.mode, file.functions, file.whole, lacks=lacks, spans=spans
+            )
         whole = {**work_of(file.functions), **file.whole}
         return CostProfile(
-            self.name, self.mode, file.functions, whole, lacks=lacks, is_everything=True
+            self.name,
+            self.mode,
+            file.functions,
+            whole,
+            lacks=lacks,
+            is_everything=True,
+            spans=spans,
         )
+
+    def _counts_of(self, span: SpanFile) -> SpanCounts:
+        """Return the sums of a span: parts of the whole, if there is one."""
+        if EVERYTHING in self.options.modules:
+            return SpanCounts(span.name, span.tasks, work_of(span.functions))
+        sums: Counter[str] = Counter()
+        for counts in span.functions.values():
+            sums.update(counts)
+        return SpanCounts(span.name, span.tasks, dict(sums))
 
 
 def _way_out(is_newer: bool) -> str:

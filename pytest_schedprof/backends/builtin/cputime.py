@@ -16,6 +16,7 @@ from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.formats.frames import name_frames
+from pytest_schedprof.formats.spans import by_span
 from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
 from pytest_schedprof.model.checkup import Machine
@@ -81,9 +82,10 @@ class CpuTimeBackend(Backend):
         """Parse the agent's speedscope file."""
         mode = _mode(content)
         file = read_speedscope(content)
-        return name_frames(
+        profile = name_frames(
             file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
         )
+        return by_span(profile, content)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         """Make the further formats that the options ask for."""

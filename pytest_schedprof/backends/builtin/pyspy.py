@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import privileges
 from pytest_schedprof.agent import pyspy as agent
-from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Setting
+from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, RawProfile, Setting
 from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.backends.pictures import RECORDED, check_formats, pictures
 from pytest_schedprof.backends.refusals import why_refused
@@ -25,11 +26,13 @@ from pytest_schedprof.errors import (
     SettingsError,
 )
 from pytest_schedprof.formats.frames import name_frames
-from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope
+from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope, without_process
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
 from pytest_schedprof.model.privileges import read_privileges
 from pytest_schedprof.model.profile import Namer, SampleProfile
 from pytest_schedprof.remote.contract import Target
+
+logger = logging.getLogger(__name__)
 
 MAX_ERROR_SHARE = 0.5
 """Fraction of failed samples above which a profile is refused."""
@@ -74,6 +77,8 @@ class PySpyOptions:
     """Further arguments, passed on unchanged."""
     formats: tuple[str, ...] = (RECORDED,)
     """Artifacts to make of the recording."""
+    log_level: str = ""
+    """Level of py-spy's own log, such as `info`; it is then logged here."""
     send: bool = False
     """If py-spy is not installed where the scheduler runs, send the one from here."""
 
@@ -127,7 +132,7 @@ class PySpyBackend(Backend):
             answer = self._ask(target, timeout_s, _program(answer, target.label))
         if "problem" in answer:
             _refuse(answer, target, timeout_s)
-        return PySpyRecording(target, answer["token"], self.name, answer["survivor"])
+        return PySpyRecording(target, answer, self.options)
 
     def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
         arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
@@ -136,6 +141,7 @@ class PySpyBackend(Backend):
             inspect.getsource(guard_program),
             program,
             [*arguments, *self.options.arguments()],
+            self.options.log_level,
             1 / self.rate_hz,
             self.options.gil,
             self.options.nonblocking,
@@ -157,8 +163,30 @@ class PySpyBackend(Backend):
 class PySpyRecording(RemoteRecording):
     """A py-spy recording of one scheduler."""
 
+    def __init__(self, target: Target, answer: Mapping[str, Any], options: PySpyOptions) -> None:
+        super().__init__(target, answer["token"], "pyspy", answer["survivor"])
+        self._options = options
+        self._watchdog = answer["watchdog"]
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """End the recording and fetch its file, without samples of our own watchdog."""
+        return self._without_watchdog(super().stop(timeout_s=timeout_s))
+
+    def salvage(self) -> RawProfile | None:
+        """Return the same of what survived the scheduler."""
+        raw = super().salvage()
+        return None if raw is None else self._without_watchdog(raw)
+
+    def _without_watchdog(self, raw: RawProfile) -> RawProfile:
+        """Leave out the watchdog, which py-spy takes for one of the scheduler's own children."""
+        if not self._options.subprocesses:
+            return raw
+        return replace(raw, content=without_process(raw.content, self._watchdog))
+
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         """Check py-spy's exit status and its log, and return warnings."""
+        if self._options.log_level:
+            logger.warning("schedprof: py-spy's log:\n%s", answer["log"])
         if answer["forced"]:
             raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
         if answer["early"]:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+import cloudpickle
+
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
-from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.options import name_of, plain, read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
 from pytest_schedprof.formats.chrometrace import mended, read_trace
@@ -61,6 +63,14 @@ class VizTracerOptions:
     """Keep the arguments of every call, as text."""
     log_func_retval: bool = False
     """Keep what every call returned, as text."""
+    log_print: bool = False
+    """Put what is printed into the trace instead."""
+    file_info: bool = False
+    """Put the sources of the traced functions into the trace."""
+    register_global: bool = False
+    """Let code on the scheduler find the tracer by `viztracer.get_tracer()`."""
+    plugins: tuple[Any, ...] = ()
+    """Plugins of viztracer, as objects or as their commands."""
 
     def check(self) -> None:
         """Raise SettingsError for values that are not possible."""
@@ -68,17 +78,28 @@ class VizTracerOptions:
             raise _wrong("format", f"one of {', '.join(SUFFIXES)}", self.format)
         if self.tracer_entries < 1:
             raise _wrong("tracer_entries", "at least 1", self.tracer_entries)
-        for one, other in (("trace_sparse", "log_sparse"), ("include_files", "exclude_files")):
-            if getattr(self, one) and getattr(self, other):
-                raise SettingsError(
-                    f"schedprof: options viztracer.{one} and viztracer.{other} exclude each "
-                    "other: give one of them"
-                )
+        if self.include_files and self.exclude_files:
+            raise SettingsError(
+                "schedprof: options viztracer.include_files and viztracer.exclude_files exclude "
+                "each other: give one of them"
+            )
+
+    @property
+    def logged(self) -> list[str]:
+        """Functions to log; a trace of one shows more."""
+        return [name for name in self.log_sparse if name not in self.trace_sparse]
 
     def of_tracer(self) -> dict[str, Setting]:
         """Return the options that are attributes of a tracer."""
-        own = {"format", "trace_sparse", "log_sparse", "tracer_entries"}
+        own = {"format", "trace_sparse", "log_sparse", "tracer_entries", *self.around}
         return {name: value for name, value in plain(self).items() if name not in own}
+
+    @property
+    def around(self) -> dict[str, Any]:
+        """Return the options for what is done around a trace."""
+        names = ("log_print", "file_info", "register_global")
+        plugins = [(name_of(each), cloudpickle.dumps(each)) for each in self.plugins]
+        return {**{name: getattr(self, name) for name in names}, "plugins": plugins}
 
 
 def _wrong(name: str, expected: str, value: object) -> SettingsError:
@@ -116,7 +137,7 @@ class VizTracerBackend(Backend):
     @property
     def mode(self) -> str:
         """Options that change which calls are seen, and so the sums of seconds."""
-        calm = {"format", "tracer_entries"}
+        calm = {"format", "tracer_entries", "file_info", "register_global"}
         changed = (
             (field.name, getattr(self.options, field.name))
             for field in fields(self.options)
@@ -142,7 +163,8 @@ class VizTracerBackend(Backend):
             self.options.tracer_entries,
             self.options.of_tracer(),
             list(self.options.trace_sparse),
-            list(self.options.log_sparse),
+            self.options.logged,
+            self.options.around,
             timeout_s=timeout_s,
         )
         if "problem" in answer:
@@ -216,7 +238,7 @@ def _overflow(entries: int) -> str:
 
 
 def _text(value: object) -> str:
-    return " ".join(value) if isinstance(value, tuple) else str(value).lower()
+    return " ".join(map(name_of, value)) if isinstance(value, tuple) else str(value).lower()
 
 
 def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
@@ -235,6 +257,11 @@ def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
     if answer["problem"] == "busy":
         reason = "one thread has room for one profiler only: stop the other first"
         raise already_at_work("viztracer", label, reason)
+    if answer["problem"] == "no-plugin":
+        raise RecordingError(
+            f"schedprof: viztracer cannot load the plugin {answer['name']!r} on {label}: "
+            f"{answer['log']}; it must be importable there"
+        )
     raise RecordingError(
         f"schedprof: viztracer cannot patch {answer['name']!r} on {label} "
         f"({answer['log']}); give the dotted name of a function where it is looked up, as for "

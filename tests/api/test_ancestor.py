@@ -1,0 +1,388 @@
+"""Tests that users of scheduler-profiling and dask-pyspy change one import and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from distributed import Client, wait
+
+from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
+from pytest_schedprof.api.ancestor import UNPACK
+from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.errors import RecordingError, SettingsError
+
+PYSPY = {
+    "output": inspect.Parameter.empty,
+    "format": "speedscope",
+    "rate": 100,
+    "subprocesses": True,
+    "function": False,
+    "gil": False,
+    "threads": False,
+    "idle": True,
+    "nonblocking": False,
+    "native": False,
+    "extra_pyspy_args": (),
+    "log_level": None,
+    "client": None,
+}
+"""Parameters of dask-pyspy 0.4.0, in its order, with its defaults."""
+
+VIZTRACER = {
+    "output": inspect.Parameter.empty,
+    "tracer_entries": 1000000,
+    "verbose": 1,
+    "max_stack_depth": -1,
+    "include_files": None,
+    "exclude_files": None,
+    "ignore_c_function": False,
+    "ignore_frozen": False,
+    "log_func_retval": False,
+    "log_func_args": False,
+    "log_print": False,
+    "log_gc": False,
+    "log_sparse": (),
+    "trace_sparse": (),
+    "log_async": False,
+    "vdb": False,
+    "file_info": False,
+    "register_global": True,
+    "plugins": None,
+    "client": None,
+}
+"""The same of scheduler-profiling."""
+
+UPDATE = "distributed.Scheduler.update_graph"
+FINISHED = "distributed.Scheduler.handle_task_finished"
+
+
+def inc(x: int) -> int:
+    return x + 1
+
+
+def burn_here(dask_scheduler: Any = None) -> None:
+    import time
+
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalProcesses]:
+    """A cluster with a worker."""
+    cluster = LocalProcesses(1, timeout_s=60)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def client(cluster: LocalProcesses) -> Iterator[Client]:
+    with Client(cluster.address) as client:
+        yield client
+
+
+@pytest.fixture
+def worked(client: Client) -> Callable[[], None]:
+    """Return what gives the scheduler a graph and tasks."""
+    return lambda: client.gather(client.map(inc, range(20), pure=False)) and None
+
+
+@pytest.mark.parametrize(
+    ("function", "theirs"), [(pyspy_on_scheduler, PYSPY), (viztrace_scheduler, VIZTRACER)]
+)
+def test_parameters_are_the_ancestors(function: Callable[..., Any], theirs: Any) -> None:
+    """The format is chosen by the path where none is given: without `.svg`, the ancestor's."""
+    found = inspect.signature(function).parameters.values()
+    mine = {each.name: each.default for each in found if each.kind is each.POSITIONAL_OR_KEYWORD}
+    assert list(mine) == list(theirs)
+    assert {**mine, "format": "speedscope"} == {"format": "speedscope", **theirs}
+
+
+def names_in(trace: Path) -> Counter[str]:
+    events = json.loads(trace.read_text())["traceEvents"]
+    return Counter(each["name"].partition(" (")[0].rpartition(".")[2] for each in events)
+
+
+def test_readme_one_function(client: Client, worked: Any, tmp_path: Path) -> None:
+    with viztrace_scheduler(tmp_path / "viztracer.json", trace_sparse=FINISHED):
+        worked()
+    names = names_in(tmp_path / "viztracer.json")
+    assert names["handle_task_finished"] == 20
+    assert names["_transition"] >= 20  # what it calls
+    assert "update_graph" not in names
+
+
+def test_readme_several_functions(
+    client: Client, worked: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What unpacked a graph has another name now, and a thread of its own: its runs are logged."""
+    path = tmp_path / "viztracer.json"
+    with viztrace_scheduler(path, trace_sparse=[UNPACK, FINISHED]):
+        worked()
+    names = names_in(path)
+    assert names["handle_task_finished"] == 20
+    assert names["_materialize_graph"] == 1
+    assert f"{UNPACK} is called distributed.scheduler._materialize_graph" in caplog.text
+
+
+def test_former_name_of_a_handler_is_told(
+    client: Client, worked: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with viztrace_scheduler(tmp_path / "trace.json", trace_sparse=f"{UPDATE}_hlg"):
+        worked()
+    assert names_in(tmp_path / "trace.json")["update_graph"] >= 1
+    assert f"{UPDATE}_hlg is called {UPDATE} today" in caplog.text
+
+
+def test_readme_async_function(client: Client, worked: Any, tmp_path: Path) -> None:
+    """It works well here, though the ancestor's README warns of it."""
+    path = tmp_path / "trace.json"
+    with viztrace_scheduler(path, trace_sparse="distributed.comm.tcp.TCP.read"):
+        worked()
+    assert names_in(path)["read"] >= 1
+
+
+def test_functions_to_trace_and_to_log_at_once(client: Client, worked: Any, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with viztrace_scheduler(path, trace_sparse=[FINISHED], log_sparse=[UPDATE, FINISHED]):
+        worked()
+    names = names_in(path)
+    assert names["handle_task_finished"] == 20  # once each, though it is in both lists
+    assert names["update_graph"] >= 1
+    assert "_create_taskstate_from_graph" not in names  # which only `update_graph` calls
+
+
+def frames_in(profile: Path) -> str:
+    return json.dumps(json.loads(profile.read_text())["shared"]["frames"])
+
+
+@pytest.mark.parametrize(
+    ("form", "pattern"),
+    [
+        ("speedscope", r'"name": ?"burn_here"'),
+        ("raw", r"(?m)^(.+;)?burn_here \(.+test_ancestor\.py:\d+\)[^;]* \d+$"),
+        ("flamegraph", r"<svg[\s\S]*burn_here"),
+    ],
+)
+def test_formats_and_missing_directories(
+    client: Client, tmp_path: Path, form: str, pattern: str
+) -> None:
+    path = tmp_path / "not" / "there" / "profile"
+    with pyspy_on_scheduler(path, form):
+        client.run_on_scheduler(burn_here)
+    assert re.search(pattern, path.read_text())
+
+
+def test_every_argument_at_once(client: Client, tmp_path: Path) -> None:
+    with pyspy_on_scheduler(
+        output=tmp_path / "profile.json",
+        format="speedscope",
+        rate=200,
+        subprocesses=False,
+        function=True,
+        gil=True,
+        threads=True,
+        idle=False,
+        nonblocking=True,
+        native=False,
+        extra_pyspy_args=["--full-filenames"],
+        log_level="warn",
+        client=client,
+    ):
+        client.run_on_scheduler(burn_here)
+    frames = json.loads((tmp_path / "profile.json").read_text())["shared"]["frames"]
+    lines = {each["line"] for each in frames if each["name"] == "burn_here"}
+    assert lines == {burn_here.__code__.co_firstlineno}
+    assert any(each["name"].startswith("thread (") for each in frames)
+
+
+def test_pyspys_log_is_logged_at_the_level_that_is_asked_for(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pyspy_on_scheduler(tmp_path / "quiet.json"):
+        client.run_on_scheduler(burn_here)
+    assert "INFO  py_spy" not in caplog.text
+    with caplog.at_level(logging.WARNING), pyspy_on_scheduler(tmp_path / "x", log_level="info"):
+        client.run_on_scheduler(burn_here)
+    assert "INFO  py_spy" in caplog.text
+
+
+def child_for(program: str, dask_scheduler: Any = None) -> int:
+    import subprocess
+    import sys
+
+    dask_scheduler.child = subprocess.Popen([sys.executable, "-c", program], stdout=-1)
+    dask_scheduler.child.stdout.read(1)
+    return dask_scheduler.child.pid  # type: ignore[no-any-return]
+
+
+def end_child(dask_scheduler: Any = None) -> None:
+    dask_scheduler.child.kill()
+    dask_scheduler.child.communicate()
+    del dask_scheduler.child
+
+
+CHILD = """
+def burn_in_child():
+    print(end="x", flush=True)
+    while True:
+        pass
+
+burn_in_child()
+"""
+
+
+def test_children_of_the_scheduler_are_sampled_but_not_our_watchdog(
+    client: Client, tmp_path: Path
+) -> None:
+    pid = client.run_on_scheduler(child_for, CHILD)
+    try:
+        with pyspy_on_scheduler(tmp_path / "profile.json"):
+            client.run_on_scheduler(burn_here)
+    finally:
+        client.run_on_scheduler(end_child)
+    profiles = json.loads((tmp_path / "profile.json").read_text())["profiles"]
+    processes = {each["name"].partition(" Thread ")[0] for each in profiles}
+    assert f"Process {pid}" in processes
+    assert len(processes) == 2  # the scheduler's and the child
+
+
+def print_and_mark(dask_scheduler: Any = None) -> bool:
+    import viztracer
+
+    print("printed on the scheduler")  # noqa: T201
+    tracer = viztracer.get_tracer()
+    if tracer is not None:
+        tracer.log_instant("marked by the scheduler's own code")
+    return tracer is not None
+
+
+def test_print_and_the_global_tracer(client: Client, tmp_path: Path) -> None:
+    with viztrace_scheduler(tmp_path / "trace.json", log_print=True):
+        assert client.run_on_scheduler(print_and_mark)
+    content = (tmp_path / "trace.json").read_text()
+    assert "print - printed on the scheduler" in content
+    assert "marked by the scheduler's own code" in content
+    with viztrace_scheduler(tmp_path / "trace.json", register_global=False):
+        assert not client.run_on_scheduler(print_and_mark)
+    assert "print - " not in (tmp_path / "trace.json").read_text()
+    assert not client.run_on_scheduler(print_and_mark)
+
+
+def test_sources_and_plugins(client: Client, worked: Any, tmp_path: Path) -> None:
+    from viztracer.vizplugin import VizPluginBase
+
+    def begun() -> Any:
+        class Counting(VizPluginBase):  # type: ignore[misc]  # local: it travels by value
+            heard: ClassVar[list[str]] = []
+
+            def support_version(self) -> str:
+                return "0.15.0"
+
+            def message(self, m_type: str, payload: dict[str, Any]) -> dict[str, Any]:
+                self.heard.append(payload.get("when", m_type))
+                if self.heard[-1] == "pre-save":
+                    return {"action": "handle_data", "handler": self.add}
+                return {"success": True}
+
+            def add(self, data: dict[str, Any]) -> None:
+                data["heard"] = list(self.heard)
+
+        return Counting()
+
+    path = tmp_path / "trace.json"
+    with viztrace_scheduler(path, trace_sparse=FINISHED, file_info=True, plugins=[begun()]):
+        worked()
+    trace = json.loads(path.read_text())
+    assert trace["heard"] == ["initialize", "pre-start", "post-stop", "pre-save"]
+    (source,) = (n for n in trace["file_info"]["files"] if n.endswith("distributed/scheduler.py"))
+    assert "def handle_task_finished" in trace["file_info"]["files"][source][0]
+
+
+def test_plugin_that_is_missing_does_not_end_the_scheduler(client: Client, tmp_path: Path) -> None:
+    refused = pytest.raises(RecordingError, match=r"cannot load the plugin 'no_such --x' .* found")
+    with refused, viztrace_scheduler(tmp_path / "trace.json", plugins=["no_such --x"]):
+        pytest.fail("the body ran")
+    wait(client.submit(inc, 1))
+
+
+def test_what_has_no_effect_is_told(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    viztrace_scheduler(tmp_path / "trace.json", vdb=True, verbose=0)
+    assert "vdb has no effect" in caplog.text
+
+
+def test_format_that_is_not_known() -> None:
+    with pytest.raises(SettingsError, match=r"one of speedscope, raw, flamegraph, got 'chrome'"):
+        pyspy_on_scheduler("x", format="chrome")
+
+
+README = """
+import dask
+import distributed
+
+from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
+
+client = distributed.Client()
+
+df = dask.datasets.timeseries(
+    start="2000-01-01",
+    end="2000-01-14",
+    partition_freq="1h",
+    freq="60s",
+)
+
+with (
+    pyspy_on_scheduler("pyspy.json"),
+    # ^ Saves a speedscope profile to `pyspy.json` locally
+    viztrace_scheduler(
+        "viztracer.json", trace_sparse="distributed.Scheduler.update_graph_hlg"
+    ),
+    # ^ Saves a Chrome trace to `viztracer.json` locally
+):
+    df.set_index("id").mean().compute()
+"""
+"""The first example of the ancestor's README, with the import changed and nothing else."""
+
+SINCE = {".mean()": ".mean(numeric_only=True)", "-01-14": "-01-04"}
+"""What pandas asks for today, where it averaged numeric columns only; and fewer days."""
+
+
+def run_readme(source: str, path: Path) -> subprocess.CompletedProcess[str]:
+    """Run it with `-c`, as in a notebook: importing a script must not start processes."""
+    command = [sys.executable, "-c", source]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=path)
+
+
+@pytest.mark.slow
+def test_readme_first_example(tmp_path: Path) -> None:
+    source = README
+    for word, today in SINCE.items():
+        source = source.replace(word, today)
+    process = run_readme(source, tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert f"{UPDATE}_hlg is called {UPDATE} today" in process.stderr
+    assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
+    assert names_in(tmp_path / "viztracer.json")["update_graph"] >= 1
+
+
+@pytest.mark.slow
+def test_readme_first_example_word_for_word(tmp_path: Path) -> None:
+    """Today's pandas refuses it; its error is told, and what was recorded is kept."""
+    process = run_readme(README, tmp_path)
+    (error,) = process.stderr.strip().splitlines()[-1:]
+    assert re.match(r"TypeError: .*(mean|string|str)", error)
+    assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
+    assert "traceEvents" in json.loads((tmp_path / "viztracer.json").read_text())

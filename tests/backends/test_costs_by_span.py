@@ -1,0 +1,170 @@
+"""Tests of what belongs to which span of a test: by counts exactly, by samples as a share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from support import Project
+
+from pytest_schedprof.agent.whose import STRETCHES, whose_in
+from pytest_schedprof.formats.counts import read_counts
+from pytest_schedprof.model.result import BackendResult, SpanCost
+
+WORK = """
+from distributed import span
+
+def work(client):
+    with span("first"):
+        wait(client.map(inc, range(20), pure=False))
+        with span("inner", "most"):
+            wait(client.map(neg, range(10), pure=False))
+    wait(client.map(abs, range(5), pure=False))
+    with span("second"):
+        wait(client.submit(sum, client.map(pos, range(40), pure=False), pure=False))
+"""
+
+VIRTUAL = (
+    """
+from operator import neg, pos
+SPANS = pytest.mark.schedprof(backend="counts", options={"spans": True}, cluster="virtual")
+PLAIN = pytest.mark.schedprof(backend="counts", cluster="virtual")
+"""
+    + WORK
+)
+
+TWICE = (
+    VIRTUAL
+    + """
+@SPANS
+def test_spans(schedprof_scheduler):
+    work(schedprof_scheduler.client)
+
+@SPANS
+def test_again(schedprof_scheduler):
+    work(schedprof_scheduler.client)
+
+@PLAIN
+def test_plain(schedprof_scheduler):
+    work(schedprof_scheduler.client)
+"""
+)
+
+FIRST, INNER, SECOND = ("first",), ("first", "inner", "most"), ("second",)
+DEFAULT = ("default",)
+
+
+def spans_of(backend: BackendResult) -> dict[tuple[str, ...], SpanCost]:
+    return {each.name: each for each in backend.spans}
+
+
+@pytest.fixture
+def counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, BackendResult]:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.run_test(TWICE, "-p", "no:randomly").assert_outcomes(passed=3)
+    return {
+        each.test_id.partition("::")[2]: each.backends[0] for each in project.results().values()
+    }
+
+
+def test_counts_by_span(counted: dict[str, BackendResult], project: Project) -> None:
+    """They are exact: the same in each run, and together what is counted without spans."""
+    found = spans_of(counted["test_spans"])
+    tasks = {name: each.tasks for name, each in found.items() if each.tasks}
+    assert tasks == {FIRST: 20, INNER: 10, DEFAULT: 5, SECOND: 41}
+    assert spans_of(counted["test_again"]) == found
+    assert counted["test_plain"].spans == ()
+    sums: Counter[str] = Counter()
+    for each in found.values():
+        sums.update(each.total)
+    plain = counted["test_plain"].costs
+    assert plain is not None
+    assert sums == {name: plain.whole[name] for name in ("calls", "bytecodes")}
+    assert found[()].total["bytecodes"] < 0.5 * sums["bytecodes"]
+    # The same work costs the same, however it is nested.
+    assert found[FIRST].total["calls"] == pytest.approx(2 * found[INNER].total["calls"], rel=0.1)
+    check_functions(project)
+
+
+def check_functions(project: Project) -> None:
+    """All transitions of a task are its span's, and each graph is taken in for its own span."""
+    (path,) = project.run_directory.glob("tests/*test_spans*/*.counts.json")
+    spans = {each.name: each.functions for each in read_counts(path.read_bytes()).spans}
+    update = "distributed.scheduler:Scheduler.update_graph"
+    materialise = "distributed.scheduler:_materialize_graph"
+    transition = "distributed.scheduler:SchedulerState._transition"
+    for name, tasks in {FIRST: 20, INNER: 10, DEFAULT: 5, SECOND: 41}.items():
+        assert (
+            spans[name][update]["calls"]
+            == spans[name][materialise]["calls"]
+            == 1 + (name == SECOND)
+        )
+        assert spans[name][transition]["calls"] >= 3 * tasks
+    assert transition not in spans[()]
+    assert update not in spans[()]
+
+
+SAMPLED = (
+    """
+from operator import neg, pos
+"""
+    + WORK
+    + """
+@pytest.mark.schedprof(backend="cputime", evidence="span", rate=500)
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    with span("many"):
+        wait(client.map(inc, range(3000), pure=False))
+    with span("few"):
+        wait(client.map(neg, range(30), pure=False))
+"""
+)
+
+
+def test_shares_by_span(project: Project) -> None:
+    result = project.run_test(SAMPLED, "-v")
+    result.assert_outcomes(passed=1)
+    record = project.result()
+    (backend,) = record.backends
+    found = spans_of(backend)
+    test = record.test_id
+    assert found[test, "many"].tasks == 3000
+    assert found[test, "few"].tasks == 30
+    shares = {name: each.share.value for name, each in found.items() if each.share}
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+    assert shares[test, "many"] > 10 * shares[test, "few"]
+    assert shares[test, "many"] > 0.1
+    result.stdout.re_match_lines([r".*spans .*CPU/task  part of busy samples", r"  many +3000 .*"])
+    (page,) = project.run_directory.glob("tests/*/index.html")
+    assert "Cost per span" in page.read_text()
+
+
+def test_what_is_no_scheduler_knows_no_spans() -> None:
+    assert whose_in(object()) is None
+
+
+def test_names_are_those_of_this_release() -> None:
+    """A function that a release does not have only makes fewer stretches; all are known today."""
+    import dask.order
+    import distributed.scheduler
+    import distributed.stealing
+
+    modules = {each.__name__: each for each in (dask.order, distributed.scheduler)}
+    modules["distributed.stealing"] = distributed.stealing
+    missing = []
+    for name in STRETCHES:
+        holder: Any = modules[name.partition(":")[0]]
+        for part in name.partition(":")[2].split("."):
+            holder = getattr(holder, part, None)
+        missing += [] if holder else [name]
+    assert missing == []
+
+
+def test_the_file_says_whose_each_sample_is(project: Project) -> None:
+    project.run_test(SAMPLED).assert_outcomes(passed=1)
+    (path,) = project.run_directory.glob("tests/*/*.cputime.speedscope.json")
+    file = msgspec.json.decode(path.read_bytes())
+    (profile,) = file["profiles"]
+    assert len(file["schedprof_spans"]["samples"]) == len(profile["samples"])
