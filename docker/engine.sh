@@ -4,6 +4,8 @@
 #   engine.sh start            make `docker info` work: use the engine that answers, or start one
 #   engine.sh image [SUITE]    make schedprof-base:SUITE, and wheels for its Python in wheelhouse/
 #                              (bookworm, the default, has Python 3.11; trixie has 3.13)
+#   engine.sh root SUITE DIRECTORY PACKAGE...
+#                              make a root directory of Debian, with packages; needs no engine
 #   engine.sh host             print the DOCKER_HOST of that engine
 #   engine.sh stop             stop the engine if this script started it
 #   engine.sh run COMMAND...   run a command with an engine and both images, then stop what was started
@@ -63,17 +65,23 @@ image() { # [SUITE]
     local suite=${1:-bookworm}
     local name=schedprof-base:$suite
     if ! docker image inspect "$name" >/dev/null 2>&1; then
-        if mirror >/dev/null; then bootstrap "$suite" "$name"; else pull "$suite" "$name"; fi
+        if mirror >/dev/null; then
+            root "$suite" - python3 python3-venv | docker import - "$name" >/dev/null
+        else
+            pull "$suite" "$name"
+        fi
     fi
     download "$(docker run --rm "$name" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 }
 
-bootstrap() { # SUITE NAME
-    say "makes $2"
+root() { # SUITE TARGET PACKAGE...: a root directory of Debian, or an archive of it where TARGET is -
     installed mmdebstrap mmdebstrap
-    mmdebstrap --quiet --mode=root --variant=minbase --include=python3,python3-venv \
+    say "makes a root directory of Debian $1"
+    # Of a mirror that keeps an old state, the date until which it is valid has passed.
+    mmdebstrap --quiet --mode=root --variant=minbase --include="$(IFS=, && echo "${*:3}")" \
+        --aptopt='Acquire::Check-Valid-Until "false"' \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
-        --dpkgopt='path-exclude=/usr/share/locale/*' "$1" - "$(mirror)" | docker import - "$2" >/dev/null
+        --dpkgopt='path-exclude=/usr/share/locale/*' "$1" "$2" "$(mirror)"
 }
 
 pull() { # SUITE NAME: used where apt has no Debian packages; needs a registry
@@ -121,6 +129,6 @@ export DOCKER_HOST
 DOCKER_HOST=$(host)
 [ -n "$DOCKER_HOST" ] || unset DOCKER_HOST
 case ${1:-} in
-    start | image | host | stop | run) "$@" ;;
-    *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    start | image | root | host | stop | run) "$@" ;;
+    *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac

@@ -11,6 +11,8 @@ from __future__ import annotations
 import dis
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
 from types import CodeType
 
 UNSEEN = "JUMP_BACKWARD_NO_INTERRUPT"
@@ -38,7 +40,10 @@ class Flow:
     """Counts of control entering and leaving one code object, by offset."""
 
     def __init__(self) -> None:
+        self.jumps: Counter[tuple[int, int]] = Counter()
+        """Counts of events of jumps, by the offsets that these give."""
         self.came: Counter[int] = Counter()
+        """Counts of control entering, and leaving, otherwise."""
         self.left: Counter[int] = Counter()
         self.yielded: Counter[int] = Counter()
         """Counts of control leaving by a yield, apart from other exits."""
@@ -50,24 +55,32 @@ class Flow:
         repeated until they no longer change.
         """
         instructions = list(dis.get_instructions(code))
-        left = _by_instruction(self.left + self.yielded, instructions)
+        came, left = Counter(self.came), self.left + self.yielded
+        for (source, destination), times in _real(self.jumps, instructions):
+            came[destination] += times
+            left[source] += times
+        left = _by_instruction(left, instructions)
         unseen: dict[int, tuple[int, int]] = {}
         for _ in range(MAX_PASSES):
-            executed, found = self._sum(instructions, left, unseen)
+            executed, found = self._sum(instructions, came, left, unseen)
             if found == unseen:
                 break
             unseen = found
         return executed
 
     def _sum(
-        self, instructions: list[dis.Instruction], left: Counter[int], unseen: Unseen
+        self,
+        instructions: list[dis.Instruction],
+        came: Counter[int],
+        left: Counter[int],
+        unseen: Unseen,
     ) -> tuple[dict[int, int], Unseen]:
         """Do one pass from the first instruction to the last.
 
         A flow that is only partly known must not become negative, because a negative flow would
         grow around a loop.
         """
-        came = Counter(self.came)
+        came = Counter(came)
         for target, times in unseen.values():
             came[target] += times
         running, executed, found = 0, {}, {}
@@ -90,6 +103,29 @@ class Flow:
 
 Unseen = dict[int, tuple[int, int]]
 """Target and count of each jump without an event, by its offset."""
+
+
+def _real(
+    jumps: Counter[tuple[int, int]], instructions: list[dis.Instruction]
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield the jumps with the instruction that control went to.
+
+    Python 3.14 and newer name a later one: that behind NOT_TAKEN if a branch is not taken, and that
+    behind POP_ITER if a loop has ended. They report each other POP_ITER as a jump too, which it is
+    not.
+    """
+    before = {
+        following.offset: each
+        for each, following in pairwise(instructions)
+        if each.opname in ("NOT_TAKEN", "POP_ITER")
+    }
+    at = {each.offset: each for each in instructions}
+    for (source, destination), times in jumps.items():
+        passed = before.get(destination)
+        if passed is None or at[source].argval == destination:
+            yield (source, destination), times
+        elif passed.opname == "NOT_TAKEN" or at[source].opname == "FOR_ITER":
+            yield (source, passed.offset), times
 
 
 def _by_instruction(counts: Counter[int], instructions: list[dis.Instruction]) -> Counter[int]:

@@ -219,9 +219,7 @@ class Monitor:
         """Return where control entered and left the code."""
         flow = Flow()
         jumps: Mapping[tuple[int, int], list[int]] = self.edges.get(id(code), {})
-        for (offset, destination), (times,) in jumps.items():
-            flow.left[offset] += times
-            flow.came[destination] += times
+        flow.jumps.update({jump: times for jump, (times,) in jumps.items()})
         for table, counter in (
             (self.starts, flow.came),
             (self.entries, flow.came),

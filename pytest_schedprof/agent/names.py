@@ -92,14 +92,15 @@ def _sent_methods() -> Iterator[tuple[str, CodeType]]:
 
     Functions are left out: they may be gone by now, and would have one name or another by chance.
     """
-    seen: set[type] = set()
+    # By identity: metaclasses may compare classes, and one of Python 3.14 warns when it does.
+    seen: dict[int, type] = {}
     left: list[type] = [object]
     kind: type
     while left:
         for kind in type.__subclasses__(left.pop()):
-            if kind in seen:
+            if id(kind) in seen:
                 continue
-            seen.add(kind)
+            seen[id(kind)] = kind
             left.append(kind)
             for qualname, code in _functions(kind, kind.__module__, set()):
                 if code.co_filename == SENT:

@@ -8,7 +8,6 @@ is taken then. Nothing is counted between readings, and nothing else is changed.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import inspect
 import json
@@ -19,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
+
+from distributed import profile
 
 from . import facts
 from .recordings import RECORDINGS, Recording, as_json, begin, under_way
@@ -44,12 +45,12 @@ def read(scheduler: Any) -> bytes:
     length is put aside: it depends on what the scheduler did before.
     """
     _forget_executing(scheduler)
-    _forget_messages()
-    with _logs_aside(scheduler):
+    emptied = _empty_messages()
+    with profile.lock, _logs_aside(scheduler):
         for _ in range(2):  # what the first one frees may have kept more alive
             gc.collect()
-        blocks = sys.getallocatedblocks()
-        types = Counter(map(type, gc.get_objects()))
+        blocks = sys.getallocatedblocks() - emptied
+        types = Counter(map(type, filter(_is_counted, gc.get_objects())))
     named: Counter[str] = Counter({"builtins:dict": _unseen(scheduler)})
     for each, number in types.items():
         named[f"{each.__module__}:{each.__qualname__}"] += number
@@ -58,9 +59,9 @@ def read(scheduler: Any) -> bytes:
 
 
 def _unseen(scheduler: Any) -> int:
-    """Count the dicts of workers that are empty: the collector loses sight of those."""
+    """Count the dicts of workers that are empty, for they are none of those that are counted."""
     return sum(
-        type(value) is dict and not gc.is_tracked(value)
+        type(value) is dict and not (gc.is_tracked(value) and _is_counted(value))
         for worker in scheduler.workers.values()
         for value in gc.get_referents(worker)
     )
@@ -73,28 +74,42 @@ def _forget_executing(scheduler: Any) -> None:
             del worker.executing[task]
 
 
-def _forget_messages() -> None:
-    """Drop the messages that were read last from each stream.
-
-    Who reads a stream keeps them in local variables until the next ones come: a heartbeat, at any
-    time. Those that released tasks are as many as the tasks.
-    """
+def _streams() -> Iterator[tuple[FrameType, bool]]:
+    """Yield the frames that handle streams, and whether each waits for the next messages."""
     for task in asyncio.all_tasks():
         coroutine: Any = task.get_coro()
         while (frame := getattr(coroutine, "cr_frame", None)) is not None:
             awaited = coroutine.cr_await
-            is_reading = getattr(awaited, "__name__", "") == "read"
-            if is_reading and frame.f_code.co_name == "handle_stream":
-                _set_locals(frame, msgs=(), msg=None)
+            if frame.f_code.co_name == "handle_stream":
+                yield frame, getattr(awaited, "__name__", "") == "read"
             coroutine = awaited
 
 
-def _set_locals(frame: FrameType, **values: Any) -> None:
-    """Set local variables of a function that waits; before Python 3.13 that takes a second step."""
-    frame.f_locals.update({name: each for name, each in values.items() if name in frame.f_locals})
-    if sys.version_info < (3, 13):
-        write_back = ctypes.pythonapi.PyFrame_LocalsToFast
-        write_back(ctypes.py_object(frame), ctypes.c_int(0))
+async def _all_handled() -> None:
+    """Wait until no stream is between its messages, which takes a turn of the loop or two."""
+    while not all(is_reading for _, is_reading in _streams()):
+        await asyncio.sleep(0)
+
+
+def _empty_messages() -> int:
+    """Empty the messages that were read last from each stream; return their number.
+
+    Who reads a stream keeps them in local variables until the next ones come: a heartbeat, at any
+    time. Those that released tasks are as many as the tasks. They are emptied, and not dropped,
+    because since Python 3.14 a frame keeps what another one takes from its variables.
+    """
+    emptied = 0
+    for frame in [frame for frame, is_reading in _streams() if is_reading]:
+        messages = [each for each in frame.f_locals.get("msgs", ()) if type(each) is dict]
+        emptied += len(messages)
+        for each in messages:
+            each.clear()
+    return emptied
+
+
+def _is_counted(thing: object) -> bool:
+    """Whether it is no dict of mere numbers and strings, which only Python 3.14 and newer track."""
+    return type(thing) is not dict or any(map(gc.is_tracked, thing.values()))
 
 
 @contextmanager
@@ -114,6 +129,7 @@ def _logs_aside(scheduler: Any) -> Iterator[None]:
 
 def _logs(scheduler: Any) -> Iterator[Any]:
     yield scheduler.transition_log
+    yield from filter(None, [getattr(scheduler.io_loop, "profile", None)])
     stealing = scheduler.extensions.get("stealing")
     yield from filter(None, [getattr(stealing, "log", None)])
     topics = getattr(getattr(scheduler, "_broker", None), "_topics", {})
@@ -184,6 +200,7 @@ class ObjectsRecording(Recording):
     def _look(self) -> None:
         """Take the reading if the scheduler is quiet, and release; else wait on."""
         is_quiet = self.transitions == self.scheduler.transition_counter
+        is_quiet = is_quiet and all(is_reading for _, is_reading in _streams())
         if not is_quiet and facts.now() < self.deadline:
             self._wait()
             return
@@ -225,9 +242,11 @@ class ObjectsRecording(Recording):
     async def end(self, timeout: float) -> dict[str, Any]:
         """Take the last readings, and leave the scheduler as it was."""
         try:
+            await _all_handled()
             self.take()
             self._let_go()
             await facts.settle(STEADY_S, min(PATIENCE_S, timeout), dask_scheduler=self.scheduler)
+            await _all_handled()
             after = read(self.scheduler)
         finally:
             self._restore()
@@ -251,6 +270,7 @@ async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     if not hasattr(dask_scheduler, "stream_handlers"):  # the test's own process
         return {"problem": "shared"}
     recording = ObjectsRecording(client, dask_scheduler)
+    await _all_handled()
     try:
         recording.begin()
     except BaseException:
@@ -259,8 +279,9 @@ async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     return begin(dask_scheduler, recording)
 
 
-def end_window(token: str, dask_scheduler: Any = None) -> None:
+async def end_window(token: str, dask_scheduler: Any = None) -> None:
     """Take the reading of what is held at the end of the window."""
     recording = getattr(dask_scheduler, RECORDINGS, {}).get(token)
+    await _all_handled()
     if recording is not None:
         recording.take()
