@@ -11,6 +11,7 @@ from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.growth import MIN_SCALES, exponent
 from pytest_schedprof.analysis.laws import Fit, fit
 from pytest_schedprof.analysis.student import MANY, bound_at
+from pytest_schedprof.analysis.sweeps import cost_of
 from pytest_schedprof.model.capacity import (
     AtSize,
     Bounds,
@@ -22,6 +23,7 @@ from pytest_schedprof.model.capacity import (
     Most,
     Point,
     Saturation,
+    Sweeps,
 )
 from pytest_schedprof.model.metric import TIME, Metric, readable
 
@@ -50,15 +52,16 @@ def carried(
         bounds: what its event loop must keep.
     """
     points = measured.workers
-    cost, stall, lag, memory = (fit(least(points, figure)) for figure in (COST, STALL, LAG, MEMORY))
+    cost = cost_law(points, measured.sweeps)
+    stall, lag, memory = (fit(least(points, figure)) for figure in (STALL, LAG, MEMORY))
     threads = points[0].threads // points[0].workers
     counts = [each.workers for each in points]
-    cheapest = min(sorted(set(counts)), key=cost.best.at)
+    cheapest = min(sorted(set(counts)), key=cost.at)
     passed = [("stall", bounds.stall, stall, STALL), ("lag", bounds.lag, lag, LAG)]
     return Carried(
         measured=measured,
         law=law_of(cost),
-        rate=1 / cost.best.at(cheapest),
+        rate=1 / cost.at(cheapest),
         rate_at=cheapest,
         sizes=tuple(
             AtSize(
@@ -82,6 +85,14 @@ def carried(
             if any(figure(each) for each in points)  # in virtual time there is no lag
         ),
     )
+
+
+def cost_law(points: Sequence[Point], sweeps: Sweeps | None) -> Fit:
+    """Return how the cost of a task depends on the number of workers.
+
+    If it was counted what the scheduler does for each worker, nothing else grows with their number.
+    """
+    return fit(least(points, COST), None if sweeps is None else cost_of(sweeps))
 
 
 def least(points: Sequence[Point], figure: Callable[[Point], float]) -> list[tuple[int, float]]:
@@ -108,7 +119,9 @@ def law_of(fitted: Fit) -> str:
     best = fitted.best
     parts = zip(best.terms, best.coefficients, strict=True)
     told = " + ".join(WORDS[term].format(readable(value, SECONDS)) for term, value in parts)
-    return told if len(best.terms) > 1 else f"{told}, whatever the number of workers"
+    if len(best.terms) == 1:
+        told += ", whatever the number of workers"
+    return told + (", and what it does for each worker" if fitted.known(1.0).value else "")
 
 
 def _saturated(seconds: float, threads: int, cost: Fit, points: Sequence[Point]) -> Forecast:

@@ -4,6 +4,8 @@ A law is a sum of terms, each with a coefficient that is not negative: a constan
 the size, its root, and the size itself; and the size's inverse, for what a round costs once, which
 the tasks of a larger round share. They are fitted by least squares of relative deviations.
 Every law that the measurements do not rule out takes part in the bounds of a forecast.
+
+A part of the figure may be known otherwise. Then laws are fitted to the rest.
 """
 
 from __future__ import annotations
@@ -35,6 +37,14 @@ SHAPES: tuple[tuple[str, ...], ...] = (
     ("1", "log", "size"),
 )
 """The terms of each law that is tried."""
+
+SLOW: tuple[tuple[str, ...], ...] = (("1",), ("1", "once"), ("1", "log"), ("1", "once", "log"))
+"""Those of a figure whose growth is known otherwise; the rest grows as caches miss more often."""
+
+Known = Callable[[float], Forecast]
+"""Returns the part of a figure that is known at a size."""
+
+NOTHING = Forecast(0.0, 0.0, 0.0)
 
 LEAST_SCATTER = 0.03
 """Relative deviation that is assumed at least: clusters of the same size differ by that much, and
@@ -74,15 +84,16 @@ class Law:
         """Return the value at a size."""
         return sum(c * TERMS[t](size) for t, c in zip(self.terms, self.coefficients, strict=True))
 
-    def forecast(self, size: float) -> Forecast:
+    def forecast(self, size: float, known: Forecast = NOTHING) -> Forecast:
         """Return the value, with the bounds of a new measurement at that size."""
-        value = self.at(size)
+        value = self.at(size) + known.value
         place = [TERMS[term](size) for term in self.terms]
         line = sum(
             a * b * self.covariance[i][j] for i, a in enumerate(place) for j, b in enumerate(place)
         )
         half = bound_at(self.freedom) * self.scatter * sqrt(max(0.0, line) + value**2)
-        return Forecast(value, max(0.0, value - half), value + half)
+        low, high = value - half - (known.value - known.low), value + half
+        return Forecast(value, max(0.0, low), high + known.high - known.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +101,23 @@ class Fit:
     """All laws that the measurements do not rule out, the best first."""
 
     laws: tuple[Law, ...]
+    known: Known = lambda size: NOTHING
 
     @property
     def best(self) -> Law:
         """The law that the forecast follows."""
         return self.laws[0]
 
+    def at(self, size: float) -> float:
+        """Return what the best law says."""
+        return self.best.at(size) + self.known(size).value
+
     def forecast(self, size: float) -> Forecast:
         """Return what the best law says, with the bounds of all."""
-        all_of_them = [law.forecast(size) for law in self.laws]
+        known = self.known(size)
+        all_of_them = [law.forecast(size, known) for law in self.laws]
         low, high = (min(each.low for each in all_of_them), max(each.high for each in all_of_them))
-        return Forecast(self.best.at(size), low, high)
+        return Forecast(self.best.at(size) + known.value, low, high)
 
     def where(self, bound: float, of: Callable[[float, float], float] | None = None) -> Forecast:
         """Return the size at which the value reaches a bound, with bounds.
@@ -120,18 +137,20 @@ class Fit:
         )
 
 
-def fit(points: Points) -> Fit:
+def fit(points: Points, known: Known | None = None) -> Fit:
     """Fit all laws to sizes and values; a value that is not positive is left out."""
-    used = [(float(size), value) for size, value in points if value > 0]
-    sizes = len({size for size, _ in used})
-    solved = [each for shape in SHAPES if len(shape) < max(2, sizes) for each in solve(shape, used)]
+    part = known or (lambda size: NOTHING)
+    used = [(float(size), value, part(size).value) for size, value in points if value > 0]
+    sizes = len({size for size, _, _ in used})
+    shapes = [each for each in (SLOW if known else SHAPES) if len(each) < max(2, sizes)]
+    solved = [each for shape in shapes for each in solve(shape, used)]
     if not solved:
-        return Fit((Law(("1",), (0.0,), ((0.0,),), 0.0, 0.0, MANY),))
+        return Fit((Law(("1",), (0.0,), ((0.0,),), 0.0, 0.0, MANY),), part)
     # The scatter is that around the law that fits best for its number of terms.
     scatter = sqrt(min(each.left / each.freedom for each in solved))
     laws = [each.law(max(scatter, LEAST_SCATTER), scatter > LEAST_SCATTER) for each in solved]
     laws.sort(key=lambda law: law.criterion)
-    return Fit(tuple(law for law in laws if law.criterion - laws[0].criterion < RULED_OUT))
+    return Fit(tuple(law for law in laws if law.criterion - laws[0].criterion < RULED_OUT), part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +171,28 @@ class Solved:
         return Law(self.terms, self.coefficients, self.inverse, criterion, scatter, freedom)
 
 
-def solve(shape: tuple[str, ...], points: Points) -> list[Solved]:
-    """Return the coefficients of a law; none if one had to be negative."""
-    rows = [[TERMS[term](size) / value for term in shape] for size, value in points]
+def solve(shape: tuple[str, ...], points: Sequence[tuple[float, float, float]]) -> list[Solved]:
+    """Return the coefficients of a law; none if one had to be negative.
+
+    Args:
+        shape: the terms.
+        points: sizes, values, and the known parts of these.
+    """
+    rows = [[TERMS[term](size) / value for term in shape] for size, value, _ in points]
+    rest = [1 - known / value for _, value, known in points]
     columns = list(zip(*rows, strict=True))
     normal = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in columns] for x in columns]
     inverse = inverted(normal) if rows else None
     if inverse is None:
         return []
-    sums = [sum(column) for column in columns]
+    sums = [sum(a * b for a, b in zip(column, rest, strict=True)) for column in columns]
     found = tuple(sum(a * b for a, b in zip(row, sums, strict=True)) for row in inverse)
     if min(found) < 0:
         return []
-    left = sum((1 - sum(c * a for c, a in zip(found, row, strict=True))) ** 2 for row in rows)
+    left = sum(
+        (part - sum(c * a for c, a in zip(found, row, strict=True))) ** 2
+        for row, part in zip(rows, rest, strict=True)
+    )
     freedom = max(1, len(points) - len(shape))
     return [Solved(shape, found, tuple(map(tuple, inverse)), left, freedom)]
 

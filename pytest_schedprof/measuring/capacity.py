@@ -83,6 +83,7 @@ def _plan(asked: Asked, work: Callable[[int], Work]) -> Wanted:
         threads=asked.threads,
         tasks=asked.tasks,
         repeats=asked.repeats,
+        sizes=asked.sizes,
         options={**DEFAULTS[asked.cluster], **asked.options},
         kind=asked.cluster,
         bounds=asked.bounds if asked.by_load and asked.cluster == SIMULATED else None,

@@ -7,6 +7,7 @@ from functools import partial
 
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.measuring.by_load import rates_by_load
+from pytest_schedprof.measuring.sweeping import Sweeping
 from pytest_schedprof.measuring.under_load import Session, sessions
 from pytest_schedprof.measuring.wanted import Tell, Wanted, Work
 from pytest_schedprof.model.capacity import Measured, Point
@@ -38,6 +39,7 @@ def measure(wanted: Wanted, tell: Tell) -> tuple[Measured, ...]:
         SchedprofError: if a cluster cannot be started or is lost, or a workload cannot run.
     """
     ladders: list[list[Point]] = [[] for _ in wanted.sides]
+    sweeping = [Sweeping(wanted) for _ in wanted.sides]
     for repeat in range(wanted.repeats):
         # Up and down, so that what slowly changes on the machine is not taken for growth.
         for workers in wanted.workers if repeat % 2 == 0 else reversed(wanted.workers):
@@ -45,6 +47,8 @@ def measure(wanted: Wanted, tell: Tell) -> tuple[Measured, ...]:
             with sessions(wanted, workers) as opened:
                 for ladder, point in zip(ladders, _points(wanted, workers, opened), strict=True):
                     ladder.append(point)
+                for found, each in zip(sweeping, opened, strict=True):
+                    found.add(each, _work(wanted, workers))
                 about = [each.description for each in opened]
     others = _others(wanted, tell) if wanted.is_sized else [([], []) for _ in wanted.sides]
     rates = rates_by_load(wanted, [_cheapest(each, wanted.workers[0]) for each in ladders], tell)
@@ -57,9 +61,10 @@ def measure(wanted: Wanted, tell: Tell) -> tuple[Measured, ...]:
             tasks=tuple(tasks),
             prefixes=tuple(prefixes),
             by_load=by_load,
+            sweeps=swept.found(),
         )
-        for side, points, (tasks, prefixes), description, by_load in zip(
-            wanted.sides, ladders, others, about, rates, strict=True
+        for side, points, (tasks, prefixes), description, by_load, swept in zip(
+            wanted.sides, ladders, others, about, rates, sweeping, strict=True
         )
     )
 
@@ -68,8 +73,12 @@ def _cheapest(points: Sequence[Point], workers: int) -> float:
     return min(each.cost for each in points if each.workers == workers)
 
 
+def _work(wanted: Wanted, workers: int) -> Work:
+    return wanted.work(wanted.tasks * workers * wanted.threads)
+
+
 def _points(wanted: Wanted, workers: int, opened: Sequence[Session]) -> list[Point]:
-    work = wanted.work(wanted.tasks * workers * wanted.threads)
+    work = _work(wanted, workers)
     _rounds(opened, work)
     ended = int(min(each.rounds[-1]["tasks"] for each in opened))
     if ended < wanted.least_tasks:

@@ -75,7 +75,7 @@ class Session:
         ended = own_part(self.control) if self.cluster.kind == VIRTUAL else None
         before = self.control.call(load.begin)
         begun = perf_counter()
-        self._run(work)
+        self.run(work)
         seconds = perf_counter() - begun
         after = self.control.call(load.end, PATIENCE_S, timeout_s=PATIENCE_S)
         tasks = after["tasks"] - before["tasks"]
@@ -88,7 +88,8 @@ class Session:
         cpu = caused / tasks * (ended() if ended else 1.0)
         return {"cpu": cpu, "tasks": tasks, "rate": tasks / seconds, "lag": after["lag"]}
 
-    def _run(self, work: Work) -> None:
+    def run(self, work: Work) -> None:
+        """Run the work once."""
         try:
             work(self.client)
         except SchedprofError:
@@ -101,7 +102,7 @@ class Session:
     def stall(self, work: Work) -> tuple[float, str]:
         """Run the work once more; return the longest callback of the loop, and its function."""
         ended = longest_stall(self.control)
-        self._run(work)
+        self.run(work)
         self.control.call(load.wait_until_empty, PATIENCE_S, timeout_s=PATIENCE_S)
         return ended()
 
@@ -115,7 +116,7 @@ class Session:
             nonlocal result
             result = drive()
 
-        self._run(work)
+        self.run(work)
         after = self.control.call(load.end, PATIENCE_S, timeout_s=PATIENCE_S)
         stall, _ = ended()
         return Watched(

@@ -37,6 +37,8 @@ class Wanted:
     """Tasks of a round for each thread."""
     repeats: int
     """Clusters of each size."""
+    sizes: tuple[int, ...] = ()
+    """Numbers of workers to forecast; without any it is not counted what is done for each one."""
     sides: tuple[SideSpec, ...] = (SideSpec(),)
     options: Mapping[str, str] = field(default_factory=dict)
     kind: str = SIMULATED

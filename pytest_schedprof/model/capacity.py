@@ -79,6 +79,27 @@ class ByLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """How long a bytecode takes of what is done for each worker, one after the other."""
+
+    workers: int
+    seconds: tuple[float, ...]
+    """CPU time, measured once on each cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """What a scheduler does for each worker while it works on one task."""
+
+    bytecodes: float
+    """Per task and worker, as counts of small clusters tell; 0 if nothing is done for each."""
+    functions: tuple[str, ...]
+    """Whose these are, the dearest first."""
+    looks: tuple[Look, ...]
+    """By number of workers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """All that was measured of one scheduler."""
 
@@ -94,6 +115,8 @@ class Measured:
     """The same cluster and number of tasks, with more and more prefixes."""
     by_load: ByLoad | None = None
     """The highest rate on a cluster of the smallest size; none if it was not looked for."""
+    sweeps: Sweeps | None = None
+    """None if nothing was counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import floor, isfinite, log10
+from statistics import median
 from typing import NamedTuple
 
 from pytest_schedprof.model.capacity import (
@@ -17,6 +18,7 @@ from pytest_schedprof.model.capacity import (
     Load,
     Most,
     Saturation,
+    Sweeps,
 )
 from pytest_schedprof.model.metric import BYTES, TIME, Metric, readable
 from pytest_schedprof.model.words import listed
@@ -25,6 +27,9 @@ from pytest_schedprof.presentation.amounts import Fact
 SECONDS, SIZE = Metric(TIME, ""), Metric(BYTES, "")
 
 NEVER = "no number"
+
+MOST_FUNCTIONS = 2
+"""How many functions are named that do something for each worker."""
 
 FULL = 0.85
 """Part of a core from which on a scheduler counts as busy without pause."""
@@ -104,6 +109,8 @@ def sentences(of: Capacity) -> Iterator[str]:
     """Yield what a planner wants to know of the scheduler of this side."""
     side = of.sides[0]
     yield _of_cost(side)
+    if (sweeps := side.measured.sweeps) and sweeps.bytecodes:
+        yield _of_sweeps(sweeps)
     if by_load := side.measured.by_load:
         yield _of_load(by_load, side)
     yield from (_of_saturation(each, side) for each in side.saturation)
@@ -119,6 +126,18 @@ def _of_cost(side: Carried) -> str:
     return (
         f"A task costs the scheduler {side.law}. One core carries {about(side.rate)} tasks a "
         f"second at the most, with {side.rate_at:,} workers."
+    )
+
+
+def _of_sweeps(of: Sweeps) -> str:
+    """Tell what is done for each worker, and how much longer that takes if they are many."""
+    first, last = of.looks[0], of.looks[-1]
+    return (
+        f"For one task it does something for each worker, {of.bytecodes:.2g} bytecodes in "
+        f"{listed([*of.functions[:MOST_FUNCTIONS]])}: one takes "
+        f"{1e9 * median(first.seconds):.0f} ns with {first.workers:,} workers and "
+        f"{1e9 * median(last.seconds):.0f} ns with {last.workers:,}, because of the processor's "
+        "caches."
     )
 
 

@@ -55,6 +55,9 @@ def test_a_scheduler_is_measured_and_larger_clusters_are_forecast(
         assert 0 < point["stall"] < 60
     assert [each["workers"] for each in side["sizes"]] == [2, 5, 10, 40]
     assert [each["what"] for each in side["growth"]] == ["workers", "tasks", "prefixes"]
+    looks = side["measured"]["sweeps"]["looks"]
+    assert [each["workers"] for each in looks] == [2, 5, 10, 40]
+    assert all(1e-10 < seconds < 1e-5 for each in looks for seconds in each["seconds"])
     (second,) = side["saturation"]
     assert second["threads"]["low"] <= second["threads"]["value"]
     page = (directory / "capacity.html").read_text()
