@@ -92,9 +92,11 @@ def _of_test(given: argparse.Namespace) -> bytes:
         whose = f" with {given.backend}" if given.backend else ""
         forms = [form for form in EXPORTS if export_of(names, form, artifacts)]
         sources = listed(backends_for(given.format, known.values()), "or")
+        gone = [each.backend for each in recorded if each.left_out]
+        why = f"; recordings of {listed(gone)} were not kept, by --schedprof-keep" if gone else ""
         raise ArtifactError(
             f"schedprof: {given.format} needs a recording of {sources}; formats available for "
-            f"{test.result.test_id}{whose}: {', '.join(forms) or 'none'}"
+            f"{test.result.test_id}{whose}: {', '.join(forms) or 'none'}{why}"
         )
     return found.make([test.read(name) for name in found.names])
 

@@ -200,6 +200,8 @@ class BackendResult:
     """Why it cannot judge any limit; else empty."""
     hashes: tuple[str, ...] = ()
     """Hash of what happened in each recording, of a backend that can tell; else empty."""
+    left_out: int = 0
+    """Bytes of files that were not kept, by the setting `keep`."""
 
 
 @dataclass(frozen=True, slots=True)

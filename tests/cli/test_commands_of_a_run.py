@@ -129,7 +129,7 @@ def test_show_tells_all_of_a_test(
     assert "  passed: calls(@transitions) <= 1000: @transitions takes " in text
     for part in ("\n  owners: ", "\n  counts: 20 tasks in ", "\ncluster: simulated, 2 workers"):
         assert part in text
-    assert "\n  scheduler.viztracer.json           vizviewer, or Perfetto\n" in text
+    assert "\n  scheduler.viztracer.json.gz        vizviewer, or Perfetto\n" in text
     for name in ("nothing", "test_it"):
         assert main(["show", name, directory]) == 2
         (line,) = capsys.readouterr().err.splitlines()
