@@ -136,6 +136,20 @@ class BaselineError(SettingsError):
     """A baseline is missing, corrupt, or of another kind."""
 
 
+class ForgeError(SchedprofError):
+    """GitHub or GitLab refuses a request, or does not answer it."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of HTTP; 0 without an answer."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the token may not do it; what a token may not see is said to be missing."""
+        return self.status in (401, 403, 404)
+
+
 class LimitBrokenError(SchedprofError):
     """A limit does not hold, or under `strict` is inconclusive."""
 

@@ -14,12 +14,13 @@ examples: schedprof export test_shuffle --format pprof -o shuffle.pb.gz
           schedprof export --format github-action-benchmark .schedprof/latest -o figures.json
 
 speedscope, collapsed and pprof are made from samples, pstats from cProfile's files, chrometrace
-from a trace or from samples; github-action-benchmark from the figures of a whole run
+from a trace or from samples; github-action-benchmark and pyperf from the figures of a whole run
 
 exit status: 0 on success, 1 if the recordings do not allow the format, 2 for a mistake"""
 
-BENCHMARKS = "github-action-benchmark"
-FORMATS = ("speedscope", "collapsed", "pprof", "chrometrace", "pstats", BENCHMARKS)
+BENCHMARKS, PYPERF = "github-action-benchmark", "pyperf"
+OF_RUNS = (BENCHMARKS, PYPERF)
+FORMATS = ("speedscope", "collapsed", "pprof", "chrometrace", "pstats", *OF_RUNS)
 BINARY = ("pprof", "pstats")
 
 
@@ -31,14 +32,14 @@ def add_to(commands: Commands) -> None:
         run,
         purpose="write recordings in the format of another tool",
         description="Writes a test's recordings of the scheduler in the format of another tool, or "
-        f"with {BENCHMARKS} the figures of all tests of a run.",
+        f"with {' or '.join(OF_RUNS)} the figures of all tests of a run.",
         example=EXAMPLE,
     )
     parser.add_argument(
         "test",
         nargs="?",
         metavar="TEST",
-        help=f"test ID, or a unique part of it; none for {BENCHMARKS}",
+        help=f"test ID, or a unique part of it; none for {' and '.join(OF_RUNS)}",
     )
     add_run(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="format to write")
@@ -50,8 +51,8 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the export."""
-    if given.format == BENCHMARKS:
-        content = _benchmarks(given)
+    if given.format in OF_RUNS:
+        content = _of_run(given)
     elif given.test is None:
         raise SettingsError(f"schedprof: --format {given.format} needs a test: give TEST")
     elif given.format in BINARY and not given.output and sys.stdout.isatty():
@@ -62,14 +63,16 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _benchmarks(given: argparse.Namespace) -> bytes:
+def _of_run(given: argparse.Namespace) -> bytes:
     from pytest_schedprof.reports.benchmarks import as_benchmarks
+    from pytest_schedprof.reports.pyperf_suite import as_pyperf
     from pytest_schedprof.storage.runs import find_run
 
     if given.test is not None and given.directory != DEFAULT:
-        raise SettingsError(f"schedprof: {BENCHMARKS} is for a whole run: give only DIR")
-    run = find_run(Path(given.test or given.directory))
-    return f"{as_benchmarks(run.results())}\n".encode()
+        raise SettingsError(f"schedprof: {given.format} is for a whole run: give only DIR")
+    results = find_run(Path(given.test or given.directory)).results()
+    text = as_pyperf(results) if given.format == PYPERF else as_benchmarks(results)
+    return f"{text}\n".encode()
 
 
 def _of_test(given: argparse.Namespace) -> bytes:
@@ -89,9 +92,11 @@ def _of_test(given: argparse.Namespace) -> bytes:
         whose = f" with {given.backend}" if given.backend else ""
         forms = [form for form in EXPORTS if export_of(names, form, artifacts)]
         sources = listed(backends_for(given.format, known.values()), "or")
+        gone = [each.backend for each in recorded if each.left_out]
+        why = f"; recordings of {listed(gone)} were not kept, by --schedprof-keep" if gone else ""
         raise ArtifactError(
             f"schedprof: {given.format} needs a recording of {sources}; formats available for "
-            f"{test.result.test_id}{whose}: {', '.join(forms) or 'none'}"
+            f"{test.result.test_id}{whose}: {', '.join(forms) or 'none'}{why}"
         )
     return found.make([test.read(name) for name in found.names])
 

@@ -12,6 +12,7 @@ from pytest_schedprof.cli import (
     bisect,
     calibrate,
     capacity,
+    ci,
     compare,
     completion,
     doctor,
@@ -45,6 +46,7 @@ COMMANDS = (
     dump,
     doctor,
     calibrate,
+    ci,
     completion,
 )
 """Modules with `add_to(commands)`, which adds a parser and sets its `run(arguments)`."""

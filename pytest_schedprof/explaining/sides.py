@@ -137,6 +137,24 @@ def why_regressed(
         return ()
 
 
+def why_run_regressed(run: KeptRun, directory: str, most: int) -> list[Explanation]:
+    """Explain what regressed in the first so many tests of a kept run; nothing is no error.
+
+    Raises:
+        ArtifactError: if a record cannot be read.
+    """
+    found = [run.test(each.test_id) for each in run.record.tests if each.directory]
+    regressed = [each for each in found if _is_regressed(each.result)][:most]
+    if not regressed:
+        return []
+    earlier = earlier_sides(None, regressed[0].result.baseline, directory)
+    return [why for each in regressed for why in why_regressed(each.path, each.result, earlier)]
+
+
+def _is_regressed(result: Result) -> bool:
+    return any(each.verdict is Verdict.FAIL for each in result.comparisons)
+
+
 def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
     """Yield an explanation for each backend and metric that were measured on both sides."""
     before, after = pair

@@ -43,6 +43,7 @@ from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.measuring.schedule import Schedule
 from pytest_schedprof.measuring.sides import NULL, Attempt, Side, Sides
 from pytest_schedprof.measuring.sources import keep_sources
+from pytest_schedprof.measuring.trimming import is_remarkable, trimmed
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage.run_directory import AGAINST, make_directory
 
@@ -223,5 +224,15 @@ class ProfiledTest:
             ArtifactError: if it cannot be written.
         """
         result = self.record(outcome)
+        if self.directory is not None and self.plan.settings.keep is not None:
+            result = self._trimmed(result, self.directory, self.plan.settings.keep)
         keep_record(self.directory, result)
         return result
+
+    def _trimmed(self, result: Result, directory: Path, most: int) -> Result:
+        """Remove recordings that nobody needs to look at, also those of the other sides."""
+        if is_remarkable(result):
+            return result
+        for name, side in self.schedule.sides.others.items():
+            keep_record(directory / name, trimmed(side.record(), directory / name, most))
+        return trimmed(result, directory, most)

@@ -217,6 +217,8 @@ class BackendResult:
     """Hash of what happened in each recording, of a backend that can tell; else empty."""
     spans: tuple[SpanCost, ...] = ()
     """What belongs to which spans, the most expensive first; empty if that is not known."""
+    left_out: int = 0
+    """Bytes of files that were not kept, by the setting `keep`."""
 
 
 @dataclass(frozen=True, slots=True)

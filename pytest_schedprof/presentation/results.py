@@ -9,7 +9,7 @@ from pytest_schedprof.model.environment import IN_PROCESS, VALIDATED, ClusterFac
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.presentation.amounts import Fact
+from pytest_schedprof.presentation.amounts import Fact, size_of
 from pytest_schedprof.presentation.parting import HASH_SHOWN
 
 
@@ -34,9 +34,20 @@ def headline(backend: BackendResult, thousands: str = "") -> str:
 
 
 def notes_of(backend: BackendResult) -> tuple[str, ...]:
-    """Return the doubt and the warnings; a doubt that is a warning too is told once."""
+    """Return the doubt and the warnings, and what was not kept.
+
+    A doubt that is a warning too is told once.
+    """
     doubt = (f"not used for limits and comparisons: {backend.doubt}",) if backend.doubt else ()
-    return (*doubt, *(text for text in backend.warnings if text != backend.doubt))
+    warnings = (text for text in backend.warnings if text != backend.doubt)
+    return (*doubt, *warnings, *filter(None, [left_out_words(backend)]))
+
+
+def left_out_words(backend: BackendResult) -> str:
+    """Say how much of a backend's files was not kept; empty if all was."""
+    if not backend.left_out:
+        return ""
+    return f"recordings of {size_of(backend.left_out)} not kept, by --schedprof-keep"
 
 
 def version_differences(results: Iterable[Result]) -> list[str]:

@@ -30,6 +30,7 @@ from pytest_schedprof.presentation.results import (
     baseline_names,
     cluster_words,
     headline,
+    left_out_words,
     main_versions,
     validating_tests,
     version_differences,
@@ -101,6 +102,9 @@ def test_lines(
     yield from map(Line, _facts(result))
     yield Line(f"artifacts in {directory}:")
     yield from _file_lines(result, known)
+    for backend in result.backends:
+        if text := left_out_words(backend):
+            yield Line(f"  {backend.backend}: {text}")
 
 
 def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:

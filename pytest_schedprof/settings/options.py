@@ -127,6 +127,15 @@ OPTIONS: tuple[Option, ...] = (
         in_marker=False,
     ),
     Option(
+        "keep",
+        "size of the recordings to keep of a test that passed without any change, for example "
+        "20MB, or 0 for none; of any other test all are kept. default all",
+        values.kept,
+        "a size such as 20MB or 0, or 'all'",
+        None,
+        metavar="SIZE",
+    ),
+    Option(
         "limit",
         "limit for every profiled test, for example 'share(@stealing) <= 10%%'; may be repeated. "
         "In a marker: positional arguments",

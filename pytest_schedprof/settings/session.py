@@ -29,6 +29,8 @@ class Settings(NamedTuple):
 
     backend: tuple[str, ...]
     dir: Path
+    keep: int | None
+    """Bytes; None for all."""
     limit: tuple[Limit, ...]
     strict: bool
     rate: float

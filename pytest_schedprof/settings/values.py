@@ -46,6 +46,15 @@ def boolean(raw: Any) -> bool:
     return read_boolean(raw)
 
 
+def kept(raw: Any) -> int | None:
+    """Read a size in bytes, or `all` for None; its reader is imported only when there is one."""
+    from pytest_schedprof.model.words import read_size
+
+    if isinstance(raw, bool) or not isinstance(raw, (str, int)):
+        raise TypeError(raw)
+    return None if raw == "all" else read_size(str(raw))
+
+
 def words(raw: Any) -> tuple[str, ...]:
     """Read words, comma separated or in a list, without duplicates."""
     given = raw.split(",") if isinstance(raw, str) else list(raw)

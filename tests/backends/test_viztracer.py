@@ -37,7 +37,7 @@ RUN = "distributed.Scheduler.run_function"
 
 
 def make(**options: object) -> VizTracerBackend:
-    return VizTracerBackend(rate_hz=100, options=options)
+    return VizTracerBackend(rate_hz=100, options={"format": "json", **options})
 
 
 def record(control: Control, work: Callable[..., Any], **options: object) -> RawProfile:
@@ -440,7 +440,7 @@ def test_hides(schedprof_scheduler):
     assert (seen.verdict, hidden.verdict) == (Verdict.PASS, Verdict.INCONCLUSIVE)
     assert "not in the trace, from which log_sparse=" in hidden.note
     assert results["test_overflows"].backends[0].warnings
-    assert results["test_does_not"].backends[0].artifacts == ("scheduler.viztracer.json",)
+    assert results["test_does_not"].backends[0].artifacts == ("scheduler.viztracer.json.gz",)
 
 
 def test_formats(control: Control) -> None:

@@ -129,7 +129,7 @@ def test_show_tells_all_of_a_test(
     assert "  passed: calls(@transitions) <= 1000: @transitions takes " in text
     for part in ("\n  owners: ", "\n  counts: 20 tasks in ", "\ncluster: simulated, 2 workers"):
         assert part in text
-    assert "\n  scheduler.viztracer.json           vizviewer, or Perfetto\n" in text
+    assert "\n  scheduler.viztracer.json.gz        vizviewer, or Perfetto\n" in text
     for name in ("nothing", "test_it"):
         assert main(["show", name, directory]) == 2
         (line,) = capsys.readouterr().err.splitlines()
@@ -198,6 +198,12 @@ def test_figures_for_github_action_benchmark(
     assert units[f"{KEPT} cputime cpu"] == "us/task"
     assert units[f"{BROKEN} counts bytecodes"] == "bytecodes/task"
     assert len(units) == len(rows)
+
+
+def test_figures_for_pyperf(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "--format", "pyperf", session.runs]) == 0
+    names = {each["metadata"]["name"] for each in json.loads(capfd.readouterr().out)["benchmarks"]}
+    assert {f"{KEPT} cputime cpu", f"{BROKEN} counts bytecodes"} <= names
 
 
 COMMAND = [sys.executable, "-c", "from pytest_schedprof.cli.main import main; exit(main())"]

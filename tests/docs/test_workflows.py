@@ -1,26 +1,36 @@
-"""Workflows use actions by commit, and have no permission that they do not need."""
+"""Workflows and our action use actions by commit, and have no permission that they do not need.
+
+actionlint reads workflows only, so the steps of the action are checked as those of a workflow with
+the same inputs.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTION = ROOT / "action.yml"
+USERS = [*WORKFLOWS, ACTION]
 PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("workflow", USERS, ids=lambda path: path.stem)
 def test_actions_are_pinned_by_commit_with_the_version_beside_it(workflow: Path) -> None:
     used = re.findall(r"uses: (.*)", workflow.read_text(encoding="utf-8"))
     assert used
-    assert [each for each in used if not PINNED.fullmatch(each)] == []
+    assert [each for each in used if not PINNED.fullmatch(each) and each != "./"] == []
 
 
 def test_an_action_has_one_version_in_all_workflows() -> None:
-    texts = [workflow.read_text(encoding="utf-8") for workflow in WORKFLOWS]
+    texts = [workflow.read_text(encoding="utf-8") for workflow in USERS]
     used = {line for text in texts for line in re.findall(r"uses: (.*)", text)}
     names = [line.partition("@")[0] for line in used]
     assert len(names) == len({*names})
@@ -32,3 +42,55 @@ def test_a_workflow_has_no_permission_but_those_of_its_jobs(workflow: Path) -> N
     assert "\npermissions: {}\n" in text
     assert text.count("id-token: write") == (workflow.stem == "release")
     assert not re.search(r"(?<!id-token): write", text)
+
+
+def actionlint(*arguments: str, text: str = "") -> str:
+    """Return what it complains about."""
+    program = Path(sys.executable).with_name("actionlint")
+    command = [str(program), "-no-color", "-shellcheck=", "-pyflakes=", *arguments]
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    ).stdout
+
+
+needs_actionlint = pytest.mark.skipif(
+    not Path(sys.executable).with_name("actionlint").exists() and sys.platform != "linux",
+    reason="there is no wheel of actionlint for this platform",
+)
+
+
+@needs_actionlint
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_are_valid(workflow: Path) -> None:
+    """What `uses: ./` gives the action is checked too."""
+    assert actionlint(str(workflow)) == ""
+
+
+def as_workflow(action: dict[str, Any]) -> str:
+    """Return a workflow with the action's inputs, outputs and steps."""
+    inputs = {name: {**each, "type": "string"} for name, each in action["inputs"].items()}
+    inputs["token"].pop("default")  # of a workflow it may not be an expression
+    outputs = {name: each["value"] for name, each in action["outputs"].items()}
+    job = {"runs-on": "ubuntu-latest", "outputs": outputs, "steps": action["runs"]["steps"]}
+    return yaml.safe_dump({"on": {"workflow_call": {"inputs": inputs}}, "jobs": {"action": job}})
+
+
+@needs_actionlint
+def test_the_steps_of_the_action_are_valid() -> None:
+    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    assert actionlint("-", text=as_workflow(action)) == ""
+    assert all(("uses" in each) != ("shell" in each) for each in action["runs"]["steps"])
+    broken = as_workflow(action).replace("inputs.backends", "inputs.backend")
+    assert 'property "backend" is not defined' in actionlint("-", text=broken)
+
+
+def test_texts_reach_the_shell_of_the_action_by_variables_alone() -> None:
+    """An expression in a command would be run, whatever a pull request wrote into it."""
+    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    assert [each["run"] for each in action["runs"]["steps"] if "${{" in each.get("run", "")] == []
+
+
+def test_the_token_is_given_only_to_steps_that_run_no_code_of_a_pull_request() -> None:
+    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    given = [each for each in action["runs"]["steps"] if "GITHUB_TOKEN" in each.get("env", {})]
+    assert [each["name"] for each in given] == ["Fetch the baseline", "Comment"]

@@ -35,8 +35,8 @@ SUFFIXES = {"json": "json", "json.gz": "json.gz", "html": "json"}
 class VizTracerOptions:
     """Options of the backend, and of viztracer itself."""
 
-    format: str = "json"
-    """`json`, `json.gz`, or `html` for viztracer's page beside the trace."""
+    format: str = "json.gz"
+    """`json.gz`, `json`, or `html` for viztracer's page beside the trace."""
     trace_sparse: tuple[str, ...] = ()
     """Trace only while one of these functions runs."""
     log_sparse: tuple[str, ...] = ()

@@ -1,0 +1,165 @@
+"""Tests of the templates in docs/ci: they are valid, and their commands do what they should."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from forge_server import REQUEST, TOKEN, Artifact, ForgeServer, forge_server
+from heavy_project import FILES, LINES, MORE
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "docs" / "ci"
+
+ARGUMENTS = "tests --schedprof-cluster=simulated --schedprof-workers=4"
+
+TIMEOUT_S = 120
+
+
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        ("github-actions", ROOT / "action.yml"),
+        ("gitlab-ci", TEMPLATES / "gitlab.yml"),
+        *[("github-workflows", each) for each in (ROOT / ".github" / "workflows").glob("*.yml")],
+    ],
+    ids=lambda each: each if isinstance(each, str) else each.name,
+)
+def test_files_keep_the_schemas_of_their_forges(schema: str, file: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", f"--builtin-schema=vendor.{schema}"]
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Jobs:
+    """Jobs that run in the directory of a project."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        for name, text in FILES.items():
+            (path / name).parent.mkdir(exist_ok=True)
+            (path / name).write_text(text)
+
+    def slow_down(self) -> None:
+        """Make the plugin of the scheduler slower."""
+        (self.path / "heavy.py").write_text(FILES["heavy.py"] + MORE)
+
+    def run(self, commands: str, variables: Mapping[str, str]) -> int:
+        """Run the commands of a job; return the status of the first one that fails."""
+        ours = ("PYTEST", "COV_", "GITHUB_", "CI_")
+        environ = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+        environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+        # Other plugins take most of the time in which a session starts.
+        environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        environ["PYTEST_ADDOPTS"] = "-p no:cacheprovider -p pytest_schedprof.plugin.hooks"
+        done = subprocess.run(
+            ["bash", "-e", "-c", commands],
+            cwd=self.path,
+            env={**environ, "PYTHONPATH": str(self.path), **variables},
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return done.returncode
+
+    def regressed(self) -> set[str]:
+        """What JUnit's file says of regressions."""
+        properties = ElementTree.parse(self.path / "junit.xml").iter("property")
+        named = [each for each in properties if each.get("name") == "schedprof_regressed"]
+        return {each.get("value") or "" for each in named}
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Jobs:
+    """A job's directory."""
+    return Jobs(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[ForgeServer]:
+    """What stands for GitLab."""
+    with forge_server() as server:
+        yield server
+
+
+def without_install(lines: list[str]) -> str:
+    """The commands, but for that which installs what is installed here."""
+    left = [line for line in lines if " pip install " not in line]
+    assert len(left) == len(lines) - 1
+    return "\n".join(left)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_job_of_gitlab_reports_on_the_merge_request(jobs: Jobs, server: ForgeServer) -> None:
+    template: dict[str, Any] = yaml.safe_load((TEMPLATES / "gitlab.yml").read_text())
+    job = template["schedprof"]
+    script, after = without_install(job["script"]), "\n".join(job["after_script"])
+    given = {**job["variables"], "ARGUMENTS": ARGUMENTS}
+    known = {
+        "GITLAB_CI": "true",
+        "CI_API_V4_URL": server.url,
+        "CI_PROJECT_ID": "12",
+        "CI_JOB_NAME": "schedprof",
+        "CI_JOB_URL": "https://example.com/jobs/5",
+        "CI_DEFAULT_BRANCH": "main",
+        "CI_COMMIT_REF_NAME": "main",
+        "CI_PROJECT_DIR": str(jobs.path),
+        "SCHEDPROF_TOKEN": TOKEN,
+    }
+    assert jobs.run(script, {**given, **known}) == 0
+    assert jobs.run(after, known) == 0
+    assert json.loads((jobs.path / "gl-code-quality-report.json").read_text()) == []
+    assert jobs.run("\n".join(template["pages"]["script"]), known) == 0
+    assert (jobs.path / "public" / "index.html").is_file()
+    server.artifacts.append(Artifact("schedprof", archive(jobs.path)))
+    assert jobs.run("rm -r .schedprof public", {}) == 0
+
+    jobs.slow_down()
+    request = {"CI_COMMIT_REF_NAME": "change", "CI_MERGE_REQUEST_IID": str(REQUEST)}
+    assert jobs.run(script, {**given, **known, **request}) == 1
+    assert jobs.run(after, {**known, **request}) == 0
+    (entry,) = json.loads((jobs.path / "gl-code-quality-report.json").read_text())
+    lines = {"begin": LINES[0], "end": LINES[1]}
+    assert entry["location"] == {"path": "heavy.py", "lines": lines}
+    assert any("heavy:Counter.transition" in each for each in jobs.regressed())
+    (note,) = server.comments
+    assert "(https://example.com/jobs/5/artifacts/browse/.schedprof)" in note
+    for name in ("junit", "codequality"):
+        assert (jobs.path / job["artifacts"]["reports"][name]).is_file()
+
+
+def archive(path: Path) -> bytes:
+    """What GitLab keeps of a job whose artifacts are `.schedprof/`."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as opened:
+        for file in (path / ".schedprof").rglob("*"):
+            opened.write(file, file.relative_to(path))
+    return content.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_steps_of_jenkins_compare_with_the_primary_branch(jobs: Jobs) -> None:
+    text = (TEMPLATES / "Jenkinsfile").read_text()
+    for opened, closed in ("{}", "()", "[]"):
+        assert text.count(opened) == text.count(closed)
+    (commands,) = re.findall("sh '''(.*?)'''", text, re.DOTALL)
+    given = {"TESTS": ARGUMENTS, "BASELINE": str(jobs.path / "bucket" / "main")}
+    assert jobs.run(commands, {**given, "BRANCH_IS_PRIMARY": "true"}) == 0
+    jobs.slow_down()
+    assert jobs.run(commands, given) == 1
+    (pages,) = re.findall("sh '(mkdir.*)'", text)
+    assert jobs.run(pages, {}) == 0
+    assert (jobs.path / "pages" / "index.html").is_file()
+    assert any("heavy:Counter.transition" in each for each in jobs.regressed())

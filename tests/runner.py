@@ -1,0 +1,106 @@
+"""Run a workflow for real on this machine, by `act`, as GitHub's runner would.
+
+The actions of others cannot be fetched here. In their places stand small ones in tests/actions: the
+one that sets up Python puts an environment on the path, and the one that uploads sends an archive
+to the server that stands for GitHub.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from typing import Any
+
+from forge_server import TOKEN, ForgeServer
+
+ROOT = Path(__file__).parents[1]
+ACTIONS = Path(__file__).parent / "actions"
+
+OWN = "dask-contrib/pytest-schedprof@main"
+NEEDED = ("action.yml", "pyproject.toml", "README.md", "LICENSE", "pytest_schedprof")
+"""What of this repository the action needs."""
+
+PIP = {"PIP_NO_BUILD_ISOLATION": "0"}
+"""Builds with what is installed here, since an environment for each build takes long. As pip reads
+it, 0 turns the isolation off."""
+
+TIMEOUT_S = 300
+
+
+class Runner:
+    """A repository whose workflow is run."""
+
+    def __init__(self, path: Path, server: ForgeServer, workflow: str) -> None:
+        self.path = path
+        self.server = server
+        self.repository = path / "repository"
+        self.action = path / "action"
+        self.write(".github/workflows/scheduler.yml", workflow)
+        self.action.mkdir()
+        for name in NEEDED:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, self.action / name)
+        self._git("init", "--quiet", "--initial-branch=main")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the repository."""
+        file = self.repository / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def run(self, name: str, event: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        """Commit everything and run the workflow for an event."""
+        self._git("add", "--all")
+        self._git("commit", "--quiet", "--message=change")
+        (self.path / "event.json").write_text(json.dumps(event))
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("act")), *self._options(), name],
+            cwd=self.repository,
+            env={**_environ(), "BIN": str(self._python().parent), **PIP},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+    def _options(self) -> list[str]:
+        replaced = {OWN: self.action}
+        for used in re.findall(r"uses: (\S+@\w+)", (ROOT / "action.yml").read_text()):
+            replaced[used] = ACTIONS / used.partition("@")[0].partition("/")[2]
+        return [
+            f"--eventpath={self.path / 'event.json'}",
+            "--platform=ubuntu-latest=-self-hosted",
+            f"--action-cache-path={self.path / 'cache'}",
+            "--action-offline-mode",
+            "--no-cache-server",
+            f"--secret=GITHUB_TOKEN={TOKEN}",
+            f"--env=GITHUB_API_URL={self.server.url}",
+            *[f"--local-repository=https://github.com/{k}={v}" for k, v in replaced.items()],
+        ]
+
+    def _python(self) -> Path:
+        """An interpreter into which the action can install; it has what this one has too."""
+        python = self.path / "environment" / "bin" / "python"
+        if not python.exists():
+            venv.create(self.path / "environment", with_pip=False, symlinks=True)
+            (site,) = (self.path / "environment").glob("lib/python*/site-packages")
+            behind = sysconfig.get_path("purelib")
+            (site / "behind.pth").write_text(f"import site; site.addsitedir({behind!r})")
+        return python
+
+    def _git(self, *arguments: str) -> None:
+        known = ("-c", "user.name=A", "-c", "user.email=a@example.com")
+        subprocess.run(["git", *known, *arguments], cwd=self.repository, check=True)
+
+
+def _environ() -> dict[str, str]:
+    """The environment without what our own CI and pytest set."""
+    ours = ("PYTEST", "COV_", "GITHUB_", "ACTIONS_", "RUNNER_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
