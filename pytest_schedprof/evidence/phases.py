@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from pytest_schedprof.analysis.phases import bar_of, bar_of_steps, phases_of
 from pytest_schedprof.evidence.client import HAS_CLOCKS
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, Need
+from pytest_schedprof.evidence.contract import (
+    TOGETHER,
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    Need,
+    RunFigures,
+)
 from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.bar import draw_bar
 from pytest_schedprof.model.result import BackendResult
@@ -33,4 +40,6 @@ class PhasesKind(
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
         if steps := bar_of_steps(phases):
             files["phases.steps.svg"] = draw_bar(steps)
-        return Brought(files, tuple(notes))
+        costs = [(each.name, each.cpu_seconds_per_task) for each in phases.phases]
+        figures = [RunFigures("phase", name, {TOGETHER: cost}) for name, cost in costs]
+        return Brought(files, tuple(notes), figures)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from statistics import fmean
 
 import msgspec
+from dask.utils import key_split
 
 from pytest_schedprof.agent import spans, task_stream
 from pytest_schedprof.evidence.contract import (
@@ -14,6 +17,7 @@ from pytest_schedprof.evidence.contract import (
     EvidenceUnavailableError,
     Kind,
     ObservedTest,
+    RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json, tasks_picture, with_pictures
 from pytest_schedprof.evidence.stream import Stream
@@ -59,11 +63,12 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
             raise EvidenceUnavailableError("no worker finished a task of the test")
         stream = TaskStream(tasks, _seconds(tasks, self._spent))
         lost = f"the first {wanted - len(tasks)} of {wanted} tasks were too many to be kept"
-        return with_pictures(
+        brought = with_pictures(
             {"tasks.json": as_json(stream)},
             {"tasks.html": lambda: tasks_picture(tasks)},
             (lost,) if wanted > len(tasks) else (),
         )
+        return replace(brought, figures=_durations(tasks))
 
     def close(self) -> None:
         """Remove the task stream, which is a plugin of the scheduler."""
@@ -79,6 +84,19 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
         self._control.call_workers(spans.beat)
         found: dict[str, float] = self._control.call(task_stream.activities)
         return found
+
+
+def _durations(tasks: Iterable[TaskRecord]) -> list[RunFigures]:
+    """Return the mean time that tasks computed in each run, of all and of each prefix."""
+    found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for task in tasks:
+        spent = sum(each.stop - each.start for each in task.times if each.action == "compute")
+        for subject in ("", key_split(task.key)):
+            found[subject][task.take].append(spent)
+    return [
+        RunFigures("duration", subject, {run: fmean(each) for run, each in runs.items()})
+        for subject, runs in found.items()
+    ]
 
 
 def _seconds(tasks: Iterable[TaskRecord], activities: Mapping[str, float]) -> WorkerTimes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -12,9 +13,10 @@ from pytest_schedprof.evidence.contract import (
     EvidenceUnavailableError,
     Kind,
     ObservedTest,
+    RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json
-from pytest_schedprof.model.evidence import WorkerTransfers
+from pytest_schedprof.model.evidence import Transfer, WorkerTransfers
 from pytest_schedprof.model.result import BackendResult
 
 
@@ -28,7 +30,19 @@ class TransfersKind(
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._control = test.scheduler.control
-        self._begun_at = self._control.call(reports.clock)["time"]
+        self._begun_at = self._now()
+        self._runs: dict[int, tuple[float, float]] = {}
+        """Begin and end of each run of the body."""
+
+    def _now(self) -> float:
+        return float(self._control.call(reports.clock)["time"])
+
+    @contextmanager
+    def around(self, number: int) -> Iterator[None]:
+        """Note when the run begins and ends."""
+        begun = self._now()
+        yield
+        self._runs[number] = begun, self._now()
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the logs of each worker as JSON."""
@@ -40,4 +54,19 @@ class TransfersKind(
         ]
         if not logs:
             raise EvidenceUnavailableError("hollow workers keep no log of transfers")
-        return Brought({"transfers.json": as_json(logs)})
+        incoming = [each for log in logs for each in log.incoming]
+        return Brought({"transfers.json": as_json(logs)}, figures=self._figures(incoming))
+
+    def _figures(self, incoming: Sequence[Transfer]) -> list[RunFigures]:
+        """Return bytes and number of the transfers that began in each run.
+
+        Those that arrived are counted: the logs of both workers have each transfer.
+        """
+        sizes = {
+            number: [float(each.bytes) for each in incoming if begun <= each.start < ended]
+            for number, (begun, ended) in self._runs.items()
+        }
+        return [
+            RunFigures("transfers_bytes", "", {run: sum(each) for run, each in sizes.items()}),
+            RunFigures("transfers_count", "", {run: len(each) for run, each in sizes.items()}),
+        ]

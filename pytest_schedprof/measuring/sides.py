@@ -24,6 +24,7 @@ from pytest_schedprof.measuring.assessment import NOT_ASSESSED
 from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.environment import ClusterFacts, Environment
+from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage.run_directory import AGAINST
 
@@ -74,7 +75,7 @@ class Side:
     @contextmanager
     def run(self, body_run: BodyRun) -> Iterator[None]:
         """Record one run of the body."""
-        gathered = self.gathering.around() if body_run.has_evidence else nullcontext()
+        gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
         self._begin_round()
         with gathered, self.recorder.round(body_run.backends, body_run.scale):
             yield
@@ -83,6 +84,15 @@ class Side:
         """Tell the cluster that a round begins; a user's own class may lack the method."""
         begin: Callable[[], None] = getattr(self.scheduler.cluster, "begin_round", lambda: None)
         begin()
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the record says of each kind of evidence, once it was kept."""
+        return self.gathering.kept or ()
+
+    @evidence.setter
+    def evidence(self, judged: tuple[Evidence, ...]) -> None:
+        self.gathering.kept = judged
 
     def close_window(self) -> None:
         """Make `measure()` do nothing: a teardown that calls it is no part of the test."""
@@ -123,7 +133,7 @@ class Side:
             schedprof_version=__version__,
             backends=self.assessment.backends,
             troubles=self.assessment.troubles,
-            evidence=self.gathering.kept or (),
+            evidence=self.evidence,
         )
 
 

@@ -55,6 +55,11 @@ class Limit:
         """Whether it bounds a phase that the scheduler does not see."""
         return (self.owner or "").startswith(CLIENT_PREFIX)
 
+    @property
+    def evidence(self) -> str:
+        """The kind of evidence that it bounds; empty if backends measure its metric."""
+        return METRICS[self.measured].evidence
+
     def __str__(self) -> str:
         of = self._spelt(self.of) if self.of else ""
         words = ", ".join(filter(None, (of, self.pattern)))
