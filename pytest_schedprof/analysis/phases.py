@@ -57,7 +57,7 @@ def _client(window: Window) -> Iterator[Phase]:
 def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
     held = {each.owner: each.share.value for each in shares.owners}
     cpu = window.cpu_seconds / window.tasks
-    left = cpu
+    left = cpu * shares.busy_part if shares.is_shared else cpu
     for name, owners in SCHEDULER.items():
         share = sum(held.get(owner, 0.0) for owner in owners)
         cost = cpu * share * shares.busy_part

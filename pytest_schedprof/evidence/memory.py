@@ -48,11 +48,17 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the samples as JSON, and one picture in which all runs begin at zero."""
-        data = {"memory.json": as_json(self._samples)}
-        brought = with_pictures(data, {"memory.html": lambda: memory_picture(self._samples)})
-        return replace(brought, figures=[self._peaks(measure) for measure in MEASURES])
+        return brought_memory(self._samples)
 
-    def _peaks(self, measure: str) -> RunFigures:
-        found = [each for each in self._samples if each.measure == measure and each.samples]
-        peaks = {each.take: max(float(held) for _, held in each.samples) for each in found}
-        return RunFigures("memory", measure, peaks)
+
+def brought_memory(samples: Sequence[MemorySamples], notes: tuple[str, ...] = ()) -> Brought:
+    """Return samples with a picture and the highest of each run."""
+    data = {"memory.json": as_json(samples)}
+    brought = with_pictures(data, {"memory.html": lambda: memory_picture(samples)}, notes)
+    return replace(brought, figures=[_peaks(measure, samples) for measure in MEASURES])
+
+
+def _peaks(measure: str, samples: Sequence[MemorySamples]) -> RunFigures:
+    found = [each for each in samples if each.measure == measure and each.samples]
+    peaks = {each.take: max(float(held) for _, held in each.samples) for each in found}
+    return RunFigures("memory", measure, peaks)

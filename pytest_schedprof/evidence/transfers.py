@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -47,26 +48,33 @@ class TransfersKind(
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the logs of each worker as JSON."""
         told = self._control.call_workers(transfers.tell_transfers, self._begun_at)
-        logs = [
-            msgspec.convert({"address": address, **each}, WorkerTransfers)
-            for address, each in told.items()
-            if each is not None
-        ]
+        logs = [{"address": address, **each} for address, each in told.items() if each is not None]
         if not logs:
             raise EvidenceUnavailableError("hollow workers keep no log of transfers")
-        incoming = [each for log in logs for each in log.incoming]
-        return Brought({"transfers.json": as_json(logs)}, figures=self._figures(incoming))
+        return brought_transfers(logs, self._runs)
 
-    def _figures(self, incoming: Sequence[Transfer]) -> list[RunFigures]:
-        """Return bytes and number of the transfers that began in each run.
 
-        Those that arrived are counted: the logs of both workers have each transfer.
-        """
-        sizes = {
-            number: [float(each.bytes) for each in incoming if begun <= each.start < ended]
-            for number, (begun, ended) in self._runs.items()
-        }
-        return [
-            RunFigures("transfers_bytes", "", {run: sum(each) for run, each in sizes.items()}),
-            RunFigures("transfers_count", "", {run: len(each) for run, each in sizes.items()}),
-        ]
+def brought_transfers(
+    told: Sequence[Mapping[str, Any]], runs: Mapping[int, tuple[float, float]]
+) -> Brought:
+    """Return logs as JSON, and how much was sent in each run."""
+    logs = [msgspec.convert(each, WorkerTransfers) for each in told]
+    incoming = [each for log in logs for each in log.incoming]
+    return Brought({"transfers.json": as_json(logs)}, figures=_figures(incoming, runs))
+
+
+def _figures(
+    incoming: Sequence[Transfer], runs: Mapping[int, tuple[float, float]]
+) -> list[RunFigures]:
+    """Return bytes and number of the transfers that began in each run.
+
+    Those that arrived are counted: the logs of both workers have each transfer.
+    """
+    sizes = {
+        number: [float(each.bytes) for each in incoming if begun <= each.start < ended]
+        for number, (begun, ended) in runs.items()
+    }
+    return [
+        RunFigures("transfers_bytes", "", {run: sum(each) for run, each in sizes.items()}),
+        RunFigures("transfers_count", "", {run: len(each) for run, each in sizes.items()}),
+    ]

@@ -17,8 +17,8 @@ from pytest_schedprof import __version__
 from pytest_schedprof.agent import facts
 from pytest_schedprof.analysis.student import CONFIDENCE
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.client import ClientWatch
+from pytest_schedprof.clusters.under_test import CurrentWindow, SchedulerUnderTest
+from pytest_schedprof.evidence.client import ClientWatch, watch_here
 from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED
 from pytest_schedprof.measuring.plan import BodyRun, Plan
@@ -77,7 +77,8 @@ class Side:
         """Record one run of the body."""
         gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
         self._begin_round()
-        with gathered, self.recorder.round(body_run.backends, body_run.scale):
+        window = CurrentWindow.of(self.recorder.measure, self.is_in_process)
+        with gathered, self.recorder.round(body_run.backends, body_run.scale), window:
             yield
 
     def _begin_round(self) -> None:
@@ -160,8 +161,8 @@ class Sides(NamedTuple):
 
 
 def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:
-    """Watch the test's client, except in process, where its clients are not known in advance."""
-    return no_watch if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
+    """Watch the test's client; in process, where clients are not known in advance, all of them."""
+    return watch_here if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
 
 
 def environment_of(description: dict[str, Any]) -> Environment:
