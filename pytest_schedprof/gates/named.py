@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import ANY_KIND, METRICS
 from pytest_schedprof.model.profile import compile_pattern
 
+_FIGURE = re.compile(r"[a-z][a-z0-9_]*:[\w.*?-]+")
 _PREFIX = re.compile(r"[\w.*?<>+-]+")
 
 
@@ -23,6 +24,8 @@ def wanted_instead(metric: str, pattern: str) -> str:
     if known := METRICS[metric].choices:
         kind = f"a {METRICS[metric].named}"
         return "" if choices(metric, pattern) else one_of(kind, pattern, known)
+    if METRICS[metric].evidence == ANY_KIND:
+        return "" if _FIGURE.fullmatch(pattern) else "kind:figure, as in queue:longest"
     return "" if _PREFIX.fullmatch(pattern) else "the prefix of a task's key, with * and ?"
 
 

@@ -179,7 +179,8 @@ def _can_observe(kinds: Collection[str], target: str) -> bool:
 
 
 def _make(name: str, settings: Settings, registry: BackendRegistry) -> Backend:
-    patterns = [limit.pattern for limit in settings.limit if ":" in limit.pattern]
+    of_backends = (limit for limit in settings.limit if not limit.evidence)
+    patterns = [limit.pattern for limit in of_backends if ":" in limit.pattern]
     options = settings.options_of(name, registry.options_of(name))
     return registry.make(name, rate_hz=settings.rate, options=options, patterns=patterns)
 

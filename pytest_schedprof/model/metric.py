@@ -121,6 +121,9 @@ def _of_evidence(kind: str, units: dict[str, Decimal], noun: str = "", **more: A
     return row._replace(example=row.choices[0]) if row.choices else row
 
 
+ANY_KIND = "*"
+"""Stands for the kind of evidence that a limit's pattern names first, as in `queue:longest`."""
+
 SHARE, SELF, CPU = "share", "self", "cpu"
 """The metrics that samples give, for the modules that compute them."""
 
@@ -194,6 +197,9 @@ METRICS: dict[str, Metric] = {
     "duration": _of_evidence("tasks", TIME, "per task", named="task", example="inc"),
     "phase": _of_evidence(
         "phases", TIME, "of CPU per task", named="phase", choices=PHASES, of_whole=False
+    ),
+    "figure": _of_evidence(
+        ANY_KIND, NUMBER, named="figure", example="queue:longest", of_whole=False
     ),
     "growth": Metric(NUMBER, "", of_metric=True),
 }

@@ -17,13 +17,14 @@ from pytest_schedprof.measuring.assessment import Earlier
 from pytest_schedprof.measuring.judging_evidence import judge_evidence
 from pytest_schedprof.model.environment import ClusterFacts
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
-from pytest_schedprof.model.metric import BYTES, METRICS, NUMBER, OF_EVIDENCE, TIME
+from pytest_schedprof.model.metric import ANY_KIND, BYTES, METRICS, NUMBER, OF_EVIDENCE, TIME
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import LimitResult, Verdict
 from pytest_schedprof.presentation.limits import describe, limit_rows
 
 GIB = 2.0**30
 
+FIGURES = st.text("ab_Z09.*?-é", min_size=1, max_size=12)
 PREFIXES = st.text("ab_Z09.*?<>+-é", min_size=1, max_size=12)
 UNITS = {id(BYTES): ("B", "GiB"), id(TIME): ("us", "s"), id(NUMBER): ("",)}
 
@@ -33,6 +34,8 @@ def limit_texts(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(sorted(OF_EVIDENCE)))
     metric = METRICS[name]
     pattern = draw(st.sampled_from(metric.choices) if metric.choices else PREFIXES)
+    if metric.evidence == ANY_KIND:
+        pattern = f"queue:{draw(FIGURES)}"
     subject = f"({pattern})" if metric.of_functions else ""
     if metric.of_functions and metric.of_whole and draw(st.booleans()):
         subject = ""
@@ -80,6 +83,8 @@ def error_of(text: str) -> LimitError | None:
         ("duration(@comm) <= 1ms", 10, "the prefix of a task's key"),
         ("duration(a:b) <= 1ms", 10, "the prefix of a task's key"),
         ("duration() <= 1ms", 10, "the prefix of a task's key"),
+        ("figure(longest) <= 1", 8, "kind:figure, as in queue:longest"),
+        ("figure <= 1", 8, "'(' and a figure, as in figure(queue:longest) <= 6.1"),
         ("growth(memory) <= 1", 14, "', ' and a measure, as in growth(memory, process)"),
         ("growth(transfers(bytes), x) <= 1", 24, "takes no pattern"),
     ],

@@ -12,7 +12,15 @@ import pytest_schedprof
 from pytest_schedprof.backends.registry import BUILTIN, find_backends
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.model.metric import GROWING, INCLUSIVE, METRICS, PERCENT, RANKED, own_part
+from pytest_schedprof.model.metric import (
+    ANY_KIND,
+    GROWING,
+    INCLUSIVE,
+    METRICS,
+    PERCENT,
+    RANKED,
+    own_part,
+)
 
 PACKAGE = Path(pytest_schedprof.__file__).parent
 
@@ -121,7 +129,7 @@ def test_every_metric_is_measured_or_made_of_another() -> None:
 
 
 def test_kinds_of_evidence_that_limits_need_exist() -> None:
-    assert {metric.evidence for metric in METRICS.values()} <= {"", *KINDS}
+    assert {metric.evidence for metric in METRICS.values()} <= {"", ANY_KIND, *KINDS}
 
 
 @pytest.mark.parametrize("name", METRICS)
