@@ -23,6 +23,7 @@ NO_SCHEDULER = "it needs the scheduler before the test begins: give the test sch
 
 TOGETHER = 0
 """Stands for all runs of the body, which are numbered from 1."""
+NONE_HERE = "no distributed scheduler ran in the test's own process"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from distributed import Scheduler, Worker
+from distributed.core import Status
 from tornado.ioloop import PeriodicCallback
 
 from pytest_schedprof.agent import spans, task_stream, transfers
 from pytest_schedprof.clusters.observed import Observer, observing
 from pytest_schedprof.evidence.contract import (
+    NONE_HERE,
     Brought,
     EvidenceUnavailableError,
     Kind,
@@ -87,6 +89,8 @@ class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the samples as on other clusters."""
+        if not self._samples:
+            raise EvidenceUnavailableError(NONE_HERE)
         samples = [
             MemorySamples(
                 run, measure, tuple((when, getattr(held, measure)) for when, held in each)
@@ -134,27 +138,30 @@ class TransfersHere(_Here, name="transfers", description=TransfersKind.descripti
 
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
-        self._runs: dict[int, tuple[float, float]] = {}
+        self._sizes: dict[int, list[int]] = {}
         self._told: list[dict[str, Any]] = []
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Note when the run begins and ends."""
-        begun = self._begun_at = time.time()
+        """Note what the logs of living workers have already."""
+        self._begun_at = time.time()
+        living = [each for each in list(Worker._instances) if each.status == Status.running]
+        self._counts = {each.address: transfers.count_incoming(each) or 0 for each in living}
+        self._sizes[number] = []
         with super().around(number):
             yield
-        self._runs[number] = begun, time.time()
 
     def leave(self, worker: Worker) -> None:
         """Read the logs from the begin of the run on."""
         told = transfers.tell_transfers(self._begun_at, worker)
         self._told.append({"address": worker.address, **(told or {})})
+        self._sizes[self.number] += transfers.tell_sizes(self._counts, worker)
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the logs of each worker."""
         if not self._told:
             raise EvidenceUnavailableError(NO_WORKER)
-        return brought_transfers(self._told, self._runs)
+        return brought_transfers(self._told, self._sizes)
 
 
 class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
@@ -164,7 +171,7 @@ class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
         super().__init__(test)
         self._ids: list[str] = []
         self._told: list[dict[str, Any]] = []
-        self._problem = "no scheduler ran in the test's own process"
+        self._problem = NONE_HERE
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:

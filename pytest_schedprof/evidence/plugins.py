@@ -15,6 +15,7 @@ from pytest_schedprof.agent import plugins
 from pytest_schedprof.clusters.observed import Observer, observing
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
+    NONE_HERE,
     Brought,
     EvidenceUnavailableError,
     Kind,
@@ -66,7 +67,7 @@ class PluginKind(Kind, Observer, name="plugin", description="a plugin of the use
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return what the plugin told of each run; limits can bound its numbers."""
         if not self._told:
-            raise EvidenceUnavailableError("no scheduler ran in the test's own process")
+            raise EvidenceUnavailableError(NONE_HERE)
         for told in self._told.values():
             if not isinstance(told, Mapping):
                 raise EvidenceUnavailableError(

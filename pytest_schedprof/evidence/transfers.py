@@ -17,7 +17,7 @@ from pytest_schedprof.evidence.contract import (
     RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json
-from pytest_schedprof.model.evidence import Transfer, WorkerTransfers
+from pytest_schedprof.model.evidence import WorkerTransfers
 from pytest_schedprof.model.result import BackendResult
 
 
@@ -31,19 +31,19 @@ class TransfersKind(
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._control = test.scheduler.control
-        self._begun_at = self._now()
-        self._runs: dict[int, tuple[float, float]] = {}
-        """Begin and end of each run of the body."""
-
-    def _now(self) -> float:
-        return float(self._control.call(reports.clock)["time"])
+        self._begun_at = float(self._control.call(reports.clock)["time"])
+        self._sizes: dict[int, list[int]] = {}
+        """Bytes of each transfer, by the run of the body."""
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Note when the run begins and ends."""
-        begun = self._now()
+        """Read what arrives during the run."""
+        counts = self._control.call_workers(transfers.count_incoming)
+        known = {address: count for address, count in counts.items() if count is not None}
         yield
-        self._runs[number] = begun, self._now()
+        if known:  # hollow workers have no log
+            told = self._control.call_workers(transfers.tell_sizes, known)
+            self._sizes[number] = [size for each in told.values() for size in each]
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the logs of each worker as JSON."""
@@ -51,30 +51,16 @@ class TransfersKind(
         logs = [{"address": address, **each} for address, each in told.items() if each is not None]
         if not logs:
             raise EvidenceUnavailableError("hollow workers keep no log of transfers")
-        return brought_transfers(logs, self._runs)
+        return brought_transfers(logs, self._sizes)
 
 
 def brought_transfers(
-    told: Sequence[Mapping[str, Any]], runs: Mapping[int, tuple[float, float]]
+    told: Sequence[Mapping[str, Any]], sizes: Mapping[int, Sequence[int]]
 ) -> Brought:
-    """Return logs as JSON, and how much was sent in each run."""
+    """Return logs as JSON, and how much arrived in each run."""
     logs = [msgspec.convert(each, WorkerTransfers) for each in told]
-    incoming = [each for log in logs for each in log.incoming]
-    return Brought({"transfers.json": as_json(logs)}, figures=_figures(incoming, runs))
-
-
-def _figures(
-    incoming: Sequence[Transfer], runs: Mapping[int, tuple[float, float]]
-) -> list[RunFigures]:
-    """Return bytes and number of the transfers that began in each run.
-
-    Those that arrived are counted: the logs of both workers have each transfer.
-    """
-    sizes = {
-        number: [float(each.bytes) for each in incoming if begun <= each.start < ended]
-        for number, (begun, ended) in runs.items()
-    }
-    return [
+    figures = [
         RunFigures("transfers_bytes", "", {run: sum(each) for run, each in sizes.items()}),
         RunFigures("transfers_count", "", {run: len(each) for run, each in sizes.items()}),
     ]
+    return Brought({"transfers.json": as_json(logs)}, figures=figures)
