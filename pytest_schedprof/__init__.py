@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_schedprof.api.ancestor import pyspy_on_scheduler, viztrace_scheduler
     from pytest_schedprof.api.profile import SchedulerProfile, profile_scheduler
-    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+    from pytest_schedprof.clusters.under_test import SchedulerUnderTest, measure
     from pytest_schedprof.record.fetching import record_workload
 
 __version__ = "0.1.0"
@@ -15,6 +15,7 @@ __all__ = [
     "SchedulerProfile",
     "SchedulerUnderTest",
     "__version__",
+    "measure",
     "profile_scheduler",
     "pyspy_on_scheduler",
     "record_workload",
@@ -24,6 +25,7 @@ __all__ = [
 _HOMES = {
     "SchedulerProfile": "pytest_schedprof.api.profile",
     "SchedulerUnderTest": "pytest_schedprof.clusters.under_test",
+    "measure": "pytest_schedprof.clusters.under_test",
     "profile_scheduler": "pytest_schedprof.api.profile",
     "pyspy_on_scheduler": "pytest_schedprof.api.ancestor",
     "record_workload": "pytest_schedprof.record.fetching",

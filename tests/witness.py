@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.options import NOTHING
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, open_scheduler
 from pytest_schedprof.remote.control import Control
@@ -14,9 +15,11 @@ KINDS = {"local": LocalProcesses, "simulated": SimulatedCluster}
 
 
 @contextmanager
-def opened(kind: str, workers: int = 2) -> Iterator[SchedulerUnderTest]:
+def opened(
+    kind: str, workers: int = 2, options: Mapping[str, str] = NOTHING
+) -> Iterator[SchedulerUnderTest]:
     """Open a scheduler with workers, as the fixture does for a test."""
-    cluster = KINDS[kind](workers, timeout_s=30)
+    cluster = KINDS[kind](workers, timeout_s=30, options=options)
     try:
         with (
             Control(cluster.address) as control,

@@ -24,6 +24,22 @@ def tell_transfers(since: float, dask_worker: Any = None) -> dict[str, Any] | No
     }
 
 
+def count_incoming(dask_worker: Any = None) -> int | None:
+    """Return how many transfers the log of a worker has; None if it has no log."""
+    log = getattr(dask_worker, "transfer_incoming_log", None)
+    return None if log is None else len(log)
+
+
+def tell_sizes(counts: dict[str, int], dask_worker: Any = None) -> list[int]:
+    """Return the bytes of each transfer that arrived since the logs had so many, by address.
+
+    Times would not tell: a worker only guesses how far its clock is from the scheduler's, and is
+    wrong by more than a short test takes where the machine is busy.
+    """
+    log = list(getattr(dask_worker, "transfer_incoming_log", ()))
+    return [each["total"] for each in log[counts.get(dask_worker.address, 0) :]]
+
+
 def _plain(transfer: dict[str, Any]) -> dict[str, Any]:
     """Return a transfer as plain data; the worker already converts times to the scheduler's."""
     return {

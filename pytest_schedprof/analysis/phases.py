@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pytest_schedprof.analysis.costs import Costs, Unit
 from pytest_schedprof.model.evidence import Phase, Phases
 from pytest_schedprof.model.intake import STEPS, step_of
 from pytest_schedprof.model.limit import CLIENT_PREFIX
 from pytest_schedprof.model.metric import CPU, STEP_METRICS
+from pytest_schedprof.model.phases import CLIENT, REST, SCHEDULER
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, SampledShares, Segment, Window
 from pytest_schedprof.model.verdict import Estimate
 
-CLIENT = ("construction", "optimisation", "serialisation", "sending")
-"""Phases of the client, in the order in which a computation passes them."""
-
 CLIENT_OWNERS = tuple(f"{CLIENT_PREFIX}{phase}" for phase in CLIENT)
 """Names of the client's phases in limits."""
 
-SCHEDULER: Mapping[str, tuple[str, ...]] = {
-    "intake": ("graph-intake",),
-    "transitions": ("transitions", "worker-choice", "stealing"),
-    "messages": ("comm", "serialisation"),
-}
-"""Phases of the scheduler and their owners. Limits name owners: `cpu(@graph-intake)`."""
-
 INTAKE_CPU = STEP_METRICS[CPU]
-
-REST = "rest"
-"""Phase of everything else in the scheduler: event loop, heartbeats, garbage collector, ..."""
 
 
 def phases_of(found: Sequence[BackendResult]) -> Phases | None:
@@ -69,7 +57,7 @@ def _client(window: Window) -> Iterator[Phase]:
 def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
     held = {each.owner: each.share.value for each in shares.owners}
     cpu = window.cpu_seconds / window.tasks
-    left = cpu
+    left = cpu * shares.busy_part if shares.is_shared else cpu
     for name, owners in SCHEDULER.items():
         share = sum(held.get(owner, 0.0) for owner in owners)
         cost = cpu * share * shares.busy_part

@@ -126,7 +126,7 @@ class _ProfileBlock(Block[SchedulerProfile]):
 
     def begin(self, client: Client, opened: ExitStack) -> SchedulerProfile:
         """Start the backends; raise before the body runs if one does not work."""
-        kinds = EvidenceRegistry().kinds(self._settings.evidence)
+        kinds = EvidenceRegistry().kinds(self._settings.gathered)
         plan = make_plan(self._settings, find_backends(), self._place, evidence=kinds)
         _check_together(plan.backends, self._settings.limit)
         cluster = Attachment(client, timeout_s=self._settings.timeout)
@@ -205,7 +205,7 @@ def _check_together(backends: Sequence[Backend], limits: Sequence[Limit]) -> Non
             "same time, because each slows the scheduler down: profile once with each"
         )
     for limit in limits if disturbing else ():
-        if limit.measured not in disturbing[0].metrics:
+        if not limit.evidence and limit.measured not in disturbing[0].metrics:
             raise LimitError(
                 f"schedprof: limit {str(limit)!r} cannot be judged while {disturbing[0].name} "
                 "slows the scheduler down: profile without it"

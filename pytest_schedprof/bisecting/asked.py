@@ -39,10 +39,11 @@ class Asked:
                 f"schedprof: there is no test file {quoted(file)} here; give a test as pytest "
                 "takes it, such as tests/test_tasks.py::test_tasks"
             )
-        if self.metric and self.metric not in METRICS:
+        known = [name for name, metric in METRICS.items() if not metric.evidence]
+        if self.metric and self.metric not in known:
             raise SettingsError(
                 f"schedprof: there is no metric {quoted(self.metric)}; --metric is one of "
-                f"{', '.join(METRICS)}"
+                f"{', '.join(known)}"
             )
 
     def place(self, *versions: str) -> Path:

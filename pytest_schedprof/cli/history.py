@@ -138,7 +138,7 @@ def _history(given: argparse.Namespace) -> History:
 def _check_metrics(names: list[str]) -> None:
     from pytest_schedprof.model.metric import METRICS
 
-    known = [name for name, metric in METRICS.items() if not metric.of_metric]
+    known = [name for name, metric in METRICS.items() if not (metric.of_metric or metric.evidence)]
     for name in names:
         if name not in known:
             raise SettingsError(

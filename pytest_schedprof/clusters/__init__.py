@@ -43,14 +43,14 @@ KINDS = {
     "local": ClusterKind(
         "pytest_schedprof.clusters.local:LocalProcesses",
         "a scheduler and workers in processes of their own",
-        ("tls", "config.*", "worker.*"),
+        ("tls", "dashboard", "config.*", "worker.*"),
         default_workers=4,
         takes_interpreter=True,
     ),
     "simulated": ClusterKind(
         "pytest_schedprof.clusters.simulated:SimulatedCluster",
         "a real scheduler with thousands of hollow workers",
-        ("tls", "config.*"),
+        ("tls", "dashboard", "config.*"),
         "pytest_schedprof.simulation.traits:TRAITS",
         default_workers=1000,
         takes_interpreter=True,

@@ -59,6 +59,7 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
                 + f"known: {', '.join(_known(kind)) or 'none'}"
             )
     is_encrypted(options)
+    has_dashboard(options)
     for name in VIRTUAL_TRAITS:
         read_trait(name, options)
 
@@ -103,11 +104,30 @@ def _keys(section: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 def is_encrypted(options: Mapping[str, str]) -> bool:
     """Return whether the processes must use TLS."""
-    text = options.get("tls", "false")
+    return _read_boolean("tls", options)
+
+
+def has_dashboard(options: Mapping[str, str]) -> bool:
+    """Return whether the scheduler has the dashboard and all that it watches.
+
+    Raises:
+        SettingsError: if it cannot be had here: distributed would leave it out without a word.
+    """
+    wanted = _read_boolean("dashboard", options)
+    if wanted and importlib.util.find_spec("bokeh") is None:
+        raise SettingsError(
+            "schedprof: cluster option dashboard needs a package that is not installed here: "
+            "pip install bokeh"
+        )
+    return wanted
+
+
+def _read_boolean(name: str, options: Mapping[str, str]) -> bool:
+    text = options.get(name, "false")
     try:
         return read_boolean(text)
     except ValueError:
-        message = f"schedprof: cluster option tls must be true or false, got {quoted(text)}"
+        message = f"schedprof: cluster option {name} must be true or false, got {quoted(text)}"
         raise SettingsError(message) from None
 
 

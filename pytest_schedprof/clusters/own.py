@@ -15,7 +15,13 @@ from distributed.security import Security
 
 from pytest_schedprof.clusters.child import Child
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted, with_settings
+from pytest_schedprof.clusters.options import (
+    NOTHING,
+    config_of,
+    has_dashboard,
+    is_encrypted,
+    with_settings,
+)
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.remote.compatibility import require_compatible
 
@@ -126,7 +132,7 @@ class OwnCluster(Cluster):
             "host": HOST,
             "port": 0,
             "protocol": protocol,
-            "dashboard": False,
+            "dashboard": has_dashboard(self._options),
             # The scheduler serves HTTP in any case; port 0 keeps it off the default port.
             "dashboard_address": f"{HOST}:0",
             "local_directory": str(self._directory),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from distributed import Client
 
@@ -28,8 +28,10 @@ IN_BODYS_THREAD: ContextVar[bool] = ContextVar("schedprof_in_bodys_thread", defa
 class Measure:
     """A narrowed window, for `with` and for `async with`."""
 
-    def __init__(self, window: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, window: Callable[[], AbstractContextManager[None]], here: bool = False):
         self._window = window
+        self._here = here
+        """Whether the scheduler is in this process, perhaps in this very thread."""
         self._entered: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> None:
@@ -43,6 +45,9 @@ class Measure:
     # In another thread, so that the test's event loop, and a client on it, keep running.
 
     async def __aenter__(self) -> None:
+        if self._here:  # its backends observe this thread
+            self.__enter__()
+            return
         token = IN_BODYS_THREAD.set(False)
         try:
             await asyncio.to_thread(self.__enter__)
@@ -50,7 +55,36 @@ class Measure:
             IN_BODYS_THREAD.reset(token)
 
     async def __aexit__(self, *error: Any) -> None:
+        if self._here:
+            self.__exit__(*error)
+            return
         await asyncio.to_thread(self.__exit__, *error)
+
+
+class CurrentWindow:
+    """The window of the test that is being recorded in this process."""
+
+    measure: ClassVar[Callable[[], Measure]] = lambda: Measure(nullcontext)
+
+    @classmethod
+    @contextmanager
+    def of(cls, window: Callable[[], AbstractContextManager[None]], here: bool) -> Iterator[None]:
+        """Make it the current one during a run of the body."""
+        before, cls.measure = cls.measure, lambda: Measure(window, here)
+        try:
+            yield
+        finally:
+            cls.measure = before
+
+
+def measure() -> Measure:
+    """Profile only the code inside: `with measure():`, or `async with measure():`.
+
+    It does the same as `schedprof_scheduler.measure()`, and also works in tests whose scheduler is
+    in their own process, as those with `gen_cluster`. It has no effect in a test that is not
+    profiled, or inside another `measure`.
+    """
+    return CurrentWindow.measure()
 
 
 class SchedulerUnderTest:

@@ -21,10 +21,26 @@ SAME_WORK = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """The result of one backend in one test, with the record that it is from."""
+class OfRecord:
+    """A part of a record, with the record that it is from."""
 
     result: Result
+
+    @property
+    def kind(self) -> str:
+        """Kind of the cluster."""
+        return self.result.cluster.kind if self.result.cluster else ""
+
+    @property
+    def machine(self) -> str:
+        """Processors of the scheduler's machine."""
+        return self.result.environment.scheduler_machine if self.result.environment else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement(OfRecord):
+    """The result of one backend in one test."""
+
     of: BackendResult
 
     @property
@@ -36,16 +52,6 @@ class Measurement:
     def python(self) -> str:
         """Minor version of the scheduler's Python."""
         return self.result.environment.minor_python if self.result.environment else ""
-
-    @property
-    def kind(self) -> str:
-        """Kind of the cluster."""
-        return self.result.cluster.kind if self.result.cluster else ""
-
-    @property
-    def machine(self) -> str:
-        """Processors of the scheduler's machine."""
-        return self.result.environment.scheduler_machine if self.result.environment else ""
 
     def figures(
         self,
@@ -118,7 +124,7 @@ def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("mode", before.of.mode, after.of.mode)
     yield _other_modules(before.of, after.of)
     yield _differing("scale", _words(before.scales), _words(after.scales))
-    yield _differing("kind of cluster", before.kind, after.kind)
+    yield another_kind(before, after)
     yield doubt_of_sides(before, after)
     yield other_work(before, after)  # perhaps of another body: nothing tells
 
@@ -131,6 +137,11 @@ def doubt_of_sides(before: Measurement, after: Measurement) -> str:
         if not side.of.window.tasks:
             return f"the {name} processed no task"
     return ""
+
+
+def another_kind(before: OfRecord, after: OfRecord) -> str:
+    """Return that another kind of cluster ran the test, empty if it is the same."""
+    return _differing("kind of cluster", before.kind, after.kind)
 
 
 def _differing(what: str, before: str, after: str) -> str:
@@ -239,7 +250,7 @@ def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
     return ""
 
 
-def another_machine(before: Measurement, after: Measurement) -> str:
+def another_machine(before: OfRecord, after: OfRecord) -> str:
     """Return that times are not comparable if the machines differ or are unknown."""
     machines = [before.machine, after.machine]
     if machines[0] == machines[1] and all(machines):

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 NO_SCHEDULER = "it needs the scheduler before the test begins: give the test schedprof_scheduler"
 
+TOGETHER = 0
+"""Stands for all runs of the body, which are numbered from 1."""
+NONE_HERE = "no distributed scheduler ran in the test's own process"
+
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -74,6 +78,19 @@ class Brought:
     """Contents by file name; each name begins with the kind's name and a dot."""
     notes: tuple[str, ...] = ()
     """Things that a reader would not expect, one line each."""
+    figures: Sequence[RunFigures] = ()
+    """What limits can bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """The amounts of one metric in the runs of the body."""
+
+    metric: str
+    subject: str
+    """What a pattern can name; empty for all together."""
+    by_run: Mapping[int, float]
+    """By the number of the run; TOGETHER if it is of all runs."""
 
 
 @dataclass(frozen=True, slots=True)

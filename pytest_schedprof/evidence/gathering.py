@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -20,8 +21,9 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     Need,
     ObservedTest,
+    RunFigures,
 )
-from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.storage.run_directory import write
 
@@ -39,6 +41,7 @@ class Gathering:
         self._missing: dict[str, str] = {}
         self._kinds: dict[str, Kind] = {}
         self._numbers = count(1)
+        self._scales: dict[int, int] = {}
         self.kept: tuple[Evidence, ...] | None = None
         """What the record says of each kind; None until `keep` was called."""
         for kind in kinds:
@@ -47,9 +50,10 @@ class Gathering:
                 self._kinds[kind.name] = _make(kind, test)
 
     @contextmanager
-    def around(self) -> Iterator[None]:
-        """Have all kinds at work during one run of the body."""
+    def around(self, scale: int = 0) -> Iterator[None]:
+        """Have all kinds at work during one run of the body, at a size of its workload."""
         number = next(self._numbers)
+        self._scales[number] = scale
         with ExitStack() as opened:
             for _, kind in self._at_work():
                 opened.enter_context(self._guarded(kind, number))
@@ -64,7 +68,9 @@ class Gathering:
         kept = {}
         for name, kind in self._at_work():
             with self._noting(name):
-                kept[name] = _kept(kind, kind.bring(found), directory)
+                brought = kind.bring(found)
+                amounts = tuple(self._amounts(each) for each in brought.figures)
+                kept[name] = replace(_kept(kind, brought, directory), amounts=amounts)
         for name, kind in self._kinds.items():
             with self._noting(name):
                 kind.close()
@@ -72,6 +78,11 @@ class Gathering:
             kept.get(name, Evidence(name, (), (), missing, self._descriptions[name]))
             for name, missing in self._missing.items()
         )
+
+    def _amounts(self, figures: RunFigures) -> RunAmounts:
+        scales = tuple(self._scales.get(number, 0) for number in figures.by_run)
+        amounts = tuple(figures.by_run.values())
+        return RunAmounts(figures.metric, figures.subject, amounts, scales if all(scales) else ())
 
     def _at_work(self) -> list[tuple[str, Kind]]:
         return [(name, kind) for name, kind in self._kinds.items() if not self._missing[name]]
@@ -115,7 +126,11 @@ def gather(
 
 def _make(kind: type[Kind], test: ObservedTest) -> Kind:
     if Need.SCHEDULER in kind.needs and test.known_scheduler is None:
-        raise EvidenceUnavailableError(NO_SCHEDULER)
+        from pytest_schedprof.evidence.here import HERE  # imports all kinds that it has
+
+        if kind not in HERE:
+            raise EvidenceUnavailableError(NO_SCHEDULER)
+        kind = HERE[kind]
     return kind(test)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pytest_schedprof.agent import reports
-from pytest_schedprof.evidence.contract import Brought, Kind, ObservedTest
+from pytest_schedprof.evidence.contract import Brought, Kind, ObservedTest, RunFigures
 from pytest_schedprof.evidence.pictures import as_json, memory_picture, with_pictures
 from pytest_schedprof.model.evidence import MemorySamples
+from pytest_schedprof.model.metric import MEASURES
 from pytest_schedprof.model.result import BackendResult
 
-MEASURES = ("process", "managed", "spilled")
 INTERVAL_S = 0.2
 """Workers report their memory at most twice a second, each at a time of its own."""
 MANY = 200
@@ -47,5 +48,17 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the samples as JSON, and one picture in which all runs begin at zero."""
-        data = {"memory.json": as_json(self._samples)}
-        return with_pictures(data, {"memory.html": lambda: memory_picture(self._samples)})
+        return brought_memory(self._samples)
+
+
+def brought_memory(samples: Sequence[MemorySamples], notes: tuple[str, ...] = ()) -> Brought:
+    """Return samples with a picture and the highest of each run."""
+    data = {"memory.json": as_json(samples)}
+    brought = with_pictures(data, {"memory.html": lambda: memory_picture(samples)}, notes)
+    return replace(brought, figures=[_peaks(measure, samples) for measure in MEASURES])
+
+
+def _peaks(measure: str, samples: Sequence[MemorySamples]) -> RunFigures:
+    found = [each for each in samples if each.measure == measure and each.samples]
+    peaks = {each.take: max(float(held) for _, held in each.samples) for each in found}
+    return RunFigures("memory", measure, peaks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import dask.config
 import msgspec
@@ -45,13 +46,9 @@ class SpanKind(
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
         """Open a span: tasks that are submitted meanwhile belong to it."""
-        frames = max(1, dask.config.get(CODE))
-        try:
-            with dask.config.set({CODE: frames}), _no_warning(), span(self.test.test_id) as name:
-                self._ids.append(name)
-                yield
-        except ValueError:  # a context variable is reset in another context
-            raise EvidenceUnavailableError(ELSEWHERE) from None
+        with span_around(self.test.test_id) as name:
+            self._ids.append(name)
+            yield
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the span of each run and all of them merged, as JSON."""
@@ -59,9 +56,24 @@ class SpanKind(
         told = self._control.call(spans.tell_spans, self._ids, self._before)
         if "problem" in told:
             raise EvidenceUnavailableError(told["problem"])
-        content = msgspec.json.encode(msgspec.convert(told, Spans))
-        notes = () if all(beats.values()) else (HOLLOW,)
-        return Brought({"span.json": msgspec.json.format(content, indent=2)}, notes)
+        return brought_spans(told, () if all(beats.values()) else (HOLLOW,))
+
+
+def brought_spans(told: dict[str, Any], notes: tuple[str, ...]) -> Brought:
+    """Return what a scheduler told as JSON."""
+    content = msgspec.json.encode(msgspec.convert(told, Spans))
+    return Brought({"span.json": msgspec.json.format(content, indent=2)}, notes)
+
+
+@contextmanager
+def span_around(name: str) -> Iterator[str]:
+    """Open a span with this name, and yield its ID; tasks tell the code that submitted them."""
+    frames = max(1, dask.config.get(CODE))
+    try:
+        with dask.config.set({CODE: frames}), _no_warning(), span(name) as identity:
+            yield identity
+    except ValueError:  # a context variable is reset in another context
+        raise EvidenceUnavailableError(ELSEWHERE) from None
 
 
 @contextmanager

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
 
 import msgspec
+from dask.utils import key_split
 
 from pytest_schedprof.agent import spans, task_stream
 from pytest_schedprof.evidence.contract import (
@@ -14,6 +18,7 @@ from pytest_schedprof.evidence.contract import (
     EvidenceUnavailableError,
     Kind,
     ObservedTest,
+    RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json, tasks_picture, with_pictures
 from pytest_schedprof.evidence.stream import Stream
@@ -36,7 +41,7 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
         super().__init__(test)
         self._control = test.scheduler.control
         self._stream = Stream(self._control)
-        self._tasks: list[TaskRecord] = []
+        self._told: list[dict[str, Any]] = []
         self._wanted = 0
         self._spent: Counter[str] = Counter()
 
@@ -47,38 +52,64 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
         with self._stream.watched() as first:
             yield
             last = self._control.call(task_stream.so_far)
-            self._tasks += self._fetch(number, first, last)
+            self._told += self._fetch(number, first, last)
             self._wanted += last - first
         self._spent.update(self._activities())
         self._spent.subtract(before)
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the tasks as JSON, and dask's own picture of them."""
-        tasks, wanted = tuple(self._tasks), self._wanted
-        if not tasks:
-            raise EvidenceUnavailableError("no worker finished a task of the test")
-        stream = TaskStream(tasks, _seconds(tasks, self._spent))
-        lost = f"the first {wanted - len(tasks)} of {wanted} tasks were too many to be kept"
-        return with_pictures(
-            {"tasks.json": as_json(stream)},
-            {"tasks.html": lambda: tasks_picture(tasks)},
-            (lost,) if wanted > len(tasks) else (),
-        )
+        return brought_tasks(self._told, self._wanted, self._spent)
 
     def close(self) -> None:
         """Remove the task stream, which is a plugin of the scheduler."""
         self._stream.close()
 
-    def _fetch(self, number: int, first: int, last: int) -> Iterator[TaskRecord]:
+    def _fetch(self, number: int, first: int, last: int) -> Iterator[dict[str, Any]]:
         for begin in range(first, last, AT_ONCE):
             end = min(begin + AT_ONCE, last)
             for told in self._control.call(task_stream.tell_tasks, begin, end):
-                yield msgspec.convert({"take": number, **told}, TaskRecord)
+                yield {"take": number, **told}
 
     def _activities(self) -> dict[str, float]:
         self._control.call_workers(spans.beat)
         found: dict[str, float] = self._control.call(task_stream.activities)
         return found
+
+
+def brought_tasks(
+    told: Sequence[Mapping[str, Any]], wanted: int, spent: Mapping[str, float]
+) -> Brought:
+    """Return tasks with a picture and their durations.
+
+    Args:
+        told: each task, as the agent tells it, with its run.
+        wanted: the number of tasks that there were.
+        spent: seconds of workers by activity.
+    """
+    tasks = tuple(msgspec.convert(each, TaskRecord) for each in told)
+    if not tasks:
+        raise EvidenceUnavailableError("no worker finished a task of the test")
+    lost = f"the first {wanted - len(tasks)} of {wanted} tasks were too many to be kept"
+    brought = with_pictures(
+        {"tasks.json": as_json(TaskStream(tasks, _seconds(tasks, spent)))},
+        {"tasks.html": lambda: tasks_picture(tasks)},
+        (lost,) if wanted > len(tasks) else (),
+    )
+    return replace(brought, figures=_durations(tasks))
+
+
+def _durations(tasks: Iterable[TaskRecord]) -> list[RunFigures]:
+    """Return the mean time that tasks computed in each run, of all and of each prefix."""
+    found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for task in tasks:
+        spent = sum(each.stop - each.start for each in task.times if each.action == "compute")
+        for subject in ("", key_split(task.key)):
+            found[subject][task.take].append(spent)
+    return [
+        RunFigures("duration", subject, {run: fmean(each) for run, each in runs.items()})
+        for subject, runs in found.items()
+    ]
 
 
 def _seconds(tasks: Iterable[TaskRecord], activities: Mapping[str, float]) -> WorkerTimes:

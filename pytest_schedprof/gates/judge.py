@@ -18,6 +18,9 @@ from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdi
 DIGITS = 12
 """Digits of a difference: with more, `1.05 * 1.01 - 1.0605` would not be 0."""
 
+MOST_NAMED = 20
+"""Names that an error tells at most."""
+
 _ORDER = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, Verdict.PASS: 2}
 
 
@@ -106,11 +109,19 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
     if seen:
         return seen
     if not known:
-        raise LimitError(
-            f"schedprof: limit {str(limit)!r}: {limit.pattern!r} names nothing in the "
-            "scheduler's code; see `functions` in a result.json for names that exist"
-        )
+        raise LimitError(f"schedprof: limit {str(limit)!r}: {_names_nothing(limit, measurements)}")
     return list(known[:1])
+
+
+def _names_nothing(limit: Limit, measurements: Measurements) -> str:
+    named = METRICS[limit.measured].named
+    if named:
+        there = ", ".join(sorted(measurements.seen(limit.measured))[:MOST_NAMED]) or "none"
+        return f"{limit.pattern!r} names no {named} of the test; there were: {there}"
+    return (
+        f"{limit.pattern!r} names nothing in the scheduler's code; see `functions` in a "
+        "result.json for names that exist"
+    )
 
 
 def _longest(metric: str, measurements: Measurements) -> str:

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
-from difflib import get_close_matches
 
 from pytest_schedprof.analysis.owners import COUNTED, NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.errors import LimitError, quoted
+from pytest_schedprof.gates.named import one_of, wanted_instead
 from pytest_schedprof.model.intake import PREFIX, STEPS, steps_named
 from pytest_schedprof.model.limit import POINTS, Limit
 from pytest_schedprof.model.metric import (
@@ -128,7 +128,7 @@ class _Parser:
         word = self._word()
         if word not in METRICS:
             self._at = start
-            raise self._error(_one_of("a metric", word, tuple(METRICS)))
+            raise self._error(one_of("a metric", word, tuple(METRICS)))
         return word
 
     def _word(self) -> str:
@@ -143,11 +143,11 @@ class _Parser:
         """Read the pattern in brackets, which some metrics need and some cannot have."""
         has_pattern = self._is_next("(")
         if has_pattern and not metric.of_functions:
-            raise self._error(f"'<=': {name} is of the whole scheduler and takes no pattern")
+            raise self._error(f"'<=': {_without_pattern(name)}")
         if not has_pattern and metric.of_whole:
             return ""
-        example = f"{name}(distributed.scheduler:*) <= {_example(metric)}"
-        self._expect("(", f"'(' and a function, as in {example}")
+        example = f"{name}({metric.example}) <= {_example(metric)}"
+        self._expect("(", f"'(' and a {metric.named or 'function'}, as in {example}")
         pattern = self._pattern(name)
         self._expect(")", "')'")
         return pattern
@@ -159,14 +159,14 @@ class _Parser:
         of = self._word()
         if of not in GROWING:
             self._at = start
-            raise self._error(_one_of("a metric that can grow", of, GROWING))
+            raise self._error(one_of("a metric that can grow", of, GROWING))
         self._skip_space()
         pattern = ""
         if not METRICS[of].of_whole:
             self._require_comma(of)
         if self._text.startswith(",", self._at):
             if not METRICS[of].of_functions:
-                raise self._error(f"')': {of} is of the whole scheduler and takes no pattern")
+                raise self._error(f"')': {_without_pattern(of)}")
             self._at += 1
             pattern = self._pattern(of)
         self._expect(")", "')'")
@@ -174,12 +174,17 @@ class _Parser:
 
     def _require_comma(self, of: str) -> None:
         if not self._text.startswith(",", self._at):
-            raise self._error(f"', ' and a function, as in growth({of}, @transitions) <= 1.05")
+            named, like = METRICS[of].named or "function", METRICS[of].example
+            raise self._error(f"', ' and a {named}, as in growth({of}, {like}) <= 1.05")
 
     def _pattern(self, metric: str) -> str:
         start = self._skip_space()
         pattern = (self._take(_PATTERN) or "").strip()
-        if pattern.startswith("@"):
+        if METRICS[metric].named:
+            if wanted := wanted_instead(metric, pattern):
+                self._at = start
+                raise self._error(wanted)
+        elif pattern.startswith("@"):
             self._check_owner(pattern[1:], metric, start)
         elif not _FUNCTION.fullmatch(pattern):
             self._at = start
@@ -192,13 +197,13 @@ class _Parser:
         if not steps_named(pattern):
             self._at = start
             step = pattern.removeprefix(PREFIX)
-            raise self._error(PREFIX + _one_of("a step of graph intake", step, tuple(STEPS)))
+            raise self._error(PREFIX + one_of("a step of graph intake", step, tuple(STEPS)))
 
     def _check_owner(self, owner: str, metric: str, start: int) -> None:
         self._at = start
         counted = COUNTED if METRICS[metric].is_exact else ()
         if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS + counted):
-            raise self._error("@" + _one_of("an owner", owner, known))
+            raise self._error("@" + one_of("an owner", owner, known))
         if not METRICS[metric].of_owners:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")
         if owner in CLIENT_OWNERS and not METRICS[metric].of_client:
@@ -252,10 +257,10 @@ class _Parser:
         )
 
 
-def _one_of(kind: str, word: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(word, known, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{kind}: {', '.join(known)}{hint}"
+def _without_pattern(name: str) -> str:
+    others = [each for each in SPELLINGS if each.startswith(f"{name}(")]
+    more = f"; there is also {' and '.join(others)}" if others else ""
+    return f"{name} is of the whole scheduler and takes no pattern{more}"
 
 
 def _addable(metric: Metric) -> Metric:

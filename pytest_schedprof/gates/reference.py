@@ -20,6 +20,7 @@ from pytest_schedprof.comparison.compare import (
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.comparison.matching import (
     Measurement,
+    OfRecord,
     another_machine,
     measurements,
     obstacle_in_turns,
@@ -28,6 +29,7 @@ from pytest_schedprof.comparison.matching import (
     other_work,
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
+from pytest_schedprof.gates.evidence_before import EvidenceBefore, evidence_of
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
@@ -67,6 +69,17 @@ class Reference:
         found, reason = choose(self._candidates(after), after)
         return Before(after, found, reason, self.policy.calibrations)
 
+    def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
+        """Return the newest evidence of the kind of the same test."""
+        after = OfRecord(result)
+        if result.test_id not in self.test_ids:
+            return EvidenceBefore(after, None, f"baseline {self.name!r} does not contain this test")
+        usable = [each for each in self.results if each.is_usable]
+        same = [each for each in usable if each.test_id == result.test_id]
+        same.sort(key=lambda each: each.started_at, reverse=True)
+        found = next((each for result in same for each in evidence_of(result, kind)), None)
+        return EvidenceBefore(after, found, f"baseline {self.name!r} has no evidence {kind!r}")
+
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """Return the comparison by the session's policy; none for a new test."""
         key = (after.result.test_id, after.of.backend)
@@ -103,6 +116,12 @@ class InTurns:
             return Before(after, None, f"nothing was measured with {self.name!r}")
         reason = obstacle_in_turns(found, after)
         return Before(after, None if reason else found, reason)
+
+    def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
+        """Return the evidence of the kind from the other side, which has the same machine."""
+        found = next(iter(evidence_of(self.result, kind)), None)
+        reason = f"{self.name!r} has no evidence {kind!r}"
+        return EvidenceBefore(OfRecord(result), found, reason, is_same_machine=True)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """Return the comparison by the session's policy."""

@@ -7,7 +7,7 @@ reference compares, and the `Judgement` says why a test that passed must fail af
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,13 @@ from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.errors import SchedprofError, printable
 from pytest_schedprof.gates.reference import InTurns
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED, Assessment, Earlier, assess
+from pytest_schedprof.measuring.judging_evidence import judge_evidence
 from pytest_schedprof.measuring.keeping import keep_record
 from pytest_schedprof.measuring.plan import Plan
 from pytest_schedprof.measuring.sides import NULL, Side, Sides
 from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.changes import regressions, undecided
 from pytest_schedprof.presentation.limits import describe
@@ -37,6 +40,7 @@ class Judgement:
     is_strict: bool
     directory: Path | None = None
     assessment: Assessment = NOT_ASSESSED
+    evidence: tuple[Evidence, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     null: tuple[Comparison, ...] = ()
 
@@ -48,10 +52,11 @@ class Judgement:
     def broken(self) -> list[str]:
         """Return a line for each limit that makes the test fail."""
         failing = {Verdict.FAIL, *([Verdict.INCONCLUSIVE] if self.is_strict else [])}
+        sources: Iterable[BackendResult | Evidence] = (*self.assessment.backends, *self.evidence)
         return [
             f"schedprof: limit {'broken' if limit.verdict is Verdict.FAIL else 'inconclusive'}: "
             f"{describe(limit)}; see {self._place(result.artifacts)}"
-            for result in self.assessment.backends
+            for result in sources
             for limit in result.limits
             if limit.verdict in failing
         ]
@@ -99,8 +104,15 @@ def judge(plan: Plan, sides: Sides, policy: Policy, directory: Path | None) -> J
     here = sides.here
     earlier = Earlier(reference, here.record())
     seen = assess(here.recorder, plan.limits, directory, earlier)
-    here.assessment = Assessment(seen.backends, (*seen.errors, *troubles))
-    judgement = replace(unjudged(plan, sides), directory=directory, assessment=here.assessment)
+    here.gathering.keep(directory, seen.backends)
+    here.evidence, wrong = judge_evidence(plan.limits, here.evidence, earlier)
+    here.assessment = Assessment(seen.backends, (*seen.errors, *troubles, *wrong))
+    judgement = replace(
+        unjudged(plan, sides),
+        directory=directory,
+        assessment=here.assessment,
+        evidence=here.evidence,
+    )
     if here.assessment.errors:
         return judgement
     null = _in_turns(sides.null, policy) if sides.null else None

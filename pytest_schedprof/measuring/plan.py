@@ -150,7 +150,8 @@ def make_plan(
 def _unmeasured(settings: Settings, backends: Sequence[Backend]) -> list[Limit]:
     """Return the limits that no backend measures: a mistake, unless the run chose the backends."""
     measured = {metric for backend in backends for metric in backend.metrics}
-    unmeasured = [limit for limit in settings.limit if limit.measured not in measured]
+    of_backends = (limit for limit in settings.limit if not limit.evidence)
+    unmeasured = [limit for limit in of_backends if limit.measured not in measured]
     if unmeasured and not settings.is_forced:
         raise LimitError(
             f"schedprof: limit {str(unmeasured[0])!r} needs a backend that measures "
@@ -187,7 +188,8 @@ def _can_observe(kinds: Collection[str], target: str) -> bool:
 
 
 def _make(name: str, settings: Settings, registry: BackendRegistry) -> Backend:
-    patterns = [limit.pattern for limit in settings.limit if ":" in limit.pattern]
+    of_backends = (limit for limit in settings.limit if not limit.evidence)
+    patterns = [limit.pattern for limit in of_backends if ":" in limit.pattern]
     options = settings.options_of(name, registry.options_of(name))
     return registry.make(name, rate_hz=settings.rate, options=options, patterns=patterns)
 

@@ -17,13 +17,14 @@ from pytest_schedprof import __version__
 from pytest_schedprof.agent import facts
 from pytest_schedprof.analysis.student import CONFIDENCE
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.evidence.client import ClientWatch
+from pytest_schedprof.clusters.under_test import CurrentWindow, SchedulerUnderTest
+from pytest_schedprof.evidence.client import ClientWatch, watch_here
 from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED
 from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.environment import ClusterFacts, Environment
+from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage.run_directory import AGAINST
 
@@ -74,15 +75,25 @@ class Side:
     @contextmanager
     def run(self, body_run: BodyRun) -> Iterator[None]:
         """Record one run of the body."""
-        gathered = self.gathering.around() if body_run.has_evidence else nullcontext()
+        gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
         self._begin_round()
-        with gathered, self.recorder.round(body_run.backends, body_run.scale):
+        window = CurrentWindow.of(self.recorder.measure, self.is_in_process)
+        with gathered, self.recorder.round(body_run.backends, body_run.scale), window:
             yield
 
     def _begin_round(self) -> None:
         """Tell the cluster that a round begins; a user's own class may lack the method."""
         begin: Callable[[], None] = getattr(self.scheduler.cluster, "begin_round", lambda: None)
         begin()
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the record says of each kind of evidence, once it was kept."""
+        return self.gathering.kept or ()
+
+    @evidence.setter
+    def evidence(self, judged: tuple[Evidence, ...]) -> None:
+        self.gathering.kept = judged
 
     def close_window(self) -> None:
         """Make `measure()` do nothing: a teardown that calls it is no part of the test."""
@@ -123,7 +134,7 @@ class Side:
             schedprof_version=__version__,
             backends=self.assessment.backends,
             troubles=self.assessment.troubles,
-            evidence=self.gathering.kept or (),
+            evidence=self.evidence,
         )
 
 
@@ -150,8 +161,8 @@ class Sides(NamedTuple):
 
 
 def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:
-    """Watch the test's client, except in process, where its clients are not known in advance."""
-    return no_watch if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
+    """Watch the test's client; in process, where clients are not known in advance, all of them."""
+    return watch_here if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
 
 
 def environment_of(description: dict[str, Any]) -> Environment:

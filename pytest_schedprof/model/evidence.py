@@ -6,6 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_schedprof.model.verdict import LimitResult
+
+
+@dataclass(frozen=True, slots=True)
+class RunAmounts:
+    """The amounts of one metric of evidence in the runs of the body."""
+
+    metric: str
+    subject: str
+    """A measure, a prefix of tasks or a phase; empty for all together."""
+    amounts: tuple[float, ...]
+    """One for each run that it was measured in, or one for all of them."""
+    scales: tuple[int, ...] = ()
+    """Size of the workload in each of these runs; empty if the test runs at one size only."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -20,6 +35,9 @@ class Evidence:
     """Why it could not be gathered; empty if it was."""
     description: str = ""
     """What it shows, in one line; empty in older records."""
+    amounts: tuple[RunAmounts, ...] = ()
+    """What limits can bound."""
+    limits: tuple[LimitResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pytest_schedprof.model.metric import METRICS, PERCENT, format_amount
+from pytest_schedprof.model.metric import ANY_KIND, METRICS, PERCENT, format_amount
 
 CLIENT_PREFIX = "client-"
 """Start of the owners that are phases of the client, which the scheduler does not see."""
@@ -54,6 +54,12 @@ class Limit:
     def is_of_client(self) -> bool:
         """Whether it bounds a phase that the scheduler does not see."""
         return (self.owner or "").startswith(CLIENT_PREFIX)
+
+    @property
+    def evidence(self) -> str:
+        """The kind of evidence that it bounds; empty if backends measure its metric."""
+        kind = METRICS[self.measured].evidence
+        return self.pattern.partition(":")[0] if kind == ANY_KIND else kind
 
     def __str__(self) -> str:
         of = self._spelt(self.of) if self.of else ""

@@ -9,6 +9,11 @@ from decimal import Decimal
 from math import floor, log10
 from typing import Any, NamedTuple
 
+from pytest_schedprof.model.phases import PHASES
+
+MEASURES = ("process", "managed", "spilled")
+"""Measures of workers' memory, under dask's own names."""
+
 PERCENT = {"%": Decimal("0.01")}
 NUMBER = {"": Decimal(1)}
 TIME = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1)}
@@ -83,6 +88,14 @@ class Metric(NamedTuple):
     """Whether histories show it only if a user names it."""
     spelling: str = ""
     """How limits write it, if that is not its name."""
+    evidence: str = ""
+    """The kind of evidence that measures it, in each run of the body; empty if backends do."""
+    named: str = ""
+    """What its patterns name, if that is neither a function nor an owner."""
+    choices: tuple[str, ...] = ()
+    """Everything that its patterns can name, if that is known before the test."""
+    example: str = "distributed.scheduler:*"
+    """A pattern, for messages."""
     of_steps: str = ""
     """The metric of functions that it is for steps of graph intake; empty if it is of no steps.
     Limits write that name: `cpu(intake:ordering)`."""
@@ -102,6 +115,14 @@ def _stall(percentile: str) -> Metric:
     spelling = f"stall({percentile})"
     return Metric(TIME, "", is_peak=True, of_functions=False, spelling=spelling, is_extra=True)
 
+
+def _of_evidence(kind: str, units: dict[str, Decimal], noun: str = "", **more: Any) -> Metric:
+    row = Metric(units, noun, evidence=kind, of_owners=False, is_extra=True)._replace(**more)
+    return row._replace(example=row.choices[0]) if row.choices else row
+
+
+ANY_KIND = "*"
+"""Stands for the kind of evidence that a limit's pattern names first, as in `queue:longest`."""
 
 SHARE, SELF, CPU = "share", "self", "cpu"
 """The metrics that samples give, for the modules that compute them."""
@@ -166,6 +187,20 @@ METRICS: dict[str, Metric] = {
     "held_by_all": _decision(BYTES),
     "steals": _decision(NUMBER, "steals"),
     "recomputed": _decision(NUMBER, "tasks"),
+    "memory": _of_evidence("memory", BYTES, named="measure", choices=MEASURES, of_whole=False),
+    "transfers_bytes": _of_evidence(
+        "transfers", BYTES, of_functions=False, spelling="transfers(bytes)"
+    ),
+    "transfers_count": _of_evidence(
+        "transfers", NUMBER, "transfers", of_functions=False, spelling="transfers(count)"
+    ),
+    "duration": _of_evidence("tasks", TIME, "per task", named="task", example="inc"),
+    "phase": _of_evidence(
+        "phases", TIME, "of CPU per task", named="phase", choices=PHASES, of_whole=False
+    ),
+    "figure": _of_evidence(
+        ANY_KIND, NUMBER, named="figure", example="queue:longest", of_whole=False
+    ),
     "growth": Metric(NUMBER, "", of_metric=True),
 }
 """Every metric by its name, in the order in which tables show them."""
@@ -188,6 +223,9 @@ LEAST = frozenset(name for name, metric in METRICS.items() if metric.is_least)
 
 STALLS = frozenset(name for name in METRICS if name.startswith(("stall", "gc_")))
 """What is measured of the event loop's callbacks, and of the collector between them."""
+
+OF_EVIDENCE = frozenset(name for name, metric in METRICS.items() if metric.evidence)
+"""What kinds of evidence measure."""
 
 INTAKE = frozenset(name for name, metric in METRICS.items() if metric.of_steps)
 """What is measured of the steps of graph intake."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -255,8 +256,9 @@ class Result:
 
     @property
     def limits(self) -> tuple[LimitResult, ...]:
-        """Results of the limits of all backends."""
-        return tuple(limit for backend in self.backends for limit in backend.limits)
+        """Results of all limits, on what backends measured and on evidence."""
+        sources: Iterable[BackendResult | Evidence] = (*self.backends, *self.evidence)
+        return tuple(limit for source in sources for limit in source.limits)
 
     @property
     def verdict(self) -> Verdict:

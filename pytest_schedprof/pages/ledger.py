@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.growth import MIN_SCALES, exponent
-from pytest_schedprof.analysis.phases import CLIENT
 from pytest_schedprof.formats.intake import IntakeFile
 from pytest_schedprof.model.intake import ONCE, STEPS, step_of
 from pytest_schedprof.model.metric import INTAKE, METRICS, STEP_METRICS, readable
+from pytest_schedprof.model.phases import CLIENT
 from pytest_schedprof.model.result import BackendResult, Window
 from pytest_schedprof.presentation.amounts import percent
 

@@ -155,7 +155,7 @@ def page_of_test(
         up=Path(os.path.relpath(run, directory)).as_posix(),
         facts=tuple(facts_of_test(result)),
         troubles=result.troubles,
-        limits=limit_rows(result.backends),
+        limits=limit_rows(result),
         unjudged=result.unjudged,
         backends=tuple(builder.view(*each) for each in enumerate(result.backends)),
         compared_with=result.baseline,

@@ -172,7 +172,8 @@ def settings_of(item: pytest.Item) -> Settings:
 
 
 def _plan_of(config: pytest.Config, settings: Settings) -> Plan:
-    kinds = kinds_of(config).kinds(settings.evidence) if settings.evidence else ()
+    gathered = settings.gathered
+    kinds = kinds_of(config).kinds(gathered) if gathered else ()
     reference = config.stash.get(REFERENCE, None)
     run = run_of(config)
     plan = lazy.planning.make_plan(settings, backends_of(config), run, reference, kinds)

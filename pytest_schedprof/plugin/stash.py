@@ -105,7 +105,12 @@ def kinds_of(config: pytest.Config) -> EvidenceRegistry:
     if KINDS not in config.stash:
         from pytest_schedprof.evidence.registry import EvidenceRegistry
 
-        config.stash[KINDS] = EvidenceRegistry(config.hook.pytest_schedprof_evidence())
+        added = list(config.hook.pytest_schedprof_evidence())
+        if plugins := [each for found in config.hook.pytest_schedprof_plugins() for each in found]:
+            from pytest_schedprof.evidence.plugins import kind_of  # imports distributed
+
+            added.append([kind_of(each) for each in plugins])
+        config.stash[KINDS] = EvidenceRegistry(added)
     return config.stash[KINDS]
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pytest_schedprof.gates.limits import parsed_limit
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import METRICS, PERCENT, TIME, Metric, readable
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Finding, LimitResult, Verdict
 from pytest_schedprof.presentation.amounts import WHOLE, Interval, bounds_of, counted, interval_of
 
@@ -40,6 +40,7 @@ class LimitRow(NamedTuple):
     grounds: str
     """The number of samples or tasks behind the figures, or why there are no figures."""
     backend: str
+    """The backend, or the kind of evidence, that measured it."""
     interval: Interval | None
 
 
@@ -64,8 +65,13 @@ def describe(result: LimitResult) -> str:
     finding = result.findings[0]
     others = sum(each.verdict is result.verdict for each in result.findings[1:])
     is_told = others and result.verdict is not Verdict.PASS
-    more = f", and {counted(others, 'more function')}" if is_told else ""
+    more = f", and {counted(others, f'more {_named(limit)}')}" if is_told else ""
     return f"{result.limit}: {_fact(finding, limit.metric)}{more}"
+
+
+def _named(limit: Limit) -> str:
+    """Return what the limit's pattern names."""
+    return METRICS[limit.measured].named or "function"
 
 
 def _no_figures(result: LimitResult) -> str:
@@ -88,6 +94,9 @@ def _fact(finding: Finding, name: str) -> str:
     if metric.units is PERCENT and metric.is_sampled:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
     noun = f" {metric.noun}" if metric.noun else ""
+    if metric.evidence:
+        subject = finding.subject or metric.spelling or name
+        return f"{subject} is {value}{noun}{bounds} in {counted(estimate.samples, 'run')}"
     if metric.is_peak:
         unit = noun if metric.is_held or metric.units is TIME else ""
         return f"{metric.spelling or name} of {subject} is {value}{unit}{bounds}"
@@ -100,9 +109,10 @@ def _before(finding: Finding, metric: Metric) -> str:
     return f" (before: {readable(finding.before.value, metric)})"
 
 
-def limit_rows(backends: Sequence[BackendResult]) -> tuple[LimitRow, ...]:
-    """Return the limits of all backends, broken ones first."""
-    found = [(each.backend, limit) for each in backends for limit in each.limits]
+def limit_rows(record: Result) -> tuple[LimitRow, ...]:
+    """Return the limits of all backends and of evidence, broken ones first."""
+    found = [(each.backend, limit) for each in record.backends for limit in each.limits]
+    found += [(each.kind, limit) for each in record.evidence for limit in each.limits]
     found.sort(key=lambda pair: GRAVEST_FIRST.index(pair[1].verdict))
     return tuple(row for name, limit in found for row in _rows(name, limit))
 
@@ -146,11 +156,11 @@ class _Case:
 
     def _grounds(self, finding: Finding, is_first: bool) -> str:
         is_of_samples = self.metric.is_sampled and self.metric.units is PERCENT
-        unit = "busy samples" if is_of_samples else "tasks"
-        words = [f"{finding.estimate.samples:,} {unit}"]
+        unit = "busy sample" if is_of_samples else "run" if self.limit.evidence else "task"
+        words = [counted(finding.estimate.samples, unit)]
         if finding.before:
             words.append(f"before: {readable(finding.before.value, self.metric)}")
         more = len(self.result.findings) - SHOWN_OF_LIMIT
         if is_first and more > 0:
-            words.append(counted(more, "more function"))
+            words.append(counted(more, f"more {_named(self.limit)}"))
         return "; ".join(words)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pytest_schedprof.agent import facts
@@ -70,13 +70,31 @@ def call_here(function: Callable[..., Any], args: tuple[Any, ...], holder: objec
 
 
 def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine in a new event loop, in another thread if this one runs a loop already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    """Run a coroutine in a new event loop of this thread, which backends observe.
+
+    A loop that runs already, as around the body of `gen_cluster`, stands still meanwhile.
+    """
+    with _no_running_loop():
         return _run(coroutine)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_run, coroutine).result()
+
+
+@contextmanager
+def _no_running_loop() -> Iterator[None]:
+    """Leave the task and the loop that run in this thread, as event loops do between two tasks."""
+    try:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    except RuntimeError:
+        yield
+        return
+    if task is not None:
+        asyncio.tasks._leave_task(loop, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+        if task is not None:
+            asyncio.tasks._enter_task(loop, task)
 
 
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:

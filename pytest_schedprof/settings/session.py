@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.evidence import ALL
 from pytest_schedprof.settings.options import OPTIONS, Option, option_named
 
 if TYPE_CHECKING:
@@ -62,6 +63,14 @@ class Settings(NamedTuple):
     def is_off(self) -> bool:
         """Whether profiling is disabled."""
         return self.backend == (OFF,)
+
+    @property
+    def gathered(self) -> tuple[str, ...]:
+        """Kinds of evidence to gather: those that were asked for, and those that limits bound."""
+        if ALL in self.evidence:
+            return self.evidence
+        bounded = (limit.evidence for limit in self.limit if limit.evidence)
+        return tuple(dict.fromkeys((*self.evidence, *bounded)))
 
     @property
     def recorded_option(self) -> tuple[tuple[str, str], ...]:

@@ -18,8 +18,13 @@ from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
 from support import Project
 
-from pytest_schedprof.evidence import KINDS
-from pytest_schedprof.evidence.contract import EvidenceUnavailableError, ObservedTest
+from pytest_schedprof.evidence.contract import (
+    NO_SCHEDULER,
+    NONE_HERE,
+    EvidenceUnavailableError,
+    ObservedTest,
+)
+from pytest_schedprof.evidence.here import NO_WORKER
 from pytest_schedprof.evidence.local import INTERVAL_S, LocalKind
 from pytest_schedprof.model.evidence import LocalScheduler
 
@@ -211,7 +216,11 @@ def test_users_callbacks_are_called(project: Project) -> None:
     result.stdout.no_fnmatch_line("*Completed*")  # no progress bar without a terminal
     found: dict[str, Any] = {each.kind: each for each in project.result().evidence}
     assert found["local"].artifacts == ("local.json", "local.html")
-    reason = "it needs the scheduler before the test begins: give the test schedprof_scheduler"
-    assert found["span"].missing == reason
-    kinds = ", ".join(name for name in KINDS if name != "local")
-    result.stdout.fnmatch_lines([f"*note: no {kinds}: {reason}*"])
+    assert {kind: each.missing for kind, each in found.items()} == {
+        **dict.fromkeys(("span", "memory"), NONE_HERE),
+        **dict.fromkeys(("report", "workers"), NO_SCHEDULER),
+        "tasks": "no worker finished a task of the test",
+        "transfers": NO_WORKER,
+        **dict.fromkeys(("local", "phases"), ""),
+    }
+    result.stdout.fnmatch_lines([f"*note: no report, workers: {NO_SCHEDULER}*"])

@@ -12,7 +12,6 @@ from witness import opened
 
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Brought, ObservedTest
-from pytest_schedprof.evidence.memory import MEASURES
 from pytest_schedprof.evidence.registry import built_in
 from pytest_schedprof.model.evidence import (
     MemorySamples,
@@ -20,6 +19,7 @@ from pytest_schedprof.model.evidence import (
     WorkerProfile,
     WorkerTransfers,
 )
+from pytest_schedprof.model.metric import MEASURES
 
 KINDS = ("span", "report", "memory", "tasks", "transfers", "workers")
 

@@ -8,6 +8,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.evidence.contract import NO_SCHEDULER
+from pytest_schedprof.model.result import Result
 
 INI = r"""
 [pytest]
@@ -51,6 +52,14 @@ LIMIT = "calls(distributed.scheduler:SchedulerState._transition) <= 6.5"
 async def test_gen_cluster(c, s, a, b):
     await wait(c.map(inc, range(50)))
 
+@pytest.mark.schedprof("duration(inc) <= 10s", backend="cputime", evidence="all", rounds=2)
+@gen_cluster(client=True)
+async def test_evidence(c, s, a, b):
+    from pytest_schedprof import measure
+    await wait(c.map(inc, range(10)))
+    async with measure():
+        await wait(c.map(inc, range(50), pure=False))
+
 @pytest.mark.schedprof(backend="cputime", evidence="all")
 @gen_cluster(client=True)  # looks for processes that the body left
 async def test_local_scheduler_beside(c, s, a, b):
@@ -80,17 +89,38 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     (project.path / "conftest.py").write_text(CONFTEST)
     (project.path / "test_it.py").write_text(SUITE.replace("BACKENDS", str(BACKENDS)))
     result = project.run("-L", "fds,threads,processes", "--leaks-fail")
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=6)
     result.stdout.no_fnmatch_line("*LEAKED*")
     records = project.results()
     evidence = {
         each.kind: each.missing for each in records.pop("test_local_scheduler_beside").evidence
     }
     assert not evidence.pop("local")
-    assert set(evidence.values()) == {NO_SCHEDULER}
+    assert {kind for kind, text in evidence.items() if text == NO_SCHEDULER} == {
+        "report",
+        "workers",
+    }
+    check_evidence(records.pop("test_evidence"))
     in_process = [record.backends for record in records.values()]
     assert sorted(len(backends) for backends in in_process) == [1, 2, len(BACKENDS)]
     assert all(each.window.tasks == 50 for backends in in_process for each in backends)
+
+
+def check_evidence(record: Result) -> None:
+    """Check what is known of two runs of the body, each with a scheduler of its own."""
+    kinds = {each.kind: each for each in record.evidence}
+    assert {kind for kind, each in kinds.items() if not each.missing} == {
+        *("span", "memory", "tasks", "transfers", "phases")
+    }
+    assert record.backends[0].window.tasks == 2 * 50
+    durations = {each.subject: each.amounts for each in kinds["tasks"].amounts}
+    assert len(durations["inc"]) == 2
+    assert [each.verdict.value for each in record.limits] == ["pass"]
+    process = next(each for each in kinds["memory"].amounts if each.subject == "process")
+    assert min(process.amounts) > 1e6
+    phases = {each.subject: each.amounts[0] for each in kinds["phases"].amounts}
+    assert "sending" not in phases
+    assert sum(phases.values()) <= record.backends[0].window.cpu_seconds / 100
 
 
 LOOP_IN_A_THREAD = """

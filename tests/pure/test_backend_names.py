@@ -20,7 +20,7 @@ ALLOWED = {
     "api/profile.py": {"pyspy"},  # the default of a public function
     "settings/options.py": {"pyspy", "cputime", "counts"},  # the defaults of commands and options
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
-    "analysis/phases.py": {"intake"},  # a phase of the scheduler
+    "model/phases.py": {"intake"},  # a phase of the scheduler
     "model/metric.py": {"objects"},  # a metric that has the same name
     "explaining/accounts.py": {"counts"},  # whose files are read
     "formats/callgrind.py": {"callgrind"},  # whose format is read

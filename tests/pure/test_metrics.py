@@ -10,15 +10,25 @@ import pytest
 
 import pytest_schedprof
 from pytest_schedprof.backends.registry import BUILTIN, find_backends
+from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.model.metric import GROWING, INCLUSIVE, METRICS, PERCENT, RANKED, own_part
+from pytest_schedprof.model.metric import (
+    ANY_KIND,
+    GROWING,
+    INCLUSIVE,
+    METRICS,
+    PERCENT,
+    RANKED,
+    own_part,
+)
 
 PACKAGE = Path(pytest_schedprof.__file__).parent
 
-NAMES = frozenset(METRICS) | frozenset(INCLUSIVE)
-"""The metrics, and the names that costs have for functions' own parts."""
+NAMES = frozenset(name for name in METRICS if not METRICS[name].evidence) | frozenset(INCLUSIVE)
+"""The metrics of backends, and the names that costs have for functions' own parts. The metrics of
+evidence are common words, as `memory`."""
 
-MEASURING_ROOMS = ("backends", "agent", "formats", "virtual", "blackbox")
+MEASURING_ROOMS = ("backends", "agent", "formats", "virtual", "blackbox", "evidence")
 """Rooms whose modules measure metrics, or read what was measured, by name."""
 
 TABLE = "model/metric.py"
@@ -34,18 +44,15 @@ OTHER_WORDS = {
     ("analysis/owners.py", "idle"): "an owner, of samples that waited",
     ("model/result.py", "idle"): "that owner",
     ("api/ancestor.py", "idle"): "an option of py-spy",
-    ("evidence/__init__.py", "transfers"): "a kind of evidence, of what workers fetched",
-    ("evidence/transfers.py", "transfers"): "that kind",
-    ("analysis/phases.py", "transitions"): "a phase, and an owner",
+    ("model/phases.py", "transitions"): "a phase, and an owner",
     ("model/intake.py", "transitions"): "a step of graph intake",
     ("pages/ledger.py", "cpu"): "how limits write the metrics of steps",
     ("pages/ledger.py", "calls"): "the same",
-    ("evidence/memory.py", "spilled"): "a measure of dask's MemorySampler",
-    ("evidence/pictures.py", "seconds"): "a label of a plot",
     ("presentation/costs.py", "self"): "the heading of a column",
     ("simulation/introduction.py", "cpu"): "a field of distributed's heartbeat",
     ("measuring/under_load.py", "cpu"): "a fact of the agent, about the process",
     ("measuring/ladder.py", "cpu"): "a figure of a round",
+    ("measuring/sweeping.py", "bytecodes"): "what a backend counts that is used there for itself",
     ("measuring/watching.py", "stall"): "the metric of a backend that is used there for itself",
     ("searching/rates.py", "stall"): "a bound of what a scheduler carries",
     ("measuring/capacity.py", "seconds"): "the precision of a time of day",
@@ -117,13 +124,20 @@ def test_backends_measure_metrics_of_the_table(name: str) -> None:
 def test_every_metric_is_measured_or_made_of_another() -> None:
     backends = [find_backends().make(name, rate_hz=100, options={}) for name in BUILTIN]
     measured = {metric for backend in backends for metric in backend.metrics}
-    assert measured == {name for name, metric in METRICS.items() if not metric.of_metric}
+    of_evidence = {name for name, metric in METRICS.items() if metric.evidence}
+    assert not measured & of_evidence
+    made = {name for name, metric in METRICS.items() if metric.of_metric}
+    assert measured | of_evidence | made == set(METRICS)
+
+
+def test_kinds_of_evidence_that_limits_need_exist() -> None:
+    assert {metric.evidence for metric in METRICS.values()} <= {"", ANY_KIND, *KINDS}
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_the_grammar_takes_every_metric(name: str) -> None:
     metric = METRICS[name]
     bound = "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
-    subject = "" if metric.of_whole else "(distributed.scheduler:*)"
+    subject = "" if metric.of_whole else f"({metric.example})"
     text = f"{name}{f'({GROWING[0]})' if metric.of_metric else subject} <= {bound}"
     assert parse_limit(text).metric == name

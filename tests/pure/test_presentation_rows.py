@@ -329,14 +329,14 @@ def test_a_limit_names_its_baseline_and_how_many_more_functions_broke_it() -> No
 def test_a_limit_without_figures_says_why() -> None:
     unknown = limit("share(a:b) <= 30%", note="7 busy samples")
     assert describe(unknown) == "share(a:b) <= 30%: 7 busy samples"
-    (row,) = limit_rows([replace(SAMPLED, limits=(unknown,))])
+    (row,) = limit_rows(limited(unknown))
     assert (row.grounds, row.amount, row.interval) == ("7 busy samples", "", None)
 
 
 def test_broken_limits_come_first_and_name_a_few_functions() -> None:
     held = limit("share(a:b) <= 90%", finding(Verdict.PASS))
     many = [finding(Verdict.FAIL, subject=f"a:f{n}") for n in range(SHOWN_OF_LIMIT + 2)]
-    rows = limit_rows(limited(held, limit("share(a:*) <= 30%", *many)).backends)
+    rows = limit_rows(limited(held, limit("share(a:*) <= 30%", *many)))
     assert [row.limit for row in rows] == [
         *("share(a:*) <= 30%", *[""] * (SHOWN_OF_LIMIT - 1), "share(a:b) <= 90%")
     ]
@@ -347,7 +347,7 @@ def test_broken_limits_come_first_and_name_a_few_functions() -> None:
 
 def test_a_relative_limit_is_drawn_where_its_baseline_puts_it() -> None:
     found = finding(Verdict.PASS, 0.1, before=0.4)
-    (row,) = limit_rows(limited(limit("cpu <= baseline * 1.5", found)).backends)
+    (row,) = limit_rows(limited(limit("cpu <= baseline * 1.5", found)))
     assert row.interval is not None
     assert row.interval.limit is not None
     assert row.interval.before is not None

@@ -403,14 +403,14 @@ def test_limits_of_records_that_have_only_their_text_are_read(tmp_path: Path) ->
     assert [limit.parsed for limit in read.limits] == [None, None]
     assert [parsed_limit(each) for each in read.limits] == [each.parsed for each in record.limits]
     assert list(map(describe, read.limits)) == list(map(describe, record.limits))
-    assert limit_rows(read.backends) == limit_rows(record.backends)
+    assert limit_rows(read) == limit_rows(record)
 
 
 def test_limits_that_this_release_does_not_know_are_shown_as_text(tmp_path: Path) -> None:
     content = without_parsed_limits(result("a", Verdict.PASS, Verdict.PASS))
     content["backends"][0]["limits"][0]["limit"] = "novelty(*:*) <= 1%"
     read = read_record(stored(tmp_path / "result.json", content), Result)
-    unknown, known = limit_rows(read.backends)
+    unknown, known = limit_rows(read)
     assert (unknown.limit, unknown.amount, unknown.interval) == ("novelty(*:*) <= 1%", "", None)
     assert known.interval is not None
     assert describe(read.limits[0]).startswith("novelty(*:*) <= 1%: this release")

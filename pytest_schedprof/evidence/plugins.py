@@ -1,0 +1,135 @@
+"""Kinds of evidence made of users' own plugins of the scheduler."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
+
+import cloudpickle
+from distributed import Scheduler, SchedulerPlugin
+
+from pytest_schedprof.agent import plugins
+from pytest_schedprof.clusters.observed import Observer, observing
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.evidence.contract import (
+    NONE_HERE,
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    ObservedTest,
+    RunFigures,
+)
+from pytest_schedprof.evidence.pictures import as_json
+from pytest_schedprof.model.result import BackendResult
+from pytest_schedprof.remote.targets import complete
+
+HOOK = "the hook pytest_schedprof_plugins"
+
+
+class PluginKind(Kind, Observer, name="plugin", description="a plugin of the user", needs=[]):
+    """Has a plugin on the scheduler during each run, and keeps what its `evidence` returns."""
+
+    plugin: ClassVar[type[Any]]
+
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._number = 0
+        self._told: dict[int, Any] = {}
+
+    @contextmanager
+    def around(self, number: int) -> Iterator[None]:
+        """Add the plugin, and remove it."""
+        self._number = number
+        if self.test.known_scheduler is None:
+            with observing(self):
+                yield
+            return
+        control = self.test.known_scheduler.control
+        control.call(plugins.begin, self.name, by_value(self.plugin))
+        try:
+            yield
+        finally:
+            self._told[number] = control.call(plugins.end, self.name)
+
+    def begin(self, scheduler: Scheduler) -> None:
+        """Add the plugin to a scheduler of this process."""
+        plugin = self.plugin()
+        scheduler.add_plugin(plugin, name=plugins.name_of(self.name))
+        complete(plugin.start(scheduler))
+
+    def end(self, scheduler: Scheduler) -> None:
+        """Keep what the plugin tells of the last scheduler of the run."""
+        self._told[self._number] = plugins.end(self.name, scheduler)
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """Return what the plugin told of each run; limits can bound its numbers."""
+        if not self._told:
+            raise EvidenceUnavailableError(NONE_HERE)
+        for told in self._told.values():
+            if not isinstance(told, Mapping):
+                raise EvidenceUnavailableError(
+                    f"evidence() of {self.plugin.__qualname__} must return a dict, got {told!r:.99}"
+                )
+        told = [{"take": number, **each} for number, each in self._told.items()]
+        return Brought({f"{self.name}.json": as_json(told)}, figures=self._figures())
+
+    def _figures(self) -> list[RunFigures]:
+        numbers = {name for told in self._told.values() for name, x in told.items() if is_number(x)}
+        return [
+            RunFigures(
+                "figure",
+                f"{self.name}:{name}",
+                {run: float(told[name]) for run, told in self._told.items() if name in told},
+            )
+            for name in sorted(numbers)
+        ]
+
+
+def is_number(found: Any) -> bool:
+    """Whether a limit can bound it."""
+    return isinstance(found, int | float) and not isinstance(found, bool)
+
+
+def by_value(kind: type[Any]) -> bytes:
+    """Pickle a class with its code: the scheduler may not have its module."""
+    module = sys.modules[kind.__module__]
+    is_new = kind.__module__ not in cloudpickle.list_registry_pickle_by_value()
+    if is_new:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(kind))
+    finally:
+        if is_new:
+            with suppress(ValueError):
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+def kind_of(plugin: Any) -> type[Kind]:
+    """Return the kind of evidence of a plugin's class.
+
+    Raises:
+        SettingsError: for what cannot be one.
+    """
+    if not (isinstance(plugin, type) and issubclass(plugin, SchedulerPlugin)):
+        raise _invalid(plugin, "it must be a class that derives from distributed.SchedulerPlugin")
+    if not callable(getattr(plugin, "evidence", None)):
+        raise _invalid(plugin, "it lacks the method evidence(), which returns a dict")
+    description = (plugin.__doc__ or plugin.__qualname__).strip().partition("\n")[0]
+    keywords = {"name": plugin.__dict__.get("name") or plugin.__name__.lower()}
+    try:
+        made = types.new_class(
+            plugin.__name__,
+            (PluginKind,),
+            {**keywords, "description": description, "needs": ()},
+            lambda body: body.update(plugin=plugin),
+        )
+    except ValueError as error:
+        raise _invalid(plugin, str(error)) from None
+    return made
+
+
+def _invalid(plugin: Any, fault: str) -> SettingsError:
+    return SettingsError(f"schedprof: {plugin!r} of {HOOK} cannot be used: {fault}")

@@ -1,0 +1,246 @@
+"""Tests of limits on evidence: their grammar, their verdicts, and their baselines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured import ENVIRONMENT, counted, measured
+
+from pytest_schedprof.errors import LimitError
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.gates.reference import InTurns, Reference
+from pytest_schedprof.measuring.assessment import Earlier
+from pytest_schedprof.measuring.judging_evidence import judge_evidence
+from pytest_schedprof.model.environment import ClusterFacts
+from pytest_schedprof.model.evidence import Evidence, RunAmounts
+from pytest_schedprof.model.metric import ANY_KIND, BYTES, METRICS, NUMBER, OF_EVIDENCE, TIME
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.verdict import LimitResult, Verdict
+from pytest_schedprof.presentation.limits import describe, limit_rows
+
+GIB = 2.0**30
+
+FIGURES = st.text("ab_Z09.*?-é", min_size=1, max_size=12)
+PREFIXES = st.text("ab_Z09.*?<>+-é", min_size=1, max_size=12)
+UNITS = {id(BYTES): ("B", "GiB"), id(TIME): ("us", "s"), id(NUMBER): ("",)}
+
+
+@st.composite
+def limit_texts(draw: st.DrawFn) -> str:
+    name = draw(st.sampled_from(sorted(OF_EVIDENCE)))
+    metric = METRICS[name]
+    pattern = draw(st.sampled_from(metric.choices) if metric.choices else PREFIXES)
+    if metric.evidence == ANY_KIND:
+        pattern = f"queue:{draw(FIGURES)}"
+    subject = f"({pattern})" if metric.of_functions else ""
+    if metric.of_functions and metric.of_whole and draw(st.booleans()):
+        subject = ""
+    amount = f"{draw(st.integers(1, 10**5))}{draw(st.sampled_from(UNITS[id(metric.units)]))}"
+    bound = draw(st.sampled_from([amount, "baseline", "baseline * 1.05", f"baseline + {amount}"]))
+    return f"{metric.spelling or name}{subject} <= {bound}"
+
+
+@given(limit_texts())
+def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
+    parsed = parse_limit(text)
+    assert parsed.evidence
+    assert parse_limit(str(parsed)) == parsed
+    assert str(parse_limit(str(parsed))) == str(parsed)
+
+
+@given(limit_texts(), st.data())
+def test_a_typing_mistake_gives_a_limit_or_an_error_with_its_column(
+    text: str, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(text) - 1))
+    for wrong in (text[:at] + text[at + 1 :], text[:at], text[:at] + "@" + text[at:]):
+        error = error_of(wrong)
+        assert error is None or ": column " in str(error)
+
+
+def error_of(text: str) -> LimitError | None:
+    try:
+        parse_limit(text)
+    except LimitError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "wanted"),
+    [
+        ("memory <= 4GiB", 8, "'(' and a measure, as in memory(process) <= 6.1B"),
+        ("memory(mangd) <= 4GiB", 8, "process, managed, spilled (did you mean 'managed'?)"),
+        ("memory(a:b) <= 4GiB", 8, "a measure: process, managed, spilled"),
+        ("memory(process) <= 4", 21, "a number with its unit (B, kB"),
+        ("transfers(bites) <= 1MB", 10, "there is also transfers(bytes) and transfers(count)"),
+        ("phase(sendg) <= 1ms", 7, "(did you mean 'sending'?)"),
+        ("phase <= 1ms", 7, "'(' and a phase, as in phase(construction) <= 6.1s"),
+        ("duration(@comm) <= 1ms", 10, "the prefix of a task's key"),
+        ("duration(a:b) <= 1ms", 10, "the prefix of a task's key"),
+        ("duration() <= 1ms", 10, "the prefix of a task's key"),
+        ("figure(longest) <= 1", 8, "kind:figure, as in queue:longest"),
+        ("figure <= 1", 8, "'(' and a figure, as in figure(queue:longest) <= 6.1"),
+        ("growth(memory) <= 1", 14, "', ' and a measure, as in growth(memory, process)"),
+        ("growth(transfers(bytes), x) <= 1", 24, "takes no pattern"),
+    ],
+)
+def test_an_error_tells_what_could_stand_there(text: str, column: int, wanted: str) -> None:
+    with pytest.raises(LimitError) as caught:
+        parse_limit(text)
+    assert f"column {column}: expected " in str(caught.value)
+    assert wanted in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "growth(memory, process) <= 1.1",
+        "growth(transfers(bytes)) <= 1",
+        "growth(duration, inc) <= 0.1",
+        "duration <= 5ms",
+        "memory(*) <= 4GiB",
+        "transfers <= 100",
+    ],
+)
+def test_other_forms(text: str) -> None:
+    assert str(parse_limit(text)) == text
+    assert bool(parse_limit(text).evidence) == (text != "transfers <= 100")
+
+
+def evidence(*figures: tuple[str, str, list[float]], kind: str = "memory") -> Evidence:
+    amounts = tuple(RunAmounts(name, subject, tuple(found)) for name, subject, found in figures)
+    return Evidence(kind, (), amounts=amounts)
+
+
+def of_memory(*peaks: float) -> Evidence:
+    return evidence(("memory", "process", list(peaks)))
+
+
+def of_test(*gathered: Evidence, **facts: Any) -> Result:
+    return measured(counted({"a:b": 1.0}), evidence=gathered, **facts)
+
+
+def judged(text: str, now: Evidence, reference: Reference | InTurns | None = None) -> LimitResult:
+    earlier = Earlier(reference, of_test(now))
+    (found,), errors = judge_evidence([parse_limit(text)], [now], earlier)
+    if errors:
+        raise errors[0]
+    return found.limits[0]
+
+
+@pytest.mark.parametrize(
+    ("peaks", "verdict"),
+    [
+        ([2 * GIB], Verdict.PASS),
+        ([3.9 * GIB], Verdict.INCONCLUSIVE),
+        ([5 * GIB], Verdict.FAIL),
+        ([3.9 * GIB, 3.9 * GIB, 3.91 * GIB], Verdict.PASS),
+        ([2 * GIB, 3.5 * GIB, 6 * GIB], Verdict.INCONCLUSIVE),
+        ([4.2 * GIB, 4.21 * GIB, 4.22 * GIB], Verdict.FAIL),
+    ],
+)
+def test_three_runs_show_what_one_must_assume(peaks: list[float], verdict: Verdict) -> None:
+    assert judged("memory(process) <= 4GiB", of_memory(*peaks)).verdict is verdict
+
+
+def test_the_largest_scale_is_judged_and_growth_is_of_all() -> None:
+    amounts = RunAmounts("memory", "process", (1e6, 1e8, 1e10), (100, 1000, 10_000))
+    found = replace(of_memory(), amounts=(amounts,))
+    assert judged("memory(process) <= 1GB", found).verdict is Verdict.FAIL
+    told = judged("growth(memory, process) <= 1.2", found)
+    assert told.verdict is Verdict.FAIL
+    assert told.findings[0].estimate.value == pytest.approx(2)
+    one_size = judged("growth(memory, process) <= 1.2", of_memory(1, 2))
+    assert "two scales or more" in one_size.note
+
+
+DURATIONS = evidence(
+    ("duration", "", [0.3]), ("duration", "inc", [0.1]), ("duration", "sum", [0.5]), kind="tasks"
+)
+
+
+def test_each_task_that_a_pattern_names_is_judged() -> None:
+    told = judged("duration(*) <= 300ms", DURATIONS)
+    assert [(each.subject, each.verdict.value) for each in told.findings] == [
+        ("sum", "fail"),
+        ("inc", "pass"),
+    ]
+    assert describe(told) == (
+        "duration(*) <= 300ms: sum is 500 ms per task (at least 418 ms, at most 582 ms) in 1 run"
+    )
+    assert judged("duration <= 1s", DURATIONS).verdict is Verdict.PASS
+
+
+def test_a_task_that_did_not_run_is_an_error() -> None:
+    with pytest.raises(LimitError, match="'inx' names no task of the test; there were: inc, sum"):
+        judged("duration(inx) <= 1ms", DURATIONS)
+
+
+def test_evidence_that_is_missing_or_has_no_figure_is_a_doubt() -> None:
+    missing = Evidence("tasks", (), missing="no worker finished a task of the test")
+    told = judged("duration(inx) <= 1ms", missing)
+    assert told.verdict is Verdict.INCONCLUSIVE
+    assert describe(told) == (
+        "duration(inx) <= 1ms: no evidence 'tasks': no worker finished a task of the test"
+    )
+    unsampled = replace(evidence(kind="phases"), notes=("no phases of the scheduler",))
+    assert judged("phase(intake) <= 1ms", unsampled).note == "no phases of the scheduler"
+
+
+def reference(*gathered: Evidence, **facts: Any) -> Reference:
+    return Reference("main", [of_test(*gathered, **facts)])
+
+
+THREE = [100.0, 101.0, 99.0]
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "pass"), (1.2, "fail")])
+def test_a_relative_limit_is_judged_by_the_noise_of_both_sides(factor: float, verdict: str) -> None:
+    now = of_memory(*(each * factor for each in THREE))
+    told = judged("memory(process) <= baseline * 1.1", now, reference(of_memory(*THREE)))
+    assert told.verdict.value == verdict
+    assert told.findings[0].before is not None
+    assert "(before: 100 B)" in describe(told)
+
+
+def test_the_newest_baseline_with_such_evidence_counts() -> None:
+    old = of_test(of_memory(*THREE), started_at="2025-01-01T00:00:00+00:00")
+    new = of_test(of_memory(1, 1, 1), started_at="2025-02-01T00:00:00+00:00")
+    none = of_test(Evidence("memory", (), missing="x"), started_at="2025-03-01T00:00:00+00:00")
+    found = Reference("main", [new, none, old])
+    told = judged("memory(process) <= baseline * 1.5", of_memory(*THREE), found)
+    assert told.findings[0].before is not None
+    assert told.findings[0].before.value == 1
+
+
+def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
+    def doubt(text: str, now: Evidence, before: Reference | InTurns | None) -> str:
+        return judged(text, now, before).note
+
+    memory, time = "memory(process) <= baseline", "duration <= baseline"
+    elsewhere = replace(ENVIRONMENT, scheduler_machine="another x 8")
+    local = ClusterFacts("local", "tcp://127.0.0.1:1", 2, 2)
+    assert "no baseline" in doubt(memory, of_memory(1), None)
+    assert "has no evidence 'memory'" in doubt(memory, of_memory(1), reference())
+    unknown = reference(of_memory(1), test_id="new")
+    assert "does not contain this test" in doubt(memory, of_memory(1), unknown)
+    here = reference(of_memory(1), cluster=local)
+    assert "another kind of cluster" in doubt(memory, of_memory(1), here)
+    there = reference(DURATIONS, environment=elsewhere)
+    assert "times are of another machine" in doubt(time, DURATIONS, there)
+    assert doubt(time, DURATIONS, InTurns("old", of_test(DURATIONS, environment=elsewhere))) == ""
+    other = reference(evidence(("memory", "managed", [1.0])))
+    assert judged(memory, of_memory(1), other).verdict is Verdict.FAIL
+
+
+def test_rows_name_the_kind_and_the_runs() -> None:
+    now = of_memory(*THREE)
+    told = judged("memory(process) <= baseline * 1.1", now, reference(of_memory(*THREE)))
+    (row,) = limit_rows(of_test(replace(now, limits=(told,))))
+    assert (row.backend, row.subject) == ("memory", "process")
+    assert row.grounds == "3 runs; before: 100 B"
