@@ -182,7 +182,7 @@ class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
 
     def end(self, scheduler: Scheduler) -> None:
         """Read the span of this run."""
-        told = spans.tell_spans(self._ids[-1:], scheduler)
+        told = spans.tell_spans(self._ids[-1:], [], scheduler)
         self._problem = told.get("problem", "")
         if not self._problem:
             self._told.append(told)
@@ -193,7 +193,7 @@ class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
             raise EvidenceUnavailableError(self._problem)
         takes = [take for each in self._told for take in each["takes"]]
         notes = (SEVERAL,) if len(self._told) > 1 else ()
-        return brought_spans({"takes": takes, "merged": self._told[-1]["merged"]}, notes)
+        return brought_spans({**self._told[-1], "takes": takes}, notes)
 
 
 HERE: Mapping[type[Kind], type[Kind]] = {

@@ -6,7 +6,7 @@ import glob
 import os
 from pathlib import Path
 
-from pytest_schedprof.errors import ArtifactError, SettingsError
+from pytest_schedprof.errors import ArtifactError, SettingsError, printable
 from pytest_schedprof.formats.shipped import place_of
 from pytest_schedprof.formats.workload import MAGIC, read_workload
 from pytest_schedprof.model.parts import joined
@@ -61,6 +61,7 @@ def _content(path: Path) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> SettingsError:
+    name = printable(f"{path}", keep="")
     return SettingsError(
-        f"schedprof: the workload {path} cannot be read: {error.strerror or error}"
+        f"schedprof: the workload {name} cannot be read: {error.strerror or error}"
     )
