@@ -10,6 +10,7 @@ from time import time
 from timeit import default_timer
 from typing import Any
 
+import dask.array  # before a session of a project imports it and forgets a part of numpy
 import msgspec
 import pytest
 from dask.callbacks import Callback
@@ -111,6 +112,7 @@ def test_it():
 
 def test_qr_with_the_options_of_a_marker(project: Project) -> None:
     """The example of dask's documentation of these profilers, smaller."""
+    assert dask.array
     project.run_test(QR, "--schedprof-option=local.dt=9").assert_outcomes(passed=1)
     (path,) = project.run_directory.glob("tests/*/local.json")
     told = msgspec.json.decode(path.read_bytes(), type=LocalScheduler)
