@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from math import log
-from statistics import median
 
 from pytest_schedprof.analysis.laws import NOTHING
 from pytest_schedprof.model.capacity import Forecast, Look, Sweeps
@@ -22,22 +21,25 @@ Counted = tuple[int, Mapping[Function, float]]
 STEEP = 0.7
 """Least exponent of a function that does something for each worker."""
 
+STRAIGHT = 0.05
+"""How far, relatively, the sizes between the smallest and the largest may lie from a line."""
+
 LEAST_PART = 0.002
 """Part of all bytecodes, at the largest size, below which growth of a function is chance."""
 
 
 def growing(counted: Sequence[Counted]) -> dict[Function, float]:
     """Return the functions that do something for each worker: bytecodes per task and worker."""
-    few, many = min(counted, key=_size), max(counted, key=_size)
-    if few[0] == many[0]:
-        return {}
-    factor = (many[0] / few[0]) ** STEEP
+    few, *between, many = sorted(counted, key=_size)
     least = LEAST_PART * sum(many[1].values())
-    found = {
-        name: (count - few[1].get(name, 0.0)) / (many[0] - few[0])
-        for name, count in many[1].items()
-        if count > least and count >= factor * few[1].get(name, 0.0)
-    }
+    found: dict[Function, float] = {}
+    for name, most in many[1].items():
+        first = few[1].get(name, 0.0)
+        slope = (most - first) / (many[0] - few[0])
+        is_steep = most > least and most >= (many[0] / few[0]) ** STEEP * first
+        line = [(first + slope * (size - few[0]), of.get(name, 0.0)) for size, of in between]
+        if is_steep and all(abs(there - here) <= STRAIGHT * here for here, there in line):
+            found[name] = slope
     return dict(sorted(found.items(), key=lambda each: -each[1]))
 
 
@@ -79,7 +81,8 @@ def time_at(looks: Sequence[Look], size: float) -> Forecast:
 
 
 def _time(look: Look) -> Forecast:
-    return Forecast(median(look.seconds), min(look.seconds), max(look.seconds))
+    """Return the shortest time: other processes only add to it, as to the cost of a task."""
+    return Forecast(min(look.seconds), min(look.seconds), max(look.seconds))
 
 
 def _scaled(forecast: Forecast, factor: float) -> Forecast:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import floor, isfinite, log10
-from statistics import median
 from typing import NamedTuple
 
 from pytest_schedprof.model.capacity import (
@@ -135,8 +134,8 @@ def _of_sweeps(of: Sweeps) -> str:
     return (
         f"For one task it does something for each worker, {of.bytecodes:.2g} bytecodes in "
         f"{listed([*of.functions[:MOST_FUNCTIONS]])}: one takes "
-        f"{1e9 * median(first.seconds):.0f} ns with {first.workers:,} workers and "
-        f"{1e9 * median(last.seconds):.0f} ns with {last.workers:,}, because of the processor's "
+        f"{1e9 * min(first.seconds):.0f} ns with {first.workers:,} workers and "
+        f"{1e9 * min(last.seconds):.0f} ns with {last.workers:,}, because of the processor's "
         "caches."
     )
 
