@@ -30,12 +30,14 @@ def load_both(before: str, after: str, directory: str) -> Report:
     """
     from pytest_schedprof.comparison.compare import compare
     from pytest_schedprof.comparison.policy import Policy
-    from pytest_schedprof.storage.baselines import load
+    from pytest_schedprof.storage.baselines import kept_run, load
     from pytest_schedprof.storage.calibration_file import load_calibrations
 
     policy = Policy(calibrations=load_calibrations(directory))
-    one, other = load(before, directory), load(after, directory)
-    report = compare(one.results, other.results, policy, names=(one.name, other.name))
+    other = load(after, directory)
+    one = load(before, directory, other=kept_run(after, directory))
+    names = (one.name, other.name)
+    report = compare(one.results, other.results, policy, names=names, earlier=one.earlier)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {before!r} and {after!r} have no measured test in common "

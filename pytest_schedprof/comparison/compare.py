@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from pytest_schedprof.comparison.differing import differing_settings
 from pytest_schedprof.comparison.exact import exact_changes
@@ -20,10 +21,22 @@ from pytest_schedprof.comparison.matching import (
     renamed_tests,
 )
 from pytest_schedprof.comparison.parting import part_by_hash
+from pytest_schedprof.comparison.past import Past, alike, past_of
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
+from pytest_schedprof.comparison.thresholds import thresholds_of
 from pytest_schedprof.comparison.timed import timed_changes
-from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report, Setting
+from pytest_schedprof.model.comparison import (
+    Change,
+    Comparison,
+    Outcome,
+    Report,
+    Setting,
+    Thresholds,
+)
 from pytest_schedprof.model.result import Result
+
+Earlier: TypeAlias = Callable[[str], Sequence[Result]]
+"""Reads the results of a test in the runs before the newest one of a series."""
 
 _ORDER = list(Outcome)
 
@@ -34,17 +47,31 @@ def compare(
     policy: Policy = DEFAULT_POLICY,
     *,
     names: tuple[str, str] = ("before", "after"),
+    earlier: Earlier | None = None,
 ) -> Report:
-    """Compare all tests of two sets of results, and list the tests that only one set has."""
+    """Compare all tests of two sets of results, and list the tests that only one set has.
+
+    Args:
+        before: one set.
+        after: the other.
+        policy: how large and how certain a change must be.
+        names: of the two sets.
+        earlier: the runs before the first set, if that is the newest run of a series.
+    """
     olds, news = measurements(before), measurements(after)
     old_ids, new_ids = {key[0] for key in olds}, {key[0] for key in news}
     unusable = {result.test_id for result in after} - new_ids
     renamed = renamed_tests(old_ids - new_ids - unusable, new_ids - old_ids)
     origin = {new: old for old, new in renamed}
     comparisons = [
-        compare_one(olds.get((origin.get(test_id, test_id), backend), []), found[0], policy)
+        compare_one(
+            with_earlier(olds.get((old_id, backend), []), earlier, old_id, backend),
+            found[0],
+            policy,
+            is_series=earlier is not None,
+        )
         for (test_id, backend), found in sorted(news.items())
-        if origin.get(test_id, test_id) in old_ids
+        if (old_id := origin.get(test_id, test_id)) in old_ids
     ]
     return Report(
         *names,
@@ -56,20 +83,40 @@ def compare(
     )
 
 
+def with_earlier(
+    newest: Sequence[Measurement], earlier: Earlier | None, test_id: str, backend: str
+) -> Sequence[Measurement]:
+    """Return the measurements of a test in all runs of a series, the newest first."""
+    if earlier is None:
+        return newest
+    return [*newest, *measurements(earlier(test_id)).get((test_id, backend), [])]
+
+
 def compare_one(
     candidates: Sequence[Measurement],
     after: Measurement,
     policy: Policy = DEFAULT_POLICY,
     *,
     is_binding: bool = True,
+    is_series: bool = False,
 ) -> Comparison:
-    """Compare a measurement with the newest comparable candidate, or say why there is none."""
-    before, reason = choose(candidates, after)
+    """Compare a measurement with the newest comparable candidate, or say why there is none.
+
+    Args:
+        candidates: earlier measurements of the test, the newest first.
+        after: what is to be judged.
+        policy: how large and how certain a change must be.
+        is_binding: whether a regression fails the test.
+        is_series: whether the candidates are runs of one series, which tell what is usual.
+    """
+    earlier = alike(candidates, after) if is_series else []
+    before, reason = (earlier[0], "") if earlier else choose(candidates, after)
     if before is None:
         newest = candidates[0] if candidates else None
         return _comparison(newest, after, [], [reason], is_binding)
     reason = obstacle_to_time(before, after) if after.of.shares else ""
-    return _compare_pair(before, after, policy, reason, is_binding=is_binding)
+    past = past_of(earlier) if is_series else None
+    return _compare_pair(before, after, policy, reason, past=past, is_binding=is_binding)
 
 
 def compare_in_turns(
@@ -89,14 +136,19 @@ def _compare_pair(
     reason: str,
     *,
     in_turns: bool = False,
+    past: Past | None = None,
     is_binding: bool,
 ) -> Comparison:
     """Compare what is comparable; `reason` says why times are not, and is empty if they are."""
+    known = past if past and past.is_long_enough else None
+    departure = known.departure if known else None
     # In turns one process builds the graphs of both sides, and some have another order then.
     is_exact = not in_turns and is_reproduced(before, after)
     modules = common_modules(before, after)
     old, new = (
-        side.figures(policy.calibrations, is_reproduced=is_exact, modules=modules)
+        side.figures(
+            policy.calibrations, is_reproduced=is_exact, modules=modules, departure=departure
+        )
         for side in (before, after)
     )
     obstacles = {
@@ -106,14 +158,17 @@ def _compare_pair(
     }
     free = [metric for metric, obstacle in obstacles.items() if not obstacle]
     changes = exact_changes(old, new, policy, free)
+    timed: list[Change] = []
     if after.of.shares and not reason:
-        changes += timed_changes(old, new, policy, in_turns=in_turns)
+        timed = timed_changes(old, new, policy, in_turns=in_turns, past=known)
+    thresholds = thresholds_of(new, past, policy, len(timed))
     reasons = list(dict.fromkeys(filter(None, [*obstacles.values(), reason])))
     settings = (
         *differing_settings(before.result, after.result),
         *differing_modules(before, after),
     )
-    return _comparison(before, after, changes, reasons, is_binding, settings)
+    every = [*changes, *timed]
+    return _comparison(before, after, every, reasons, is_binding, settings, thresholds)
 
 
 def _comparison(
@@ -123,6 +178,7 @@ def _comparison(
     reasons: Sequence[str],
     is_binding: bool,
     settings: tuple[Setting, ...] = (),
+    thresholds: Thresholds | None = None,
 ) -> Comparison:
     """Collect the changes, the most severe first."""
     told = sorted((each for each in changes if each.outcome is not Outcome.SAME), key=_gravity)
@@ -136,6 +192,7 @@ def _comparison(
         is_binding,
         settings,
         part_by_hash(before.of.hashes, after.of.hashes) if before else None,
+        thresholds,
     )
 
 

@@ -34,6 +34,20 @@ class Contrast:
         return self.after - self.before
 
     @property
+    def rise(self) -> float:
+        """By how much the figure rose for certain: what must reach the least rise that counts."""
+        return self.difference
+
+    @property
+    def fall(self) -> float:
+        """The same of a fall."""
+        return -self.difference
+
+    def may_have_risen(self, needed: float) -> bool:
+        """Whether a rise of this size is possible, though it is not shown."""
+        return self.high >= needed
+
+    @property
     def low(self) -> float:
         """Lower bound of the difference, at the confidence level of all bounds."""
         return self.difference - self._half
@@ -50,12 +64,12 @@ class Contrast:
     @property
     def chance_of_rise(self) -> float:
         """P value of a rise: its probability if nothing changed."""
-        return self._chance(self.difference)
+        return self._chance(self.rise)
 
     @property
     def chance_of_fall(self) -> float:
         """P value of a fall."""
-        return self._chance(-self.difference)
+        return self._chance(self.fall)
 
     def _chance(self, difference: float) -> float:
         if not self.error:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, sqrt
 from statistics import median, stdev
+from typing import TypeAlias
 
 from pytest_schedprof.analysis.costs import DRIFT, LEAST_ROUNDS
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
 from pytest_schedprof.analysis.student import MANY
+from pytest_schedprof.analysis.usual import LEAST_RUNS
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.metric import METRICS
@@ -60,6 +62,13 @@ who is busy, so rounds that agree in one session say little about the next: with
 rounds 5 % is assumed."""
 
 
+DEPARTURES = 2.0
+"""Standard errors in the largest departure of a count in ten runs or more."""
+
+Departure: TypeAlias = Callable[[str, str], float]
+"""Returns the largest departure of a metric of a function, or of the whole, in earlier runs."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """Figures of one backend's window."""
@@ -75,6 +84,8 @@ class Figures:
     """Whether both sides would count the same in each run, so that any difference is real."""
     modules: tuple[str, ...] = ()
     """Names of the modules, with wildcards, that both sides counted; all if there are none."""
+    departure: Departure | None = None
+    """How far counts departed from their usual values in earlier runs; None if that is unknown."""
 
     @property
     def is_everything(self) -> bool:
@@ -102,6 +113,7 @@ class Figures:
         return {
             each.function: self._count(
                 metric,
+                each.function,
                 each.total[metric] / self._divisor(metric),
                 each.scatter.get(metric),
                 is_carrier=self.is_everything and not is_work(each.function),
@@ -131,20 +143,31 @@ class Figures:
         is_sum = self.is_everything and METRICS[metric].of_functions
         if metric in self.result.costs.whole and not is_sum:
             value = self.result.costs.whole[metric] / self._divisor(metric)
-            return self._count(metric, value, self.result.costs.scatter.get(metric))
+            return self._count(metric, "", value, self.result.costs.scatter.get(metric))
         found = self.exact(metric)
         parts = [found[name] for name in found if not self.is_everything or is_work(name)]
         # Not the root of the squares: how messages were batched, and the load where the test's own
         # process runs the scheduler, move many functions together.
         error = sum(part.error for part in parts)
-        return Figure(sum(part.value for part in parts), error) if parts else None
+        value = sum(part.value for part in parts)
+        if self.departure and parts:
+            return self._by_past(metric, "", value, 0.0)
+        return Figure(value, error) if parts else None
 
     def _count(
-        self, metric: str, value: float, scatter: float | None, *, is_carrier: bool = False
+        self,
+        metric: str,
+        subject: str,
+        value: float,
+        scatter: float | None,
+        *,
+        is_carrier: bool = False,
     ) -> Figure:
         rounds = self._rounds
         if METRICS[metric].is_decision or self.is_reproduced:
             return Figure(value)
+        if self.departure:
+            return self._by_past(metric, subject, value, scatter or 0.0)
         if METRICS[metric].is_traffic or is_carrier:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
@@ -156,6 +179,16 @@ class Figures:
             return Figure(value)
         least = UNSTEADY_IN_PROCESS if self.is_in_process else 0.0
         return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
+
+    def _by_past(self, metric: str, subject: str, value: float, scatter: float) -> Figure:
+        """Return a count with the error that earlier runs show, or these rounds if it is larger."""
+        assert self.departure
+        between = self.departure(metric, subject) / DEPARTURES
+        within = value * scatter / sqrt(self._rounds)
+        if between < STEADY * value and scatter < STEADY:
+            return Figure(value)
+        runs = LEAST_RUNS if between >= within else self._rounds
+        return Figure(value, max(between, within), max(1, runs - 1))
 
     @property
     def shows_scatter(self) -> bool:

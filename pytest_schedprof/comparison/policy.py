@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_schedprof.model.calibration import Calibration
 
@@ -17,6 +17,10 @@ class Policy:
     """Relative change of the CPU time per task."""
     share_rise: float = 0.02
     """Difference of a share."""
+    least_cpu_rise: float = 0.01
+    """Instead of `cpu_rise` where earlier runs show how much the figure varies between runs."""
+    least_share_rise: float = 0.005
+    """Instead of `share_rise` there."""
     alpha: float = 0.01
     """Rate of false alarms: probability that a comparison of identical code finds any regression,
     for all timed figures of one test together."""
@@ -25,6 +29,10 @@ class Policy:
     `share_rise`, and each further figure makes all others harder to decide."""
     calibrations: tuple[Calibration, ...] = ()
     """Measured scatter of figures on known machines; on others constants are used."""
+
+    def with_past(self) -> Policy:
+        """Return the policy for figures of which earlier runs show how much they vary."""
+        return replace(self, cpu_rise=self.least_cpu_rise, share_rise=self.least_share_rise)
 
 
 DEFAULT_POLICY = Policy()

@@ -9,9 +9,15 @@ from pytest_schedprof.analysis.owners import PLUMBING
 from pytest_schedprof.comparison.contrast import Contrast, paired, small_enough, unpaired
 from pytest_schedprof.comparison.figures import Figures, owner_of_subject
 from pytest_schedprof.comparison.moved_cost import with_moved_costs
+from pytest_schedprof.comparison.past import Past
 from pytest_schedprof.comparison.policy import Policy
+from pytest_schedprof.comparison.standing import SEEN_ONCE, Standing, standing
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.metric import CPU, SHARE
+
+TOO_FEW_SAMPLES = "too few samples: run more rounds or more work"
+
+TOO_VARIED = "CPU time varies too much to decide: run more rounds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +30,30 @@ class Candidate:
 
 
 def timed_changes(
-    before: Figures, after: Figures, policy: Policy, *, in_turns: bool = False
+    before: Figures,
+    after: Figures,
+    policy: Policy,
+    *,
+    in_turns: bool = False,
+    past: Past | None = None,
 ) -> list[Change]:
-    """Compare the CPU time of the whole, and the shares of all relevant functions and owners."""
-    whole = _cpu(before, after, in_turns=in_turns)
-    candidates = [
-        _candidate(subject, before, after, whole) for subject in _subjects(before, after, policy)
-    ]
+    """Compare the CPU time of the whole, and the shares of all relevant functions and owners.
+
+    Args:
+        before: one side.
+        after: the other side.
+        policy: how large and how certain a change must be.
+        in_turns: whether the rounds of the two sides were measured in turns.
+        past: earlier runs, if there are enough to tell what is usual.
+    """
+    subjects = _subjects(before, after, policy)
+    if past:
+        policy = policy.with_past()
+        whole: Contrast = _standing_cpu(past, after)
+        candidates = [_standing(subject, past, before, after) for subject in subjects]
+    else:
+        whole = _cpu(before, after, in_turns=in_turns)
+        candidates = [_candidate(subject, before, after, whole) for subject in subjects]
     contrasts = [whole, *(candidate.share for candidate in candidates)]
     risen = small_enough([each.chance_of_rise for each in contrasts], policy.alpha)
     fallen = small_enough([each.chance_of_fall for each in contrasts], policy.alpha)
@@ -48,6 +71,22 @@ def _cpu(before: Figures, after: Figures, *, in_turns: bool) -> Contrast:
     if in_turns and len(rounds[0]) == len(rounds[1]) >= MIN_ROUNDS:
         return paired(*rounds)
     return unpaired(before.cpu, after.cpu)
+
+
+def _standing_cpu(past: Past, after: Figures) -> Standing:
+    own = after.cpu.error if after.shows_scatter else 0.0
+    return standing(past.cpu, after.cpu.value, own)
+
+
+def _standing(subject: str, past: Past, before: Figures, after: Figures) -> Candidate:
+    """Contrast a share, and the CPU time that it is of, with what is usual for them."""
+    share = after.share(subject, _typical(subject, before, after))
+    cost = share.value * after.busy * after.cpu.value
+    return Candidate(
+        subject,
+        standing(past.share(subject), share.value, share.error),
+        standing(past.cost(subject), cost),
+    )
 
 
 def _subjects(before: Figures, after: Figures, policy: Policy) -> list[str]:
@@ -104,14 +143,14 @@ def _share_change(
     share, cost = candidate.share, candidate.cost
     outcome, note = Outcome.SAME, ""
     needed = policy.cpu_rise * cost.before
-    if is_risen and share.difference >= policy.share_rise:
-        is_dearer = cost.chance_of_rise <= policy.alpha and cost.difference >= needed
-        outcome, note = _beside_cost(is_dearer, cost.difference < needed, Outcome.REGRESSED)
-    elif is_fallen and -share.difference >= policy.share_rise:
-        is_cheaper = cost.chance_of_fall <= policy.alpha and -cost.difference >= needed
-        outcome, note = _beside_cost(is_cheaper, -cost.difference < needed, Outcome.IMPROVED)
-    elif share.high >= policy.share_rise:
-        outcome, note = Outcome.UNDECIDED, "too few samples: run more rounds or more work"
+    if is_risen and share.rise >= policy.share_rise:
+        is_dearer = cost.chance_of_rise <= policy.alpha and cost.rise >= needed
+        outcome, note = _beside_cost(is_dearer, cost.rise < needed, Outcome.REGRESSED)
+    elif is_fallen and share.fall >= policy.share_rise:
+        is_cheaper = cost.chance_of_fall <= policy.alpha and cost.fall >= needed
+        outcome, note = _beside_cost(is_cheaper, cost.fall < needed, Outcome.IMPROVED)
+    elif share.may_have_risen(policy.share_rise):
+        outcome, note = Outcome.UNDECIDED, _why_open(share, TOO_FEW_SAMPLES)
     subject = candidate.subject
     return Change(
         SHARE,
@@ -141,13 +180,18 @@ def _beside_cost(is_sure: bool, is_slight: bool, outcome: Outcome) -> tuple[Outc
     )
 
 
+def _why_open(contrast: Contrast, reason: str) -> str:
+    """Return why a rise is undecided: for this reason, or because one run shows it."""
+    return SEEN_ONCE if isinstance(contrast, Standing) else reason
+
+
 def _cpu_change(cpu: Contrast, is_risen: bool, is_fallen: bool, policy: Policy) -> Change:
     needed = policy.cpu_rise * cpu.before
     outcome, note = Outcome.SAME, ""
-    if is_risen and cpu.difference >= needed:
+    if is_risen and cpu.rise >= needed:
         outcome = Outcome.REGRESSED
-    elif is_fallen and -cpu.difference >= needed:
+    elif is_fallen and cpu.fall >= needed:
         outcome = Outcome.IMPROVED
-    elif cpu.high >= needed:
-        outcome, note = Outcome.UNDECIDED, "CPU time varies too much to decide: run more rounds"
+    elif cpu.may_have_risen(needed):
+        outcome, note = Outcome.UNDECIDED, _why_open(cpu, TOO_VARIED)
     return Change(CPU, "", "", outcome, cpu.before, cpu.after, cpu.low, cpu.high, note)

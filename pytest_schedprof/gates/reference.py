@@ -10,7 +10,13 @@ from pathlib import Path
 from pytest_schedprof.analysis.costs import exactly, roughly
 from pytest_schedprof.analysis.folding import line_of
 from pytest_schedprof.analysis.student import bound_at
-from pytest_schedprof.comparison.compare import choose, compare_in_turns, compare_one
+from pytest_schedprof.comparison.compare import (
+    Earlier,
+    choose,
+    compare_in_turns,
+    compare_one,
+    with_earlier,
+)
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.comparison.matching import (
     Measurement,
@@ -39,6 +45,8 @@ class Reference:
     policy: Policy = DEFAULT_POLICY
     run: Path | None = None
     """Directory of the run that they are of, if it is still there."""
+    earlier: Earlier | None = None
+    """The runs before them, if they are the newest run of a series."""
 
     @cached_property
     def _measurements(self) -> Mapping[tuple[str, str], Sequence[Measurement]]:
@@ -61,9 +69,19 @@ class Reference:
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """Return the comparison by the session's policy; none for a new test."""
-        if after.result.test_id not in self.test_ids:
+        key = (after.result.test_id, after.of.backend)
+        candidates = with_earlier(self._candidates(after), self.earlier, *key)
+        if not candidates and after.result.test_id not in self.test_ids:
             return []
-        return [compare_one(self._candidates(after), after, self.policy, is_binding=is_binding)]
+        return [
+            compare_one(
+                candidates,
+                after,
+                self.policy,
+                is_binding=is_binding,
+                is_series=self.earlier is not None,
+            )
+        ]
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,27 @@ class Setting:
     after: str
 
 
+class Origin(str, Enum):
+    """What tells how much figures vary when nothing changed."""
+
+    PAST = "past"
+    CALIBRATION = "calibration"
+    CONSTANTS = "constants"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where the thresholds of a comparison come from."""
+
+    origin: Origin
+    runs: int | None = None
+    """Earlier runs in the same setting; None if the comparison is not with a series of runs."""
+    cpu_scatter: float | None = None
+    """Standard deviation of the CPU time per task between these runs, as a fraction."""
+    cpu_rise: float | None = None
+    """Smallest rise of the CPU time per task that counts, as a fraction."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One test measured by one backend, before and after."""
@@ -79,6 +100,8 @@ class Comparison:
     """Settings that differ."""
     parting: Parting | None = None
     """Where the decisions part, of a backend that records them."""
+    thresholds: Thresholds | None = None
+    """None if nothing was compared, or by rules for figures that do not vary."""
 
     @property
     def verdict(self) -> Verdict:

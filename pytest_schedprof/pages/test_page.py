@@ -22,7 +22,11 @@ from pytest_schedprof.pages.reasons import ReasonView
 from pytest_schedprof.pages.ring_pictures import RingPictures, ring_pictures
 from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
-from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
+from pytest_schedprof.presentation.changes import (
+    ComparisonTable,
+    comparison_tables,
+    condition_words,
+)
 from pytest_schedprof.presentation.costs import CostTable, cost_table, whole_costs
 from pytest_schedprof.presentation.files import (
     RECORD,
@@ -109,7 +113,7 @@ class TestPage:
     unjudged: tuple[str, ...]
     backends: tuple[BackendView, ...]
     compared_with: str
-    compared_settings: tuple[str, ...]
+    conditions: tuple[str, ...]
     comparisons: tuple[ComparisonTable, ...]
     null: tuple[ComparisonTable, ...]
     evidence: tuple[EvidenceRow, ...]
@@ -153,7 +157,7 @@ def page_of_test(
         unjudged=result.unjudged,
         backends=tuple(builder.view(*each) for each in enumerate(result.backends)),
         compared_with=result.baseline,
-        compared_settings=tuple(setting_words(result.comparisons)),
+        conditions=tuple(condition_words(result.comparisons)),
         comparisons=comparison_tables(result.comparisons),
         null=comparison_tables(result.null),
         evidence=tuple(_evidence_row(directory, each) for each in result.evidence),

@@ -33,7 +33,8 @@ def load_reference(config: pytest.Config, source: str) -> None:
     policy = Policy(calibrations=load_calibrations(directory))
     config.stash[COMPARED_RUN] = kept_run(source, directory)
     run = config.stash[COMPARED_RUN]
-    config.stash[REFERENCE] = Reference(*load(source, directory), policy, run)
+    name, results, earlier = load(source, directory)
+    config.stash[REFERENCE] = Reference(name, results, policy, run, earlier)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(TestInventory(), "schedprof-inventory")
 

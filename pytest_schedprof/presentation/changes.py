@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.analysis.series import LEAST_TIMED
+from pytest_schedprof.analysis.usual import LEAST_RUNS
+from pytest_schedprof.model.comparison import (
+    Change,
+    Comparison,
+    Origin,
+    Outcome,
+    Report,
+    Thresholds,
+)
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
 from pytest_schedprof.presentation.amounts import WHOLE, Name, counted, name_of, with_mode
 from pytest_schedprof.presentation.parting import details_of, headline_of
@@ -49,6 +58,8 @@ class ComparisonTable:
     rows: tuple[ChangeRow, ...]
     parting: tuple[str, ...] = ()
     """Whether the same was decided, and where it parts; empty if no decisions were compared."""
+    noise: str = ""
+    """How large a rise counts, if earlier runs tell."""
 
 
 def change_row(change: Change) -> ChangeRow:
@@ -88,6 +99,7 @@ def _table(found: Comparison) -> ComparisonTable:
         found.reasons,
         tuple(map(change_row, shown)),
         (headline_of(found.parting), *details_of(found.parting)) if found.parting else (),
+        noise_words(found.thresholds),
     )
 
 
@@ -131,8 +143,11 @@ def unmatched_tests(report: Report) -> Iterator[str]:
         yield from (f"{what}: {test}" for test in tests)
 
 
-def setting_words(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """Yield the settings that are compared; with the number of tests if not all have the same."""
+def condition_words(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    """Yield the settings that are compared, and where thresholds come from.
+
+    With the number of comparisons where not all have the same.
+    """
     comparisons = tuple(comparisons)
     counts = Counter(each.settings for each in comparisons)
     for settings, count in counts.items():
@@ -140,8 +155,38 @@ def setting_words(comparisons: Iterable[Comparison]) -> Iterator[str]:
             told = ", ".join(
                 f"{each.name} ({each.before} before, {each.after} now)" for each in settings
             )
-            some = f" in {count} of {len(comparisons)} comparisons" if len(counts) > 1 else ""
-            yield f"settings that differ{some}: {told}"
+            yield f"settings that differ{_some(count, comparisons)}: {told}"
+    origins = Counter(threshold_words(each.thresholds) for each in comparisons)
+    for told, count in origins.items():
+        if told:
+            yield f"{told}{_some(count, comparisons)}"
+
+
+def _some(count: int, comparisons: Sequence[Comparison]) -> str:
+    """Return for how many comparisons something holds; empty if it holds for all."""
+    return f" in {count} of {len(comparisons)} comparisons" if count < len(comparisons) else ""
+
+
+def threshold_words(thresholds: Thresholds | None) -> str:
+    """Return where thresholds come from; empty for constants, unless a series is too short."""
+    if thresholds is None:
+        return ""
+    if thresholds.origin is Origin.PAST:
+        return f"thresholds from {thresholds.runs} earlier runs"
+    is_calibrated = thresholds.origin is Origin.CALIBRATION
+    told = "thresholds from the calibration" if is_calibrated else "constant thresholds"
+    if thresholds.runs is not None:
+        runs = counted(thresholds.runs, "earlier run")
+        return f"{told}: {runs}, {LEAST_RUNS} tell how much figures vary"
+    return told if is_calibrated else ""
+
+
+def noise_words(thresholds: Thresholds | None) -> str:
+    """Return how large a rise of the CPU time counts by the earlier runs; empty if unknown."""
+    if thresholds is None or thresholds.cpu_rise is None:
+        return ""
+    what = "noisy" if thresholds.cpu_rise > LEAST_TIMED else "quiet"
+    return f"{what}: CPU time counts from {thresholds.cpu_rise:+.1%} on, in two runs"
 
 
 def regressions(comparison: Comparison) -> str:

@@ -15,8 +15,9 @@ from pytest_schedprof.presentation.changes import (
     NEWS,
     change_row,
     comparison_count,
+    condition_words,
     is_told,
-    setting_words,
+    noise_words,
     unmatched_tests,
 )
 from pytest_schedprof.presentation.parting import details_of, headline_of
@@ -56,7 +57,7 @@ def comparison_lines(
     """Return one line for all tests, and what changed in each of them."""
     worst = Verdict.worst([each.verdict for each in comparisons])
     yield Line(f"compared with {name}: {comparison_count(comparisons)}", VERDICT_MARKUP[worst])
-    yield from (Line(f"  {text}") for text in setting_words(comparisons))
+    yield from (Line(f"  {text}") for text in condition_words(comparisons))
     if verbosity >= 0:
         for each in comparisons:
             yield from _lines(each, is_all=verbosity > 0)
@@ -69,6 +70,8 @@ def _lines(comparison: Comparison, *, is_all: bool) -> Iterator[Line]:
     backend = with_mode(comparison.backend, comparison.mode)
     yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
     yield from _parting_lines(parting) if parting else ()
+    if noise := noise_words(comparison.thresholds):
+        yield Line(f"  {noise}", {"light": True})
     yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
     shown = [each for each in comparison.changes if is_all or is_told(each)]
     yield from _table(shown)
@@ -138,6 +141,8 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     if parting is not None:
         yield f"- {plain(headline_of(parting))}"
         yield from (f"- {plain(text)}" for text in details_of(parting))
+    if noise := noise_words(comparison.thresholds):
+        yield f"- {plain(noise)}"
     if changes:
         yield ""  # else the table would be a part of the list
         yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"

@@ -9,7 +9,7 @@ from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.amounts import counted
-from pytest_schedprof.presentation.changes import outcome_words, setting_words
+from pytest_schedprof.presentation.changes import condition_words, outcome_words
 from pytest_schedprof.presentation.costs import dearest
 from pytest_schedprof.presentation.functions import hottest
 from pytest_schedprof.presentation.limits import describe, limit_words, skipped_words
@@ -98,7 +98,7 @@ def _facts(results: Sequence[Result], where: str) -> Iterator[str]:
     """Return where the run is, what it was compared with, and what may be wrong with it."""
     yield f"- Artifacts: {code(where)}"
     yield from (f"- Compared with {code(name)}." for name in baseline_names(results))
-    yield from (f"- {plain(text)}" for text in setting_words(_comparisons(results)))
+    yield from (f"- {plain(text)}" for text in condition_words(_comparisons(results)))
     yield from _false_alarms(results)
     if skipped := skipped_words(results):
         yield f"- Limits: {skipped}"

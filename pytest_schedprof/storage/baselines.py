@@ -20,6 +20,7 @@ from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
 from pytest_schedprof.model.run import BaselinePart, Run, identities
+from pytest_schedprof.storage.earlier_runs import EarlierRuns, earlier_runs, runs_before, runs_in
 from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
 from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
@@ -39,6 +40,8 @@ class Loaded(NamedTuple):
 
     name: str
     results: tuple[Result, ...]
+    earlier: EarlierRuns | None = None
+    """The runs before them, if they are the newest run of a directory of runs."""
 
 
 def folder_of(name: str, directory: str) -> Folder:
@@ -154,15 +157,21 @@ def _tidy(folder: Folder) -> None:
         known |= mine
 
 
-def load(spec: str, directory: str) -> Loaded:
+def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     """Load a baseline by name, path or URL, `latest`, a run, or a directory of runs.
+
+    Args:
+        spec: what is loaded.
+        directory: where baselines are found by name.
+        other: a run to compare with. If it is in a directory of runs, those before it are loaded.
 
     Raises:
         BaselineError: if it is missing or corrupt; lists the baselines that exist.
     """
     try:
         folder = _latest(directory) if spec == LATEST else _found(spec, directory)
-        results = _results(folder)
+        runs = runs_before(other, runs_in(folder))
+        results = _of_run(runs[-1][0]) if runs else _results(folder)
     except BaselineError:
         raise
     except ArtifactError as error:
@@ -171,7 +180,8 @@ def load(spec: str, directory: str) -> Loaded:
         raise BaselineError(
             f"schedprof: {str(folder)!r} contains no results{_known(spec, directory)}"
         )
-    return Loaded(spec if spec != LATEST else folder.name, tuple(results))
+    earlier = earlier_runs(runs) if runs else None
+    return Loaded(spec if spec != LATEST else folder.name, tuple(results), earlier)
 
 
 def kept_run(spec: str, directory: str) -> Path | None:
@@ -218,20 +228,12 @@ def _results(folder: Folder) -> list[Result]:
 
 
 def _of_directory(folder: Folder) -> list[Result]:
-    """Read a run, one test of a run, the parts of a baseline, or the newest of several runs."""
+    """Read a run, one test of a run, or the parts of a baseline."""
     if (folder / RUN_FILE).is_file():
         return _of_run(folder)
     if (folder / RESULT_FILE).is_file():
         return [_decoded((folder / RESULT_FILE).read(), folder / RESULT_FILE, Result)]
-    if runs := folder.files(f"*/{RUN_FILE}"):
-        return _of_run(max(runs, key=_age).parent)
     return [result for _, part in _parts(folder) for result in part.results]
-
-
-def _age(file: Folder) -> tuple[bool, str]:
-    """Sort key of runs: those whose session has not ended, which may be partial, come first."""
-    run = _decoded(file.read(), file, Run)
-    return run.exit_status is not None, run.started_at
 
 
 def _of_run(folder: Folder) -> list[Result]:

@@ -262,7 +262,7 @@ def test_on_a_quiet_machine_a_single_window_shows_more_and_on_a_loud_one_less() 
     assert whole(compared(before, slow)) is Outcome.UNDECIDED
     assert whole(compared(before, slow, QUIET)) is Outcome.REGRESSED
     assert whole(compared(before, slow, LOUD)) is Outcome.UNDECIDED
-    assert compared(before, after, VAGUE) == compared(before, after)
+    assert compared(before, after, VAGUE).changes == compared(before, after).changes
 
 
 def test_of_several_calibrations_the_worst_counts_and_of_other_places_none() -> None:

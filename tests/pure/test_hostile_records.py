@@ -135,6 +135,7 @@ CHOSEN = {
     "started_at",
     "inference",
     "scheduler_python",
+    "origin",
 }
 """Fields that have one of a few values."""
 

@@ -1,0 +1,70 @@
+"""A change against what is usual in a series of runs: it counts when it stands twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from pytest_schedprof.analysis.student import critical
+from pytest_schedprof.analysis.usual import Usual
+from pytest_schedprof.comparison.contrast import Contrast
+
+EACH = 0.02
+"""Largest chance of each of the two runs. Noise that lasts for days makes runs alike, so that the
+square of the chance alone promises too much."""
+
+SEEN_ONCE = "seen in this run only: it counts if the next run shows it too"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(Contrast):
+    """A figure and its usual level, with the figure of the run before this one."""
+
+    then: float
+
+    @property
+    def rise(self) -> float:
+        """The smaller rise of the two runs."""
+        return min(self.after, self.then) - self.before
+
+    @property
+    def fall(self) -> float:
+        """The smaller fall of the two runs."""
+        return self.before - max(self.after, self.then)
+
+    @property
+    def chance_of_rise(self) -> float:
+        """P value of a rise that both runs show."""
+        return _of_both(self._chance(self.rise))
+
+    @property
+    def chance_of_fall(self) -> float:
+        """P value of a fall that both runs show."""
+        return _of_both(self._chance(self.fall))
+
+    def may_have_risen(self, needed: float) -> bool:
+        """Whether this run shows a rise that the run before did not."""
+        return self.difference >= needed and self._chance(self.difference) <= EACH
+
+
+def standing(usual: Usual, after: float, own_error: float = 0.0) -> Standing:
+    """Contrast a figure with its usual level.
+
+    Args:
+        usual: what the earlier runs tell.
+        after: the figure of this run.
+        own_error: its standard error by what this run shows itself, as on a machine that is busier
+            than usual.
+    """
+    error = max(usual.error, own_error)
+    return Standing(usual.level, after, error, usual.freedom, usual.newest)
+
+
+def counts_from(usual: Usual, alpha: float, family: int) -> float:
+    """Return the smallest rise that counts, of one figure among several, if it rises alone."""
+    return usual.error * critical(min(EACH, sqrt(alpha / family)), usual.freedom)
+
+
+def _of_both(chance: float) -> float:
+    """Return the chance of two runs, of which the less certain one has this chance."""
+    return chance * chance if chance <= EACH else 1.0

@@ -1,0 +1,225 @@
+"""Tests of comparisons with a series of runs, which tells how much each figure varies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured import ENVIRONMENT, SCHEDULER, TEST, counted, measured, sampled
+
+from pytest_schedprof.analysis.usual import LEAST_RUNS, departure, usual
+from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.comparison.standing import SEEN_ONCE
+from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
+from pytest_schedprof.model.environment import ClusterFacts
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.presentation.changes import condition_words, noise_words
+from pytest_schedprof.reports.comparisons import comparison_lines, comparison_markdown
+
+TRANSITION = f"{SCHEDULER}._transition"
+CHECK = f"{SCHEDULER}.check_idle_saturated"
+COSTS = {TRANSITION: 1052.0, CHECK: 178.0}
+STACKS = {("a:root", TRANSITION): 0.4, ("a:root", CHECK): 0.6}
+
+VIRTUAL = ClusterFacts("virtual", "tcp://127.0.0.1:1", 16, 16)
+SEEDED = replace(ENVIRONMENT, test_hash_seed="0")
+
+
+def night(number: int, backend: BackendResult, result: Result | None = None) -> Result:
+    """The record of one night of a series."""
+    started = f"2026-01-{number + 1:02}T00:00:00+00:00"
+    return replace(result or measured(), started_at=started, backends=(backend,))
+
+
+def judged(nights: Sequence[Result]) -> Comparison:
+    """The comparison of the last night with those before."""
+    *earlier, before, after = nights
+    found = compare([before], [after], earlier=lambda test_id: earlier if test_id == TEST else [])
+    return found.comparisons[0]
+
+
+def of_times(times: Sequence[float], shares: Sequence[float] = ()) -> list[Result]:
+    """Nights with these CPU times per task in us, and shares of `_transition`."""
+    given = shares or [0.4] * len(times)
+    return [
+        night(number, sampled(_stacks(share), cpu=[time * 1e-6], samples=4000, seed=number))
+        for number, (time, share) in enumerate(zip(times, given, strict=True))
+    ]
+
+
+def _stacks(share: float) -> dict[tuple[str, ...], float]:
+    return {("a:root", TRANSITION): share, ("a:root", CHECK): 1 - share}
+
+
+def noisy(scatter: float, count: int, seed: int = 1) -> list[float]:
+    chance = random.Random(seed)
+    return [300 * (1 + chance.gauss(0, scatter)) for _ in range(count)]
+
+
+def of_cpu(found: Comparison) -> Outcome:
+    return next((each.outcome for each in found.changes if each.metric == "cpu"), Outcome.SAME)
+
+
+QUIET, NOISY = noisy(0.005, 20), noisy(0.1, 20)
+
+
+def test_a_rise_in_a_quiet_series_counts_when_it_stands_twice() -> None:
+    first = judged(of_times([*QUIET, 310]))
+    assert of_cpu(first) is Outcome.UNDECIDED
+    assert first.changes[0].note == SEEN_ONCE
+    second = judged(of_times([*QUIET, 310, 309]))
+    assert of_cpu(second) is Outcome.REGRESSED
+    assert second.changes[0].before == pytest.approx(300e-6, rel=0.01)
+
+
+def test_without_a_series_the_same_rise_is_not_told() -> None:
+    *_, before, after = of_times([*QUIET, 310])
+    (found,) = compare([before], [after]).comparisons
+    assert of_cpu(found) is Outcome.UNDECIDED
+    assert found.thresholds
+    assert found.thresholds.origin is Origin.CONSTANTS
+
+
+def test_a_single_night_that_stands_out_is_no_regression() -> None:
+    assert of_cpu(judged(of_times([*QUIET, 450]))) is Outcome.UNDECIDED
+    assert of_cpu(judged(of_times([*QUIET, 450, 301]))) is Outcome.SAME
+
+
+def test_a_fall_that_stands_twice_is_an_improvement() -> None:
+    assert of_cpu(judged(of_times([*QUIET, 290]))) is Outcome.SAME
+    assert of_cpu(judged(of_times([*QUIET, 290, 291]))) is Outcome.IMPROVED
+
+
+def test_a_noisy_series_is_told_and_widened() -> None:
+    found = judged(of_times([*NOISY, 330, 330]))
+    assert of_cpu(found) is Outcome.SAME
+    assert found.thresholds
+    assert found.thresholds.cpu_rise
+    assert found.thresholds.cpu_rise > 0.15
+    assert noise_words(found.thresholds).startswith("noisy: CPU time counts from +")
+    assert of_cpu(judged(of_times([*NOISY, 500, 500]))) is Outcome.REGRESSED
+    quiet = judged(of_times([*QUIET, 300]))
+    assert noise_words(quiet.thresholds).startswith("quiet: CPU time counts from +")
+
+
+def test_a_share_counts_when_it_stands_twice() -> None:
+    times = [*QUIET, 340, 340]
+    shares = [0.4] * len(QUIET) + [0.5, 0.5]
+    twice = judged(of_times(times, shares))
+    assert f"share {TRANSITION}" in regressed(twice)
+    once = judged(of_times(times[:-1], shares[:-1]))
+    assert not regressed(once)
+    assert once.of(Outcome.UNDECIDED)
+
+
+def regressed(found: Comparison) -> set[str]:
+    return {f"{each.metric} {each.subject}" for each in found.of(Outcome.REGRESSED)}
+
+
+def test_a_past_too_short_is_told_and_today_s_rule_holds() -> None:
+    nights = of_times([*QUIET[: LEAST_RUNS - 1], 310, 310])
+    short, enough = judged(nights[1:]), judged(nights)
+    assert list(condition_words([short])) == [
+        f"constant thresholds: {LEAST_RUNS - 1} earlier runs, {LEAST_RUNS} tell how much "
+        "figures vary"
+    ]
+    assert list(condition_words([enough])) == [f"thresholds from {LEAST_RUNS} earlier runs"]
+    assert of_cpu(short) is Outcome.UNDECIDED
+    assert of_cpu(enough) is Outcome.REGRESSED
+
+
+def test_where_thresholds_come_from_is_told_in_one_phrase() -> None:
+    found = judged(of_times([*QUIET, 310, 310]))
+    lines = [line.text for line in comparison_lines("nightly", [found], 0)]
+    assert lines[1] == "  thresholds from 21 earlier runs"
+    assert any(line.startswith("  quiet: CPU time counts from +1.") for line in lines)
+    assert any(line.startswith("- quiet: CPU time") for line in comparison_markdown(found))
+
+
+def of_counts(values: Sequence[float], result: Result | None = None) -> list[Result]:
+    """Nights with these bytecodes per task of one function."""
+    return [
+        night(number, counted({**COSTS, TRANSITION: value}), result)
+        for number, value in enumerate(values)
+    ]
+
+
+@given(st.lists(st.sampled_from([0.95, 1.0, 1.0, 1.02, 1.1]), min_size=25, max_size=25))
+def test_an_exact_count_stays_exact_however_often_its_code_was_changed(
+    factors: list[float],
+) -> None:
+    steps = [1052 * factor for factor in accumulate(factors[::5], lambda a, b: a * b)]
+    values = [step for step in steps for _ in range(5)]  # each version ran in five nights
+    found = judged(of_counts([*values, values[-1] * 1.0101]))
+    assert f"bytecodes {TRANSITION}" in regressed(found)
+    assert not judged(of_counts([*values, values[-1] * 1.009])).changes
+
+
+def test_a_count_that_departs_and_comes_back_is_widened() -> None:
+    values = [1052.0] * 8 + [1100.0] + [1052.0] * 8
+    assert not judged(of_counts([*values, 1100.0])).changes
+    assert regressed(judged(of_counts([1052.0] * 17 + [1100.0]))) >= {f"bytecodes {TRANSITION}"}
+    assert regressed(judged(of_counts([*values, 1300.0]))) >= {f"bytecodes {TRANSITION}"}
+
+
+def test_in_virtual_time_the_past_changes_nothing() -> None:
+    result = measured(cluster=VIRTUAL, environment=SEEDED)
+    values = [1052.0] * 8 + [1100.0] + [1052.0] * 8
+    found = judged(of_counts([*values, 1063.0], result))
+    assert f"bytecodes {TRANSITION}" in regressed(found)
+    assert found.thresholds is None
+
+
+def test_one_round_is_exact_where_the_past_is_quiet() -> None:
+    def once(value: float) -> BackendResult:
+        three = counted({**COSTS, TRANSITION: value})
+        assert three.costs
+        total = [replace(each, total={n: v / 3 for n, v in each.total.items()}, scatter={})
+                 for each in three.costs.functions]  # fmt: skip
+        window = replace(three.window, rounds=1, segments=three.window.segments[:1])
+        costs = replace(three.costs, functions=tuple(total), scatter={})
+        return replace(three, window=window, costs=costs)
+
+    nights = [night(number, once(1052.0)) for number in range(15)]
+    assert f"bytecodes {TRANSITION}" in regressed(judged([*nights, night(15, once(1063.0))]))
+    assert not regressed(judged([nights[0], night(15, once(1063.0))]))
+
+
+def test_runs_of_another_machine_tell_nothing_of_times() -> None:
+    other = replace(ENVIRONMENT, scheduler_machine="another processor x 2")
+    nights = [replace(each, environment=other) for each in of_times(QUIET)]
+    found = judged([*nights, *of_times([310, 310])])
+    assert found.thresholds
+    assert (found.thresholds.origin, found.thresholds.runs) == (Origin.CONSTANTS, 1)
+
+
+def test_runs_in_another_setting_are_no_past() -> None:
+    more = measured(cluster=replace(VIRTUAL, kind="simulated", workers=32))
+    nights = of_counts([1052.0] * 15, more)
+    found = judged([*nights, *of_counts([1052.0, 1052.0])])
+    assert found.thresholds
+    assert found.thresholds.runs == 1
+
+
+def test_the_level_is_of_the_runs_before_the_newest() -> None:
+    found = usual([*[10.0, 10.2] * 6, 20.0])
+    assert found.level == pytest.approx(10.1)
+    assert found.newest == 20.0
+    assert found.scatter < 0.3
+
+
+@given(st.lists(st.floats(1, 100), min_size=3, max_size=3, unique=True))
+def test_steps_are_no_departures(levels: list[float]) -> None:
+    assert departure([level for level in levels for _ in range(4)]) == 0.0
+
+
+@given(st.floats(0.1, 10), st.integers(2, 12))
+def test_a_departure_is_told_wherever_it_was(size: float, at: int) -> None:
+    values = [100.0] * 15
+    values[at] += size
+    assert departure(values) == pytest.approx(size)
