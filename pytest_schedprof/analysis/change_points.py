@@ -164,9 +164,14 @@ def _inflation(lasting: float) -> float:
     return (1 + lasting) / (1 - lasting)
 
 
-def scatter(values: Sequence[float]) -> float:
-    """Standard deviation of the noise, estimated from the differences of neighbours."""
-    differences = sorted(abs(b - a) for a, b in pairwise(values))
+def scatter(values: Sequence[float], apart: int = 1) -> float:
+    """Standard deviation of the noise, estimated from the differences of neighbours.
+
+    Args:
+        values: in order of time.
+        apart: distance of the neighbours.
+    """
+    differences = sorted(abs(b - a) for a, b in zip(values, values[apart:], strict=False))
     normal = NormalDist().inv_cdf((1 + QUIET) / 2) * sqrt(2)
     return differences[int(QUIET * (len(differences) - 1))] / normal
 

@@ -18,6 +18,10 @@ OF_LEVEL = 20
 RUNS_PER_FREEDOM = 3
 """A quantile of differences estimates a scatter as well as a third of as many values would."""
 
+APART = (1, 2)
+"""Distances of the runs whose differences show the scatter: noise that lasts from run to run makes
+neighbours alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usual:
@@ -42,7 +46,7 @@ def usual(values: Sequence[float]) -> Usual:
         values: one for each run, the newest last; `LEAST_RUNS` at least.
     """
     before = values[:-1][-OF_LEVEL:]
-    found = scatter(values)
+    found = max(scatter(values, apart) for apart in APART)
     of_median = pi / 2 / len(before)
     return Usual(
         median(before),
