@@ -8,6 +8,7 @@ from math import pi, sqrt
 from statistics import median
 
 from pytest_schedprof.analysis.change_points import NEIGHBOURS, scatter
+from pytest_schedprof.analysis.student import critical
 
 LEAST_RUNS = 10
 """Fewer runs do not show how much a figure varies between them."""
@@ -21,6 +22,10 @@ RUNS_PER_FREEDOM = 3
 APART = (1, 2)
 """Distances of the runs whose differences show the scatter: noise that lasts from run to run makes
 neighbours alike."""
+
+EACH = 0.02
+"""Largest chance that noise alone shows a change that counts, in each of the two runs that must
+show it. Noise that lasts for days makes runs alike, so the square of a chance promises too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,16 @@ def usual(values: Sequence[float]) -> Usual:
         found * sqrt(1 + of_median),
         max(1, len(values) // RUNS_PER_FREEDOM),
     )
+
+
+def counts_from(found: Usual, chance: float = EACH) -> float:
+    """Return the smallest change from the level that counts, if two runs show it.
+
+    Args:
+        found: what is usual.
+        chance: that noise alone shows it in one run; smaller if many figures are judged together.
+    """
+    return found.error * critical(min(EACH, chance), found.freedom)
 
 
 def departure(values: Sequence[float]) -> float:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 
-from pytest_schedprof.analysis.student import critical
-from pytest_schedprof.analysis.usual import Usual
+from pytest_schedprof.analysis.usual import EACH, Usual
 from pytest_schedprof.comparison.contrast import Contrast
-
-EACH = 0.02
-"""Largest chance of each of the two runs. Noise that lasts for days makes runs alike, so that the
-square of the chance alone promises too much."""
 
 SEEN_ONCE = "seen in this run only: it counts if the next run shows it too"
 
@@ -58,11 +52,6 @@ def standing(usual: Usual, after: float, own_error: float = 0.0) -> Standing:
     """
     error = max(usual.error, own_error)
     return Standing(usual.level, after, error, usual.freedom, usual.newest)
-
-
-def counts_from(usual: Usual, alpha: float, family: int) -> float:
-    """Return the smallest rise that counts, of one figure among several, if it rises alone."""
-    return usual.error * critical(min(EACH, sqrt(alpha / family)), usual.freedom)
 
 
 def _of_both(chance: float) -> float:

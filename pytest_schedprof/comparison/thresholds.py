@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
+from pytest_schedprof.analysis.usual import counts_from
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.comparison.past import Past
 from pytest_schedprof.comparison.policy import Policy
-from pytest_schedprof.comparison.standing import counts_from
 from pytest_schedprof.model.comparison import Origin, Thresholds
 
 
@@ -28,6 +30,6 @@ def thresholds_of(
         return Thresholds(Origin.CALIBRATION if is_calibrated else Origin.CONSTANTS, runs)
     if not timed or not past.cpu.level:
         return Thresholds(Origin.PAST, runs)
-    rise = counts_from(past.cpu, policy.alpha, timed) / past.cpu.level
+    rise = counts_from(past.cpu, sqrt(policy.alpha / timed)) / past.cpu.level
     scatter = past.cpu.scatter / past.cpu.level
     return Thresholds(Origin.PAST, runs, scatter, max(rise, policy.least_cpu_rise))

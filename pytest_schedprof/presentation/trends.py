@@ -7,6 +7,8 @@ from itertools import groupby, pairwise
 from typing import NamedTuple, TypeAlias
 
 from pytest_schedprof.analysis.change_points import MIN_POINTS
+from pytest_schedprof.analysis.series import least_change
+from pytest_schedprof.analysis.usual import LEAST_RUNS, counts_from, departure, usual
 from pytest_schedprof.model.history import History, Moment, Series, Setting, Step, Trend
 from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.presentation.amounts import Name, change_of, counted, name_of, with_mode
@@ -135,6 +137,22 @@ def _notes(series: Series) -> Iterator[str]:
     for trend in series.course.trends:
         first, last = (series.figures[at].moment for at in (trend.first, trend.last))
         yield f"trend from {_dated(first)} to {_dated(last)}: {_sizes(series, trend)}"
+    yield from _noise(series)
+
+
+def _noise(series: Series) -> Iterator[str]:
+    """Say of a noisy series from which rise on a comparison with these runs tells it."""
+    values = values_of(series)
+    if len(values) < LEAST_RUNS:
+        return
+    found = usual(values)
+    is_exact = METRICS[series.metric].is_exact
+    rise = departure(values) if is_exact else counts_from(found)
+    relative, absolute = least_change(series.metric)
+    if rise > max(relative * found.level, absolute):
+        told = change_of(series.metric, found.level, found.level + rise)
+        why = "runs departed so far and came back" if is_exact else "in two runs"
+        yield f"noisy: a comparison with these runs tells {told} and more, {why}"
 
 
 def _sizes(series: Series, change: Step | Trend) -> str:
