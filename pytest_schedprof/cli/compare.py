@@ -32,7 +32,7 @@ def add_to(commands: Commands) -> None:
         purpose="show what changed between two runs or baselines",
         description="Compares two sets of results. Each is a baseline by name, path or URL, the "
         "directory of a run or of one of its tests, or a directory of runs, of which the newest "
-        "is used.",
+        "is used. If A is a directory of runs, the runs before tell how much figures vary.",
         example=EXAMPLE,
     )
     parser.add_argument("before", metavar="A", help="the earlier results, or 'latest'")
@@ -48,7 +48,7 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print what changed."""
-    report = load_both(given.before, given.after, given.dir)
+    report = load_both(given.before, given.after, given.dir, has_past=True)
     say(_text(report, given))
     return status(report, is_strict=given.strict)
 

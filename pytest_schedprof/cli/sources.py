@@ -22,8 +22,15 @@ def add_directory(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_both(before: str, after: str, directory: str) -> Report:
+def load_both(before: str, after: str, directory: str, *, has_past: bool = False) -> Report:
     """Load two sets of results and compare them.
+
+    Args:
+        before: the earlier results.
+        after: the later ones.
+        directory: where baselines are found by name.
+        has_past: whether thresholds come from the runs before, if the earlier results are a
+            directory of runs.
 
     Raises:
         BaselineError: if one cannot be read, or they have no test in common.
@@ -37,7 +44,8 @@ def load_both(before: str, after: str, directory: str) -> Report:
     other = load(after, directory)
     one = load(before, directory, other=kept_run(after, directory))
     names = (one.name, other.name)
-    report = compare(one.results, other.results, policy, names=names, earlier=one.earlier)
+    earlier = one.earlier if has_past else None
+    report = compare(one.results, other.results, policy, names=names, earlier=earlier)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {before!r} and {after!r} have no measured test in common "
