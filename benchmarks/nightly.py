@@ -47,9 +47,9 @@ def test_counts(scheduler: SchedulerUnderTest) -> None:
 
 @pytest.mark.schedprof(backend="cputime", rounds=3)
 def test_rounds(scheduler: SchedulerUnderTest) -> None:
-    run(scheduler, 500)
+    run(scheduler, 600)
 
 
 @pytest.mark.schedprof(backend="cputime", rounds=1)
 def test_window(scheduler: SchedulerUnderTest) -> None:
-    run(scheduler, 1200)
+    run(scheduler, 1800)

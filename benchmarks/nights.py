@@ -16,7 +16,7 @@ from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage.runs import runs_in
 
 HERE = Path(__file__).parent
-SLOWER = "for _ in range(500): pass"
+SLOWER = "for _ in range(2000): pass"
 """Statement that the regression adds to a method which each task calls six times."""
 
 CLUSTERS: dict[str, tuple[str, ...]] = {
