@@ -23,6 +23,9 @@ APART = (1, 2)
 """Distances of the runs whose differences show the scatter: noise that lasts from run to run makes
 neighbours alike."""
 
+DEPARTURES = 2.0
+"""Standard deviations in the largest departure of a count in ten runs or more."""
+
 EACH = 0.02
 """Largest chance that noise alone shows a change that counts, in each of the two runs that must
 show it. Noise that lasts for days makes runs alike, so the square of a chance promises too much."""
@@ -51,7 +54,7 @@ def usual(values: Sequence[float]) -> Usual:
         values: one for each run, the newest last; `LEAST_RUNS` at least.
     """
     before = values[:-1][-OF_LEVEL:]
-    found = max(scatter(values, apart) for apart in APART)
+    found = _scatter(values)
     of_median = pi / 2 / len(before)
     return Usual(
         median(before),
@@ -82,6 +85,16 @@ def departure(values: Sequence[float]) -> float:
         return 0.0
     around = range(len(values) - NEIGHBOURS + 1)
     return max((_from_median(values[at : at + NEIGHBOURS]) for at in around), default=0.0)
+
+
+def scatter_of_count(values: Sequence[float]) -> float:
+    """Return the standard deviation of a count between runs: 0 if no run departed."""
+    found = departure(values)
+    return max(found / DEPARTURES, _scatter(values)) if found else 0.0
+
+
+def _scatter(values: Sequence[float]) -> float:
+    return max(scatter(values, apart) for apart in APART)
 
 
 def _from_median(window: Sequence[float]) -> float:

@@ -140,15 +140,13 @@ def _compare_pair(
     is_binding: bool,
 ) -> Comparison:
     """Compare what is comparable; `reason` says why times are not, and is empty if they are."""
-    known = past if past and past.is_long_enough else None
-    departure = known.departure if known else None
     # In turns one process builds the graphs of both sides, and some have another order then.
     is_exact = not in_turns and is_reproduced(before, after)
+    known = past if past and past.is_long_enough else None
+    between = known.between if known and not is_exact else None
     modules = common_modules(before, after)
     old, new = (
-        side.figures(
-            policy.calibrations, is_reproduced=is_exact, modules=modules, departure=departure
-        )
+        side.figures(policy.calibrations, is_reproduced=is_exact, modules=modules, between=between)
         for side in (before, after)
     )
     obstacles = {

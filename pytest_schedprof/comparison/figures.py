@@ -62,11 +62,8 @@ who is busy, so rounds that agree in one session say little about the next: with
 rounds 5 % is assumed."""
 
 
-DEPARTURES = 2.0
-"""Standard errors in the largest departure of a count in ten runs or more."""
-
-Departure: TypeAlias = Callable[[str, str], float]
-"""Returns the largest departure of a metric of a function, or of the whole, in earlier runs."""
+Between: TypeAlias = Callable[[str, str], float]
+"""Returns the standard deviation of a metric of a function, or of the whole, between runs."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,8 @@ class Figures:
     """Whether both sides would count the same in each run, so that any difference is real."""
     modules: tuple[str, ...] = ()
     """Names of the modules, with wildcards, that both sides counted; all if there are none."""
-    departure: Departure | None = None
-    """How far counts departed from their usual values in earlier runs; None if that is unknown."""
+    between: Between | None = None
+    """How much counts vary between runs; None if too few earlier runs are known."""
 
     @property
     def is_everything(self) -> bool:
@@ -150,7 +147,7 @@ class Figures:
         # process runs the scheduler, move many functions together.
         error = sum(part.error for part in parts)
         value = sum(part.value for part in parts)
-        if self.departure and parts:
+        if self.between and parts:
             return self._by_past(metric, "", value, 0.0)
         return Figure(value, error) if parts else None
 
@@ -166,7 +163,7 @@ class Figures:
         rounds = self._rounds
         if METRICS[metric].is_decision or self.is_reproduced:
             return Figure(value)
-        if self.departure:
+        if self.between:
             return self._by_past(metric, subject, value, scatter or 0.0)
         if METRICS[metric].is_traffic or is_carrier:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
@@ -182,8 +179,8 @@ class Figures:
 
     def _by_past(self, metric: str, subject: str, value: float, scatter: float) -> Figure:
         """Return a count with the error that earlier runs show, or these rounds if it is larger."""
-        assert self.departure
-        between = self.departure(metric, subject) / DEPARTURES
+        assert self.between
+        between = self.between(metric, subject)
         within = value * scatter / sqrt(self._rounds)
         if between < STEADY * value and scatter < STEADY:
             return Figure(value)

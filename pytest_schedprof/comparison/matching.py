@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.shares import MIN_SAMPLES
-from pytest_schedprof.comparison.figures import Departure, Figures
+from pytest_schedprof.comparison.figures import Between, Figures
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
@@ -53,7 +53,7 @@ class Measurement:
         *,
         is_reproduced: bool = False,
         modules: tuple[str, ...] = (),
-        departure: Departure | None = None,
+        between: Between | None = None,
     ) -> Figures:
         """Return the figures to compare, with the calibrations of the same machine.
 
@@ -61,7 +61,7 @@ class Measurement:
             calibrations: of any machines.
             is_reproduced: whether both sides would count the same in each run.
             modules: modules that both sides counted, if one of them counted more.
-            departure: how far counts departed from their usual values in earlier runs.
+            between: how much counts vary between runs.
         """
         place = (self.machine, self.python, self.kind)
         noise = tuple(
@@ -73,7 +73,7 @@ class Measurement:
         )
         is_in_process = self.kind == IN_PROCESS
         return Figures(
-            self.of, noise, is_in_process, self.hash_seed, is_reproduced, modules, departure
+            self.of, noise, is_in_process, self.hash_seed, is_reproduced, modules, between
         )
 
     @property

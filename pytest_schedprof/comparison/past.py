@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pytest_schedprof.analysis.usual import LEAST_RUNS, Usual, departure, usual
+from pytest_schedprof.analysis.usual import LEAST_RUNS, Usual, scatter_of_count, usual
 from pytest_schedprof.comparison.differing import differing_settings
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.comparison.matching import Measurement, obstacle, obstacle_to_time
@@ -23,9 +23,9 @@ class Past:
         """Whether it shows how much figures vary."""
         return len(self.runs) >= LEAST_RUNS
 
-    def departure(self, metric: str, subject: str) -> float:
-        """Return how far a count per task departed from its usual value in any run."""
-        return departure([each.get(subject, 0.0) for each in self._counts(metric)])
+    def between(self, metric: str, subject: str) -> float:
+        """Return the standard deviation of a count per task between runs."""
+        return scatter_of_count([each.get(subject, 0.0) for each in self._counts(metric)])
 
     def _counts(self, metric: str) -> Sequence[Mapping[str, float]]:
         """Return the counts per task of each run by function; the whole is the empty name."""
