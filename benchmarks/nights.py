@@ -37,7 +37,7 @@ def collect(place: Path, nights: int, planted: int, calibrating_s: int) -> None:
     Args:
         place: directory with a directory of runs for each kind of cluster.
         nights: how many.
-        planted: number of the first night with the regression, from 1 on.
+        planted: number of the first night with the regression, from 1 on; 0 for none.
         calibrating_s: seconds of `schedprof calibrate` before the first night.
     """
     for cluster in CALIBRATED:
@@ -54,7 +54,7 @@ def collect(place: Path, nights: int, planted: int, calibrating_s: int) -> None:
     for number in range(1, nights + 1):
         for cluster, tests in CLUSTERS.items():
             if len(runs_in(place / cluster)) < number:
-                _session(place / cluster, cluster, tests, is_planted=number >= planted)
+                _session(place / cluster, cluster, tests, is_planted=number >= planted > 0)
         print(f"night {number} of {nights}", file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
 """Compare where thresholds come from: constants, a calibration, or the series of runs itself.
 
-    python benchmarks/thresholds.py [--series 20] [--nights DIR] [--only-seeded]
+    python benchmarks/thresholds.py [--series 20] [--nights DIR] [--planted 20] [--only-seeded]
 
 Each run of a series is compared with the one before it, or with all before it, as `schedprof
 compare` does:
@@ -294,8 +294,10 @@ def _spread(variance: Variance, scale: float, sampling: float) -> Spread:
     return Spread(found, most, variance.freedom)
 
 
-def of_nights(place: Path, cluster: str, test: str) -> tuple[list[Case | None], list[int]]:
-    """The nights of one test, and the one with the planted regression."""
+def of_nights(
+    place: Path, cluster: str, test: str, planted: int = PLANTED
+) -> tuple[list[Case | None], list[int]]:
+    """The nights of one test, and the first one with the planted regression."""
     known = load_calibrations(str(place / cluster))
     results: list[Result] = []
     cases: list[Case | None] = []
@@ -304,13 +306,16 @@ def of_nights(place: Path, cluster: str, test: str) -> tuple[list[Case | None], 
         usable = [each for each in found if each.is_usable]
         cases.append(Case(tuple(results), usable[0], known) if usable and results else None)
         results += usable
-    return cases, [PLANTED - 1] if len(cases) >= PLANTED else []
+    return cases, [planted - 1] if len(cases) >= planted > 0 else []
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Thresholds from constants and from history.")
     parser.add_argument("--series", type=int, default=20, help="of each kind (default: 20)")
     parser.add_argument("--nights", type=Path, help="directory of nights, which is kept")
+    parser.add_argument(
+        "--planted", type=int, default=PLANTED, help="first slower night (default: 20); 0 for none"
+    )
     parser.add_argument("--only-seeded", action="store_true", help="no nights")
     given = parser.parse_args()
     rows: dict[str, list[tuple[list[Case | None], list[int]]]] = {
@@ -324,11 +329,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="nights-") as temporary:
         place = given.nights or Path(temporary)
         try:
-            collect(place, NIGHTS, PLANTED, CALIBRATING_S)
+            collect(place, NIGHTS, given.planted, CALIBRATING_S)
         except SchedprofError as error:
             sys.exit(str(error))
         nights = {
-            f"{cluster} cluster, {test}": [of_nights(place, cluster, test)]
+            f"{cluster} cluster, {test}": [of_nights(place, cluster, test, given.planted)]
             for cluster, tests in CLUSTERS.items()
             for test in tests
         }

@@ -304,6 +304,11 @@ class Figures:
             value, ratio * sqrt(max(typical * (1 - typical), 1e-9) / shares.busy_samples), freedom
         )
 
+    def sampling_error(self, typical: float) -> float:
+        """Return the standard error of a share of this size, by the usual dispersion."""
+        samples = self.result.shares.busy_samples if self.result.shares else 1
+        return self._usual_ratio * sqrt(typical * (1 - typical) / max(1, samples))
+
     @cached_property
     def _usual_ratio(self) -> float:
         """Median dispersion of functions with a share large enough to measure it.

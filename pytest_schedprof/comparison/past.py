@@ -44,11 +44,11 @@ class Past:
 
     def share(self, subject: str) -> Usual:
         """Return what is usual for a share."""
-        return self._usual(lambda run: _share(run, subject))
+        return self._usual(lambda run: share_in(run, subject))
 
     def cost(self, subject: str) -> Usual:
         """Return what is usual for the CPU time per task of a function or an owner."""
-        return self._usual(lambda run: _share(run, subject) * run.busy * run.cpu.value)
+        return self._usual(lambda run: cost_in(run, subject))
 
     def _usual(self, value: Callable[[Figures], float]) -> Usual:
         return usual([value(run) for run in self.runs])
@@ -81,6 +81,12 @@ def _counts(run: Figures, metric: str) -> dict[str, float]:
     return found
 
 
-def _share(run: Figures, subject: str) -> float:
+def share_in(run: Figures, subject: str) -> float:
+    """Return a share; 0 if the function was not seen."""
     found = run.shares.get(subject)
     return found.value if found else 0.0
+
+
+def cost_in(run: Figures, subject: str) -> float:
+    """Return the CPU time per task of a function or an owner."""
+    return share_in(run, subject) * run.busy * run.cpu.value

@@ -41,16 +41,15 @@ class Standing(Contrast):
         return self.difference >= needed and self._chance(self.difference) <= EACH
 
 
-def standing(usual: Usual, after: float, own_error: float = 0.0) -> Standing:
+def standing(usual: Usual, after: float, least_error: float = 0.0) -> Standing:
     """Contrast a figure with its usual level.
 
     Args:
         usual: what the earlier runs tell.
         after: the figure of this run.
-        own_error: its standard error by what this run shows itself, as on a machine that is busier
-            than usual.
+        least_error: smallest standard error, where most runs show nothing of a rare event.
     """
-    error = max(usual.error, own_error)
+    error = max(usual.error, least_error)
     return Standing(usual.level, after, error, usual.freedom, usual.newest)
 
 

@@ -9,7 +9,7 @@ from pytest_schedprof.analysis.owners import PLUMBING
 from pytest_schedprof.comparison.contrast import Contrast, paired, small_enough, unpaired
 from pytest_schedprof.comparison.figures import Figures, owner_of_subject
 from pytest_schedprof.comparison.moved_cost import with_moved_costs
-from pytest_schedprof.comparison.past import Past
+from pytest_schedprof.comparison.past import Past, cost_in, share_in
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.comparison.standing import SEEN_ONCE, Standing, standing
 from pytest_schedprof.model.comparison import Change, Outcome
@@ -49,8 +49,8 @@ def timed_changes(
     subjects = _subjects(before, after, policy)
     if past:
         policy = policy.with_past()
-        whole: Contrast = _standing_cpu(past, after)
-        candidates = [_standing(subject, past, before, after) for subject in subjects]
+        whole: Contrast = standing(past.cpu, after.cpu.value)
+        candidates = [_standing(subject, past, after) for subject in subjects]
     else:
         whole = _cpu(before, after, in_turns=in_turns)
         candidates = [_candidate(subject, before, after, whole) for subject in subjects]
@@ -73,19 +73,13 @@ def _cpu(before: Figures, after: Figures, *, in_turns: bool) -> Contrast:
     return unpaired(before.cpu, after.cpu)
 
 
-def _standing_cpu(past: Past, after: Figures) -> Standing:
-    own = after.cpu.error if after.shows_scatter else 0.0
-    return standing(past.cpu, after.cpu.value, own)
-
-
-def _standing(subject: str, past: Past, before: Figures, after: Figures) -> Candidate:
+def _standing(subject: str, past: Past, after: Figures) -> Candidate:
     """Contrast a share, and the CPU time that it is of, with what is usual for them."""
-    share = after.share(subject, _typical(subject, before, after))
-    cost = share.value * after.busy * after.cpu.value
+    usual, share = past.share(subject), share_in(after, subject)
     return Candidate(
         subject,
-        standing(past.share(subject), share.value, share.error),
-        standing(past.cost(subject), cost),
+        standing(usual, share, after.sampling_error((usual.level + share) / 2)),
+        standing(past.cost(subject), cost_in(after, subject)),
     )
 
 

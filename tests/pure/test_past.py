@@ -117,6 +117,16 @@ def test_a_share_counts_when_it_stands_twice() -> None:
     assert once.of(Outcome.UNDECIDED)
 
 
+def test_a_rare_function_is_no_regression_because_two_runs_saw_it() -> None:
+    """Most runs see nothing of it, so that the scatter between runs is zero."""
+    shares = [1e-9] * len(QUIET) + [0.022, 0.02]
+    nights = [
+        night(number, sampled(_stacks(share), cpu=[300e-6], samples=100, seed=number))
+        for number, share in enumerate(shares)
+    ]
+    assert not regressed(judged(nights))
+
+
 def regressed(found: Comparison) -> set[str]:
     return {f"{each.metric} {each.subject}" for each in found.of(Outcome.REGRESSED)}
 
