@@ -26,7 +26,17 @@ SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 240, 36, 4
 """Size of a sparkline, as in `parts.html`, and the margin that its circles need."""
 
 COMMON = ("keys.js",)
-SCRIPTS = ("tree.js", "difference.js", "painting.js", "telling.js", "finding.js", "flame.js")
+SCRIPTS = (
+    "tree.js",
+    "turning.js",
+    "difference.js",
+    "painting.js",
+    "telling.js",
+    "finding.js",
+    "graph.js",
+    "moving.js",
+    "flame.js",
+)
 
 
 def render_test(page: TestPage) -> str:

@@ -1,0 +1,135 @@
+"""Tests of the views of a flame graph, against sums of the samples that it was made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import axe
+import pytest
+from browsing import Reader
+from drawn import DUMPS, LOOP, OCCUPANCY, ORDER, STACKS, TRANSITION, WRITE, drawn_test, kept
+from playwright.sync_api import Page
+
+from pytest_schedprof.pages.writing import write_pages
+
+ALL = len(ORDER)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = kept(tmp_path_factory.mktemp("runs") / "now", drawn_test())
+    write_pages(run)
+    return run / "0" / "index.html"
+
+
+@pytest.fixture
+def page(path: Path, reader: Reader) -> Page:
+    page = reader.open(path)
+    page.locator("canvas.main").focus()
+    return page
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def find(page: Page, function: str) -> None:
+    """Move to the first box of a function."""
+    search = page.locator(".search")
+    search.fill(function)
+    search.press("Enter")
+    page.locator("canvas.main").focus()
+
+
+def told(page: Page) -> str:
+    return page.locator(".told").inner_text()
+
+
+def says(page: Page, function: str, samples: int) -> None:
+    """The box with the focus is that of a function, and has so many samples."""
+    said = told(page)
+    assert said.startswith(function)
+    assert f" {samples} samples" in said, said
+
+
+def samples(*parts: Sequence[str]) -> int:
+    """Samples whose stacks have all these parts in one piece each."""
+    return sum(
+        all(
+            any(stack[i : i + len(part)] == tuple(part) for i in range(len(stack)))
+            for part in parts
+        )
+        for stack in (STACKS[index] for index in ORDER)
+    )
+
+
+def ending(*functions: str) -> int:
+    """Samples whose stacks end like this."""
+    return sum(STACKS[index][-len(functions) :] == functions for index in ORDER)
+
+
+def test_the_inverted_graph_begins_with_the_functions_in_which_samples_end(page: Page) -> None:
+    press(page, "i")
+    assert page.locator(".views input:checked").get_attribute("value") == "inverted"
+    hottest = Counter(STACKS[index][-1] for index in ORDER).most_common()
+    press(page, "ArrowDown")
+    seen = []
+    for _ in hottest:
+        seen.append(told(page).split(" ")[0])
+        says(page, seen[-1], ending(seen[-1]))
+        press(page, "ArrowRight")
+    assert sorted(seen) == sorted(function for function, _ in hottest)
+    find(page, DUMPS)
+    press(page, "ArrowDown")
+    says(page, WRITE, ending(WRITE, DUMPS))
+    press(page, "ArrowDown")
+    says(page, TRANSITION, ending(TRANSITION, WRITE, DUMPS))
+    press(page, "i")
+    says(page, "all", ALL)
+
+
+def test_callers_stand_above_a_function_and_callees_below_it(page: Page) -> None:
+    find(page, WRITE)
+    press(page, "b")
+    whole = samples([WRITE])
+    says(page, WRITE, whole)
+    press(page, "ArrowDown")
+    says(page, DUMPS, ending(WRITE, DUMPS))
+    page.locator("canvas.callers").focus()
+    says(page, WRITE, whole)
+    press(page, "ArrowUp")
+    says(page, LOOP, whole - samples([TRANSITION, WRITE]))
+    press(page, "ArrowRight")
+    says(page, TRANSITION, samples([TRANSITION, WRITE]))
+    press(page, "ArrowDown")
+    says(page, WRITE, whole)
+
+
+def test_the_callers_can_be_clicked_and_left(page: Page) -> None:
+    find(page, OCCUPANCY)
+    press(page, "b")
+    callers = page.locator("canvas.callers")
+    height = (callers.bounding_box() or {"height": 0})["height"]
+    callers.click(position={"x": 20, "y": height - 1.5 * 18})
+    says(page, TRANSITION, ending(OCCUPANCY))
+    press(page, "Escape")  # the zoom
+    assert callers.is_visible()
+    press(page, "Escape")  # the view
+    assert callers.is_hidden()
+    assert page.locator(".views input:checked").get_attribute("value") == "calls"
+
+
+def test_callers_of_nothing_are_those_of_the_function_with_most_samples(page: Page) -> None:
+    page.get_by_role("radio", name="callers and callees").check()
+    (function, count), *_ = Counter(STACKS[index][-1] for index in ORDER).most_common()
+    assert told(page).startswith(function)
+    assert count == ending(function)
+
+
+def test_views_can_be_read_out_and_seen(page: Page) -> None:
+    for key in ("i", "b"):
+        press(page, key)
+        axe.check(page)
