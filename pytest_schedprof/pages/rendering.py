@@ -33,6 +33,8 @@ SCRIPTS = (
     "painting.js",
     "telling.js",
     "finding.js",
+    "copying.js",
+    "address.js",
     "graph.js",
     "moving.js",
     "flame.js",

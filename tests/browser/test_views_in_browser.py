@@ -133,3 +133,38 @@ def test_views_can_be_read_out_and_seen(page: Page) -> None:
     for key in ("i", "b"):
         press(page, key)
         axe.check(page)
+
+
+def test_the_address_opens_the_same_view(page: Page, reader: Reader) -> None:
+    find(page, OCCUPANCY)
+    press(page, "ArrowUp", "Enter")
+    zoomed, picture = told(page), page.locator("canvas.main").screenshot()
+    again = reader.open_address(page.url)
+    again.locator("canvas.main").focus()
+    assert again.locator(".search").input_value() == OCCUPANCY
+    assert told(again) == zoomed
+    assert again.locator("canvas.main").screenshot() == picture
+    press(page, "b")
+    again = reader.open_address(page.url)
+    assert again.locator(".views input:checked").get_attribute("value") == "sandwich"
+    assert told(again) == told(page)
+
+
+def test_an_address_of_another_run_opens_what_there_is(path: Path, reader: Reader) -> None:
+    for told in ("view=sandwich&of=no:function", "at=zzzz&view=none", "from=7&to=x", "%"):
+        page = reader.open_address(f"{path.as_uri()}#graph=flame-0&{told}")
+        assert page.locator(".views input:checked").get_attribute("value") == "calls"
+        assert "here 100.0%" in page.locator(".told").inner_text()
+
+
+def test_a_stack_can_be_copied(path: Path, reader: Reader) -> None:
+    page = reader.open(path, permissions=["clipboard-read", "clipboard-write"])
+    page.locator("canvas.main").focus()
+    find(page, DUMPS)
+    copied = "navigator.clipboard.readText()"
+    for view in ("calls", "inverted"):
+        page.get_by_role("radio", name=view).check()
+        find(page, OCCUPANCY)
+        press(page, *(["ArrowDown"] * 9 if view == "inverted" else []), "c")
+        page.locator(".found:has-text('copied a stack of 5')").wait_for()
+        assert page.evaluate(copied).split("\n") == list(STACKS[1])

@@ -7,16 +7,27 @@ function openPanel(figure) {
   const part = selector => figure.querySelector(selector), tree = readTree(data);
   const panel = {
     figure, data, whole: tree, current: tree, found: null,
-    state: { view: "calls", mode: "profile", subject: -1, from: -1, to: -1 },
+    state: { ...DEFAULTS }, mark: null,
     told: part(".told"), output: part(".found"), back: part(".whole"),
     search: part(".search"), caption: part("figcaption"), palette: paletteOf(tree),
   };
   panel.graphs = [graphOn(panel, part("canvas.main"), false), graphOn(panel, part("canvas.callers"), true)];
   panel.active = panel.graphs[0];
   figure.hidden = false;
-  show(panel);
   listen(panel);
+  if (recall(panel)) open(panel);
+  else show(panel);
   figure.dataset.drawn = tree.size - 1;
+}
+
+// Open the view that the address tells.
+function open(panel) {
+  find(panel);
+  show(panel);
+  const [main] = panel.graphs;
+  if (panel.mark) main.zoomed = main.focused = marked(main.tree, panel.mark);
+  refresh(panel);
+  panel.figure.scrollIntoView();
 }
 
 // Draw the trees that the state asks for.
@@ -48,6 +59,7 @@ function look(panel, view, subject = -1) {
   }
   state.view = view;
   show(panel);
+  remember(panel);
 }
 
 function mostOwn(tree) {
@@ -80,10 +92,12 @@ function caption({ data, whole, view, caption }) {
 function listen(panel) {
   const { figure, search, back } = panel;
   back.addEventListener("click", () => leave(panel));
-  search.addEventListener("input", () => { find(panel); refresh(panel); });
+  figure.querySelector(".copy").addEventListener("click", () => copyStack(panel));
+  addEventListener("hashchange", () => { if (recall(panel)) open(panel); });
+  search.addEventListener("input", () => { find(panel); refresh(panel); remember(panel); });
   search.addEventListener("keydown", event => onSearchKey(panel, event));
   for (const input of figure.querySelectorAll(".modes input"))
-    input.addEventListener("change", () => { panel.state.mode = input.value; show(panel); });
+    input.addEventListener("change", () => { panel.state.mode = input.value; show(panel); remember(panel); });
   for (const input of figure.querySelectorAll(".views input"))
     input.addEventListener("change", () => look(panel, input.value));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

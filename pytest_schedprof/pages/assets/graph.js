@@ -31,6 +31,7 @@ function zoom(graph, node) {
   graph.zoomed = graph.focused = Math.max(0, node);
   graph.panel.active = graph;
   refresh(graph.panel);
+  remember(graph.panel);
 }
 
 function focusOn(graph, node) {

@@ -12,6 +12,7 @@ const MOVES = {
 const ACTIONS = {
   Enter: graph => zoom(graph, graph.focused),
   Escape: graph => leave(graph.panel),
+  c: ({ panel }) => copyStack(panel),
   i: ({ panel }) => look(panel, panel.state.view === "inverted" ? "calls" : "inverted"),
   b: graph => look(graph.panel, "sandwich", graph.tree.name[graph.focused]),
 };
@@ -31,6 +32,7 @@ function onSearchKey(panel, event) {
     panel.search.value = "";
     find(panel);
     refresh(panel);
+    remember(panel);
     graph.canvas.focus({ preventScroll: true });
   } else return;
   event.preventDefault();
