@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from pytest_schedprof.analysis.owners import FOREIGN, owner_of
 from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
+from pytest_schedprof.pages.slices import Slices, as_content
 from pytest_schedprof.pages.tree import CallTree
 from pytest_schedprof.presentation.functions import micros_per_sample
 
@@ -52,6 +53,11 @@ def flame(
         content |= {"before": list(tree.before), "costBefore": micros_per_sample(other)}
         content["scatter"] = max(_scatter(backend), _scatter(other))
     return Flame(id, content, len(tree.depths), other is not None, name)
+
+
+def over_time(of: Flame, slices: Slices | None) -> Flame:
+    """Return the flame graph with its samples over time, if there are any."""
+    return replace(of, content={**of.content, "slices": as_content(slices)}) if slices else of
 
 
 def counted_flame(id: str, tree: CallTree, metric: str, name: str | None = None) -> Flame:

@@ -100,6 +100,8 @@ class Sampled:
 
     stacks: Counter[Stack]
     problem: str = ""
+    profiles: tuple[SampleProfile, ...] = ()
+    """The recordings of all rounds, in their order."""
 
 
 def read_samples(directory: Path, backend: BackendResult) -> Sampled:
@@ -108,7 +110,8 @@ def read_samples(directory: Path, backend: BackendResult) -> Sampled:
     if backend.shares is None or not files:
         return Sampled(Counter(), f"{backend.backend} kept no samples")
     try:
-        return Sampled(busy_stacks(_profiles(directory, files, backend.shares)))
+        profiles = tuple(_profiles(directory, files, backend.shares))
+        return Sampled(busy_stacks(profiles), profiles=profiles)
     except SchedprofError as error:
         return Sampled(Counter(), _told(error))
 

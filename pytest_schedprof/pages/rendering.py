@@ -18,7 +18,7 @@ from pytest_schedprof.pages.test_page import TestPage
 from pytest_schedprof.pages.workload_page import WorkloadPage
 from pytest_schedprof.presentation.trends import Point
 
-STYLES = ("base.css", "parts.css", "owners.css", "streams.css")
+STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
 
@@ -37,6 +37,7 @@ SCRIPTS = (
     "address.js",
     "graph.js",
     "moving.js",
+    "strip.js",
     "flame.js",
 )
 

@@ -14,12 +14,13 @@ from pytest_schedprof.model.metric import INSTRUCTIONS
 from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
-from pytest_schedprof.pages.flame import Flame, counted_flame, flame
+from pytest_schedprof.pages.flame import Flame, counted_flame, flame, over_time
 from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
 from pytest_schedprof.pages.reading import read_calls, read_samples, read_steps
 from pytest_schedprof.pages.reasons import ReasonView
 from pytest_schedprof.pages.ring_pictures import RingPictures, ring_pictures
+from pytest_schedprof.pages.slices import slices_of
 from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
@@ -217,8 +218,11 @@ class _Backends:
         theirs = read_samples(self.other.directory, before) if self.other and before else None
         if self.other and before and theirs and theirs.stacks:
             tree = call_tree(mine.stacks, theirs.stacks)
-            return (flame(id, tree, backend, before, self.other.name),), ""
-        return (flame(id, call_tree(mine.stacks), backend),), ""
+            drawn = flame(id, tree, backend, before, self.other.name)
+        else:
+            tree = call_tree(mine.stacks)
+            drawn = flame(id, tree, backend)
+        return (over_time(drawn, slices_of(mine.profiles, tree)),), ""
 
     def _counted_flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
         """Return the flame graph of a backend that knows what calls cost; else nothing."""

@@ -21,6 +21,8 @@ function recall(panel) {
   Object.assign(state, DEFAULTS);
   if (has(panel, "views", told.get("view"))) state.view = told.get("view");
   if (has(panel, "modes", told.get("mode"))) state.mode = told.get("mode");
+  const [from, to] = ["from", "to"].map(each => parseInt(told.get(each), 10)), slices = data.slices?.nodes.length ?? 0;
+  if (0 <= from && from < to && to <= slices) [state.from, state.to] = [from, to];
   state.subject = numberOf(data, told.get("of"));
   if (state.view === "sandwich" && state.subject < 0) state.view = "calls";
   panel.search.value = told.get("search") ?? "";

@@ -14,6 +14,7 @@ function openPanel(figure) {
   panel.graphs = [graphOn(panel, part("canvas.main"), false), graphOn(panel, part("canvas.callers"), true)];
   panel.active = panel.graphs[0];
   figure.hidden = false;
+  panel.strip = openStrip(panel);
   listen(panel);
   if (recall(panel)) open(panel);
   else show(panel);
@@ -22,21 +23,26 @@ function openPanel(figure) {
 
 // Open the view that the address tells.
 function open(panel) {
+  if (panel.strip) showWindow(panel.strip);
   find(panel);
   show(panel);
   const [main] = panel.graphs;
-  if (panel.mark) main.zoomed = main.focused = marked(main.tree, panel.mark);
+  main.zoomed = main.focused = panel.mark ? marked(main.tree, panel.mark) : 0;
   refresh(panel);
   panel.figure.scrollIntoView();
 }
 
 // Draw the trees that the state asks for.
 function show(panel) {
-  const { state, current } = panel, [main, callers] = panel.graphs;
+  const { state } = panel, [main, callers] = panel.graphs;
+  const current = state.mode === "profile" ? panel.current : panel.whole;
   panel.view = viewOf(panel.whole, state.mode);
+  const zoomed = main.tree && main.zoomed ? markOf(main.tree, main.zoomed) : null;
   const isSandwich = state.view === "sandwich";
   plant(callers, isSandwich ? callersOf(current, state.subject) : null);
   plant(main, isSandwich ? calleesOf(current, state.subject) : state.view === "inverted" ? inverted(current) : current);
+  if (zoomed) main.zoomed = main.focused = marked(main.tree, zoomed);
+  if (panel.strip) panel.strip.canvas.parentElement.hidden = state.mode !== "profile";
   panel.active = main;
   caption(panel);
   for (const input of panel.figure.querySelectorAll(".views input, .modes input"))
@@ -102,6 +108,7 @@ function listen(panel) {
     input.addEventListener("change", () => look(panel, input.value));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     panel.palette = paletteOf(panel.whole);
+    if (panel.strip) paintStrip(panel.strip);
     refresh(panel);
   });
 }
