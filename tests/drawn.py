@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from measured import counted, measured, sampled
+from measured import ENVIRONMENT, counted, measured, sampled
 
 from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile, write_speedscope
+from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import CodeLocation, Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.pages.naming import Names
 from pytest_schedprof.storage.records import encode
+from pytest_schedprof.storage.sources import add_sources
 
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 HANDLE = "distributed.core:Server.handle_stream"
@@ -91,6 +93,18 @@ def _numbered(stacks: Sequence[tuple[Function, ...]]) -> list[tuple[int, ...]]:
 def drawn_test(test_id: str = "test_a.py::test_b", *more: BackendResult) -> Result:
     """A test with samples and counts."""
     return measured(drawn(), counted({TRANSITION: 1052.0, WRITE: 50.0}), *more, test_id=test_id)
+
+
+CODE = "distributed 2026.8.0"
+"""The code of the scheduler, of which a run keeps sources."""
+
+
+def with_sources(run: Path, result: Result) -> Result:
+    """The result with sources of its functions in the run: 20 lines from line 95 on."""
+    text = "\n".join(f"    line_{number} = 0" for number in range(95, 115))
+    names = (TRANSITION, WRITE, OCCUPANCY)
+    add_sources(run, CODE, {name: Source("/env/a.py", 95, text) for name in names})
+    return replace(result, environment=replace(ENVIRONMENT, code=CODE))
 
 
 def kept(path: Path, *results: Result, samples: bytes | None = None) -> Path:

@@ -26,6 +26,7 @@ SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 240, 36, 4
 """Size of a sparkline, as in `parts.html`, and the margin that its circles need."""
 
 COMMON = ("keys.js",)
+OF_CODE = "opening.js"
 SCRIPTS = (
     "tree.js",
     "turning.js",
@@ -44,8 +45,10 @@ SCRIPTS = (
 
 def render_test(page: TestPage) -> str:
     """Return a test's page as HTML."""
-    scripts = (*COMMON, *SCRIPTS) if any(each.flames for each in page.backends) else COMMON
-    return _environment().get_template("test.html").render(page=page, script=_script(scripts))
+    flames = SCRIPTS if any(each.flames for each in page.backends) else ()
+    code = (OF_CODE,) if flames or page.code.functions else ()
+    script = _script((*COMMON, *code, *flames))
+    return _environment().get_template("test.html").render(page=page, script=script)
 
 
 def render_run(page: RunPage) -> str:

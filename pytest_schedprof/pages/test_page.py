@@ -13,6 +13,7 @@ from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.metric import INSTRUCTIONS
 from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.pages.code import Code, code_of
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
 from pytest_schedprof.pages.flame import Flame, counted_flame, flame, over_time
 from pytest_schedprof.pages.ledger import Ledger, ledger_of
@@ -118,6 +119,7 @@ class TestPage:
     settings: tuple[Fact, ...]
     ring: RingPictures | None
     """Of a run that a black box wrote."""
+    code: Code
     trends: tuple[TrendRow, ...] = ()
     reasons: tuple[ReasonView, ...] = ()
     """Why figures regressed."""
@@ -161,6 +163,7 @@ def page_of_test(
         files=_file_rows(directory, [*profile_files(result, known), RECORD]),
         settings=tuple(facts_of_settings(result)),
         ring=ring_pictures(ring) if ring else None,
+        code=code_of(result, directory),
     )
 
 

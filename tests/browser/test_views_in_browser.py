@@ -9,7 +9,18 @@ from pathlib import Path
 import axe
 import pytest
 from browsing import Reader
-from drawn import DUMPS, LOOP, OCCUPANCY, ORDER, STACKS, TRANSITION, WRITE, drawn_test, kept
+from drawn import (
+    DUMPS,
+    LOOP,
+    OCCUPANCY,
+    ORDER,
+    STACKS,
+    TRANSITION,
+    WRITE,
+    drawn_test,
+    kept,
+    with_sources,
+)
 from playwright.sync_api import Page
 
 from pytest_schedprof.pages.writing import write_pages
@@ -19,7 +30,8 @@ ALL = len(ORDER)
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = kept(tmp_path_factory.mktemp("runs") / "now", drawn_test())
+    run = tmp_path_factory.mktemp("runs") / "now"
+    kept(run, with_sources(run, drawn_test()))
     write_pages(run)
     return run / "0" / "index.html"
 
@@ -186,7 +198,7 @@ def test_a_window_is_dragged_and_keeps_the_zoom(page: Page, reader: Reader) -> N
     first, after = (
         int(page.get_by_role("slider", name=name).input_value()) for name in ("from", "to")
     )
-    assert (first, after) == (pytest.approx(60, abs=1), pytest.approx(84, abs=1))
+    assert [first, after] == pytest.approx([60, 84], abs=1)
     held = sum(count for stack, count in sliced(first, after - 1).items() if TRANSITION in stack)
     says(page, TRANSITION, held)
     assert page.locator(".whole").is_visible()
@@ -232,3 +244,30 @@ def test_a_stack_can_be_copied(path: Path, reader: Reader) -> None:
         press(page, *(["ArrowDown"] * 9 if view == "inverted" else []), "c")
         page.locator(".found:has-text('copied a stack of 5')").wait_for()
         assert page.evaluate(copied).split("\n") == list(STACKS[1])
+
+
+def test_a_box_and_a_row_open_the_code_with_samples_in_each_line(page: Page) -> None:
+    code = page.locator("details.code[open]")
+    assert code.count() == 0
+    find(page, TRANSITION)
+    press(page, "s")
+    assert TRANSITION in code.locator("summary").inner_text()
+    rows = code.locator("tbody tr:not(.gap)")
+    cells = [[cell.strip() for cell in row.locator("td").all_inner_texts()] for row in rows.all()]
+    seen = {int(line): (both, own) for line, both, own, _ in cells if both}
+    assert seen == {
+        100 + number: (str(ORDER.count(number)), str(ORDER.count(number)) if number == 0 else "")
+        for number, stack in enumerate(STACKS)
+        if TRANSITION in stack and number != 5  # of the collector, only its own time counts
+    }
+    assert cells[0][0] == "98"  # two lines before the first one with samples
+    assert cells[0][-1] == "line_98 = 0"
+    page.locator("tbody a", has_text="TCP.write").first.click()
+    page.locator("details.code[open] summary", has_text="TCP.write").wait_for()
+    axe.check(page)
+
+
+def test_a_box_without_code_says_so(page: Page) -> None:
+    find(page, DUMPS)
+    press(page, "s")
+    assert page.locator(".found").inner_text() == "the page has no code of this function"

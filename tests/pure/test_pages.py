@@ -10,18 +10,23 @@ from html import unescape
 from importlib.resources import files
 from pathlib import Path
 
+import msgspec
+from drawn import CODE, with_sources
 from measured import TASKS, counted, measured, sampled
 
 from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.analysis.owners import owner_of
 from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.formats.counts import CountsFile
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import LIMITABLE_OWNERS, parse_limit
 from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.history import Course, Figure, Moment, Series, Setting, Step
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run, TestEntry
+from pytest_schedprof.pages.code import MOST_LINES, code_of
 from pytest_schedprof.pages.naming import Names
 from pytest_schedprof.pages.others import other_of
 from pytest_schedprof.pages.reading import read_run
@@ -32,6 +37,7 @@ from pytest_schedprof.pages.tree import busy_stacks, call_tree
 from pytest_schedprof.pages.writing import write_pages
 from pytest_schedprof.presentation.trends import trend_row
 from pytest_schedprof.storage.records import encode
+from pytest_schedprof.storage.sources import add_sources
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
@@ -210,3 +216,42 @@ def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     assert 'class="level" points="4,32 81.3,32"' in page
     assert 'class="step" cx="158.7" cy="4.0"' in page
     assert "step at run run-2" in page
+
+
+def test_code_has_the_bytecodes_of_each_line_where_they_were_counted(tmp_path: Path) -> None:
+    run = tmp_path / "run-1"
+    counts = replace(counted({TRANSITION: 500.0}), artifacts=("scheduler.counts.json",))
+    result = with_sources(run, measured(counts, test_id="test_a"))
+    stored(run, result)
+    lines = {TRANSITION: {100: 2 * ALL_TASKS, 110: 8 * ALL_TASKS}}
+    file = CountsFile(1, "3.11.7", {TRANSITION: {"bytecodes": 10 * ALL_TASKS}}, {}, lines=lines)
+    (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
+    code = code_of(result, run / "0")
+    assert code.heads == ("counts: bytecodes / task",)
+    (view,) = code.functions
+    assert code.ids == {TRANSITION: "code-0"}
+    shown = {row.number: (row.amounts, row.part) for row in view.rows}
+    assert list(shown) == [*range(98, 103), *range(108, 113)]
+    assert (shown[100], shown[110], shown[99]) == ((("2",), 0.25), (("8",), 1.0), (("",), 0.0))
+    assert [row.number for row in view.rows if not row.follows] == [108]
+    write_pages(run)
+    page = (run / "0" / "index.html").read_text()
+    assert f'<a href="#code-0">{breakable("SchedulerState._transition")}</a>' in page
+
+
+def test_code_is_cut_to_what_a_page_can_hold(tmp_path: Path) -> None:
+    run = tmp_path / "run-1"
+    names = [f"distributed.scheduler:f{n}" for n in range(40)]
+    counts = replace(
+        counted({name: 1.0 + number for number, name in enumerate(names)}),
+        artifacts=("scheduler.counts.json",),
+    )
+    result = with_sources(run, measured(counts, test_id="test_a"))
+    add_sources(run, CODE, {name: Source("a.py", 1, "pass\n" * 30) for name in names})
+    stored(run, result)
+    lines = {name: {n: number + 1 for n in range(1, 31)} for number, name in enumerate(names)}
+    totals = {name: {"bytecodes": 30 * (n + 1)} for n, name in enumerate(names)}
+    file = CountsFile(1, "3.11.7", totals, {}, lines=lines)
+    (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
+    code = code_of(result, run / "0")
+    assert [each.function for each in code.functions] == names[: -MOST_LINES // 30 : -1]

@@ -82,6 +82,12 @@ function leave(panel) {
   panel.graphs[0].canvas.focus({ preventScroll: true });
 }
 
+function showCode({ active, output }) {
+  const node = shown(active), found = active.tree.name[node] >= 0 && codeOf(fullName(active.tree, node));
+  if (found) openCode(found);
+  else output.textContent = "the page has no code of this function";
+}
+
 function caption({ data, whole, view, caption }) {
   if (view.word) {
     caption.textContent = "Width: the larger of both sides. Red with +: more than before; "
@@ -99,6 +105,7 @@ function listen(panel) {
   const { figure, search, back } = panel;
   back.addEventListener("click", () => leave(panel));
   figure.querySelector(".copy").addEventListener("click", () => copyStack(panel));
+  figure.querySelector(".source").addEventListener("click", () => showCode(panel));
   addEventListener("hashchange", () => { if (recall(panel)) open(panel); });
   search.addEventListener("input", () => { find(panel); refresh(panel); remember(panel); });
   search.addEventListener("keydown", event => onSearchKey(panel, event));

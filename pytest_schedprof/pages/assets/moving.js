@@ -13,6 +13,7 @@ const ACTIONS = {
   Enter: graph => zoom(graph, graph.focused),
   Escape: graph => leave(graph.panel),
   c: ({ panel }) => copyStack(panel),
+  s: ({ panel }) => showCode(panel),
   i: ({ panel }) => look(panel, panel.state.view === "inverted" ? "calls" : "inverted"),
   b: graph => look(graph.panel, "sandwich", graph.tree.name[graph.focused]),
 };
