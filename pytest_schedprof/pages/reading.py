@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_schedprof.analysis.owners import is_waiting
 from pytest_schedprof.analysis.tally import busy_stack
 from pytest_schedprof.errors import ArtifactError, SchedprofError
 from pytest_schedprof.formats.callgrind import CallGraph, is_python, read_callgrind
@@ -116,6 +118,27 @@ def read_samples(directory: Path, backend: BackendResult) -> Sampled:
         return Sampled(Counter(), _told(error))
 
 
+def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[Stack]]:
+    """Return what workers and the client did, all workers together; files without samples left out.
+
+    Waiting threads are left out too. Files that cannot be read are only linked.
+    """
+    found: dict[str, Counter[Stack]] = {}
+    for target in backend.targets:
+        files = [name for name in target.artifacts if name.endswith(SAMPLES)]
+        sums = found.setdefault("workers" if target.addresses else target.target, Counter())
+        with suppress(SchedprofError):
+            for profile in _profiles(directory, files, backend.shares):
+                sums.update(_active(profile))
+    return {name: stacks for name, stacks in found.items() if stacks}
+
+
+def _active(profile: SampleProfile) -> Counter[Stack]:
+    counts = Counter(index for thread in profile.threads for index in thread.samples)
+    kept = {profile.stacks[index]: count for index, count in counts.items()}
+    return Counter({stack: count for stack, count in kept.items() if not is_waiting(stack)})
+
+
 def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> Sampled:
     """Read all files of one backend with costs of calls, as amounts per task."""
     artifacts = artifacts_of(backend.backend, known)
@@ -149,12 +172,14 @@ def _of_scheduler(graph: CallGraph) -> dict[Stack, int]:
     return {stack: cost for stack, cost in unfolded(graph).items() if busy_stack(stack)}
 
 
-def _profiles(directory: Path, files: list[str], shares: SampledShares) -> Iterator[SampleProfile]:
-    names = Names(each.function for each in shares.functions)
+def _profiles(
+    directory: Path, files: list[str], shares: SampledShares | None
+) -> Iterator[SampleProfile]:
+    names = Names(each.function for each in (shares.functions if shares else ()))
     for file in files:
         content = read_speedscope(read_kept(inside(directory, file)))
         profile = name_frames(content, names, backend="", mode="")
-        yield replace(profile, is_shared=shares.is_shared)
+        yield replace(profile, is_shared=bool(shares and shares.is_shared))
 
 
 def _told(error: Exception) -> str:

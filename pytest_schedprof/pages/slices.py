@@ -10,7 +10,10 @@ from pytest_schedprof.analysis.tally import busy_stack
 from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.pages.tree import CallTree
 
-MOST_SLICES, FEWEST_SLICES = 120, 15
+GRAINS = ((120, 0.0), (120, 0.001), (60, 0.002), (60, 0.005), (30, 0.01))
+"""Numbers of slices, each with the part of all samples from which on a call is told apart. The first
+that is small enough is taken."""
+
 MOST_PAIRS = 4000
 """Pairs of a node and a count that a page holds: about four bytes each."""
 
@@ -32,14 +35,14 @@ class Slices(NamedTuple):
 
 
 def slices_of(profiles: Sequence[SampleProfile], tree: CallTree) -> Slices | None:
-    """Return as many slices as are small enough for a page; None if there is nothing to see."""
-    nodes = _nodes_of(tree)
-    count = MOST_SLICES
-    while count >= FEWEST_SLICES:
-        found = _sliced(profiles, nodes, count)
+    """Return as many slices as are small enough for a page; None if there is nothing to see.
+
+    If the stacks are too many, rare calls are counted as their caller's own.
+    """
+    for count, least in GRAINS:
+        found = _sliced(profiles, _nodes_of(tree, least), count)
         if found.pairs <= MOST_PAIRS:
             return found if sum(map(bool, found.nodes)) > 1 else None
-        count //= 2
     return None
 
 
@@ -59,15 +62,29 @@ def _steps(counts: Counter[int]) -> Iterator[int]:
         last = node
 
 
-def _nodes_of(tree: CallTree) -> dict[Stack, int]:
-    """Return the number of the node in which each stack ends."""
+def _nodes_of(tree: CallTree, least: float) -> dict[Stack, int]:
+    """Return the node in which each stack ends, or the last one above it that is not rare."""
+    totals = _totals(tree)
+    smallest = least * sum(tree.own)
     found: dict[Stack, int] = {}
-    path: list[str] = []
+    path: list[tuple[str, int]] = []
     for number, (depth, name) in enumerate(zip(tree.depths, tree.names, strict=True)):
-        path[depth:] = [tree.functions[name]]
+        is_kept = totals[number] >= smallest or not depth
+        path[depth:] = [(tree.functions[name], number if is_kept else path[depth - 1][1])]
         if tree.own[number]:
-            found[tuple(path)] = number
+            found[tuple(function for function, _ in path)] = path[-1][1]
     return found
+
+
+def _totals(tree: CallTree) -> list[int]:
+    """Return the samples of each node with those of its callees."""
+    totals = list(tree.own)
+    path: list[int] = []
+    for number, depth in enumerate(tree.depths):
+        path[depth:] = [number]
+        for above in path[:-1]:
+            totals[above] += tree.own[number]
+    return totals
 
 
 def _sliced(profiles: Sequence[SampleProfile], nodes: Mapping[Stack, int], count: int) -> Slices:

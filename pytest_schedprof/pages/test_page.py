@@ -15,14 +15,25 @@ from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.code import Code, code_of
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
-from pytest_schedprof.pages.flame import Flame, counted_flame, flame, over_time
+from pytest_schedprof.pages.flame import (
+    Flame,
+    counted_flame,
+    flame,
+    flame_of_others,
+    over_time,
+)
 from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
-from pytest_schedprof.pages.reading import read_calls, read_samples, read_steps
+from pytest_schedprof.pages.reading import (
+    read_calls,
+    read_others,
+    read_samples,
+    read_steps,
+)
 from pytest_schedprof.pages.reasons import ReasonView
 from pytest_schedprof.pages.ring_pictures import RingPictures, ring_pictures
 from pytest_schedprof.pages.slices import slices_of
-from pytest_schedprof.pages.tree import call_tree
+from pytest_schedprof.pages.tree import call_tree, trimmed
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
 from pytest_schedprof.presentation.costs import CostTable, cost_table, whole_costs
@@ -52,6 +63,9 @@ from pytest_schedprof.storage.decided import decided_in
 from pytest_schedprof.storage.rings import ring_in
 
 PER_TASK = " / task"
+
+LEAST_OF_OTHERS = 0.002
+"""Part of the samples of workers or the client from which on a call has a box of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +200,7 @@ class _Backends:
             notes=notes_of(backend),
             owners=owner_rows(backend),
             functions=function_table(backend),
-            flames=flames,
+            flames=(*flames, *self._flames_of_others(f"flame-{number}", backend)),
             no_flame=reason,
             whole=tuple(_whole_facts(backend)),
             costs=cost_table(costs, tasks, LISTED, own_seconds=True)
@@ -226,6 +240,11 @@ class _Backends:
             tree = call_tree(mine.stacks)
             drawn = flame(id, tree, backend)
         return (over_time(drawn, slices_of(mine.profiles, tree)),), ""
+
+    def _flames_of_others(self, id: str, backend: BackendResult) -> Iterator[Flame]:
+        for whose, stacks in read_others(self.directory, backend).items():
+            tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
+            yield flame_of_others(f"{id}-{whose}", tree, whose)
 
     def _counted_flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
         """Return the flame graph of a backend that knows what calls cost; else nothing."""

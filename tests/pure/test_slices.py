@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
-from pytest_schedprof.pages.slices import MOST_PAIRS, MOST_SLICES, as_content, slices_of
+from pytest_schedprof.pages.slices import GRAINS, MOST_PAIRS, as_content, slices_of
 from pytest_schedprof.pages.tree import busy_stacks, call_tree
 
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
@@ -49,8 +49,8 @@ def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
     tree = call_tree(busy_stacks(profiles))
     found = slices_of(profiles, tree)
     assert found is not None
-    assert found.samples == [10] * MOST_SLICES
-    quarter = MOST_SLICES // 4
+    assert found.samples == [10] * GRAINS[0][0]
+    quarter = GRAINS[0][0] // 4
     counts = [sum(each.values()) for each in found.nodes]
     assert counts == [10] * quarter + [0] * quarter + [10] * 2 * quarter
     assert found.rounds == [2 * quarter]
@@ -59,14 +59,24 @@ def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
     }
 
 
-def test_many_nodes_have_fewer_slices() -> None:
-    many = [(LOOP, f"distributed.scheduler:f{n % 100}") for n in range(10_000)]
-    profiles = [profile(many)]
-    found = slices_of(profiles, call_tree(busy_stacks(profiles)))
+def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
+    names = [f"distributed.scheduler:f{n}" for n in range(2000)]
+    rare = [(LOOP, names[n % 20], name) for n, name in enumerate(names)]
+    often = [(LOOP, names[n % 20]) for n in range(8000)]
+    mixed = [
+        stack
+        for four, one in zip(range(0, 8000, 4), rare, strict=True)
+        for stack in (*often[four : four + 4], one)
+    ]
+    profiles = [profile(mixed)]
+    tree = call_tree(busy_stacks(profiles))
+    found = slices_of(profiles, tree)
     assert found is not None
-    assert MOST_SLICES / 8 <= len(found.nodes) < MOST_SLICES
     assert found.pairs <= MOST_PAIRS
-    unlike = [profile([(LOOP, f"distributed.scheduler:f{n}") for n in range(MOST_PAIRS + 1)])]
+    assert sum(each.total() for each in found.nodes) == sum(tree.own) == len(mixed)
+    depths = {tree.depths[number] for each in found.nodes for number in each}
+    assert depths == {1}
+    unlike = [profile([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
     assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
 
 

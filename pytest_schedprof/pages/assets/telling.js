@@ -22,7 +22,7 @@ function tell(graph, node) {
 
 function ownerMark(owner) {
   const mark = element("span", "", "owner"), swatch = element("i", "", "swatch");
-  swatch.style.background = `var(--o-${owner})`;
+  swatch.style.background = `var(--o-${owner}, var(--o-other))`;
   mark.append(" ", swatch, owner);
   return mark;
 }
@@ -35,16 +35,20 @@ function profileWords({ panel, tree }, node) {
   return tree.name[node] < 0 ? here.join(" · ") : `${here.join(" · ")}   —   ${everywhere(panel, tree.name[node])}`;
 }
 
-function everywhere(panel, name) {
-  if (panel.state.from >= 0) return `in all stacks of the window ${percent(partOf(panel.current, name))}`;
-  const [share, low, high, own] = panel.data.bounds.slice(4 * name, 4 * name + 4);
+function everywhere({ data, state, current }, name) {
+  if (state.from >= 0 || !data.bounds) {
+    const where = state.from < 0 ? "" : " of the window";
+    return `in all stacks${where} ${percent(partOf(current, name))}, self ${percent(ownPartOf(current, name))}`;
+  }
+  const [share, low, high, own] = data.bounds.slice(4 * name, 4 * name + 4);
   if (!high) return "not in any stack of this side";
   const part = amount => percent(amount / 10000);
-  const range = ` (95% bounds ${part(low).slice(0, -1)} to ${part(high)})`;
-  return `in all stacks ${part(share)}${panel.data.isSampled ? range : ""}, self ${part(own)}`;
+  return `in all stacks ${part(share)} (95% bounds ${part(low).slice(0, -1)} to ${part(high)}), self ${part(own)}`;
 }
 
 const partOf = (tree, name) => held(tree, new Set([name])) / (tree.after[0] || 1);
+const ownPartOf = (tree, name) =>
+  tree.own.reduce((sum, own, node) => tree.name[node] === name ? sum + own : sum, 0) / (tree.after[0] || 1);
 
 function changeWords({ panel, tree }, node) {
   const { view } = panel, found = difference(tree, view, node);
