@@ -11,8 +11,8 @@ from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.pages.tree import CallTree
 
 GRAINS = ((120, 0.0), (120, 0.001), (60, 0.002), (60, 0.005), (30, 0.01))
-"""Numbers of slices, each with the part of all samples from which on a call is told apart. The first
-that is small enough is taken."""
+"""Numbers of slices, each with the part of all samples from which on a call is told apart; the
+first that is small enough is taken."""
 
 MOST_PAIRS = 4000
 """Pairs of a node and a count that a page holds: about four bytes each."""

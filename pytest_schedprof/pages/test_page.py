@@ -218,7 +218,8 @@ class _Backends:
         parting = self.partings.get(backend.backend)
         number = parting.round - 1 if parting else 0
         before = self.other.backend(backend) if self.other else None
-        theirs = decided_in(self.other.directory, (before,)) if self.other and before else []
+        place = self.other.directory if self.other else None
+        theirs = decided_in(place, (before,)) if before else []
         if len(mine) <= number or not _are_of(parting, theirs[number : number + 1]):
             return picture([("", mine[0])], None)
         assert self.other is not None
@@ -232,9 +233,9 @@ class _Backends:
         if not mine.stacks:
             return (), mine.problem or "no busy sample of the scheduler"
         before = self.other.backend(backend) if self.other else None
-        theirs = read_samples(self.other.directory, before) if self.other and before else None
-        if self.other and before and theirs and theirs.stacks:
-            tree = call_tree(mine.stacks, theirs.stacks)
+        theirs = self.other.samples(before) if self.other and before else None
+        if self.other and before and theirs:
+            tree = call_tree(mine.stacks, theirs)
             drawn = flame(id, tree, backend, before, self.other.name)
         else:
             tree = call_tree(mine.stacks)
@@ -253,9 +254,9 @@ class _Backends:
             return (), mine.problem
         before = self.other.backend(backend) if self.other else None
         if self.other and before:
-            theirs = read_calls(self.other.directory, before, self.known)
-            if theirs.stacks:
-                tree = call_tree(mine.stacks, theirs.stacks)
+            theirs = self.other.calls(before, self.known)
+            if theirs:
+                tree = call_tree(mine.stacks, theirs)
                 return (counted_flame(id, tree, INSTRUCTIONS, self.other.name),), ""
         return (counted_flame(id, call_tree(mine.stacks), INSTRUCTIONS),), ""
 
