@@ -64,17 +64,27 @@ def over_time(of: Flame, slices: Slices | None) -> Flame:
     return replace(of, content={**of.content, "slices": as_content(slices)}) if slices else of
 
 
-def counted_flame(id: str, tree: CallTree, metric: str, name: str | None = None) -> Flame:
-    """Return the flame graph of amounts per task, alone or compared with the side of a name."""
+def counted_flame(
+    id: str, tree: CallTree, unit: tuple[str, float], name: str | None = None
+) -> Flame:
+    """Return the flame graph of amounts per task, alone or compared with the side of a name.
+
+    Args:
+        id: of the figure.
+        tree: with the amounts.
+        unit: what the amounts stand for, and by which factor.
+        name: of the other side.
+    """
+    metric, cost = unit
     content: dict[str, Any] = {
         **_nodes(tree),
         **_names(tree),
-        "cost": 1,
+        "cost": cost,
         "unit": metric,
         "isSampled": False,
     }
     if name is not None:
-        content |= {"before": list(tree.before), "costBefore": 1, "scatter": 1.0}
+        content |= {"before": list(tree.before), "costBefore": cost, "scatter": 1.0}
     return Flame(id, content, len(tree.depths), name is not None, name or "")
 
 

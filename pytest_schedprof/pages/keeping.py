@@ -10,7 +10,8 @@ from pathlib import Path
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Stack
-from pytest_schedprof.pages.reading import TestFiles, read_calls, read_run, read_samples
+from pytest_schedprof.pages.call_costs import read_calls
+from pytest_schedprof.pages.reading import TestFiles, read_run, read_samples
 from pytest_schedprof.pages.tree import trimmed
 from pytest_schedprof.storage.baselines import folder_of, is_worth_keeping
 from pytest_schedprof.storage.stacks import Key, write_stacks
@@ -43,9 +44,11 @@ def _stacks(test: TestFiles, known: KnownBackends) -> Mapping[Key, Counter[Stack
         return {}
     found = {}
     for backend in test.result.backends:
-        of_calls = read_calls(test.directory, backend, known) if backend.shares is None else None
-        sampled = of_calls or read_samples(test.directory, backend)
-        if sampled.stacks:
+        if backend.shares is None:
+            stacks = read_calls(test.directory, backend, known).stacks
+        else:
+            stacks = read_samples(test.directory, backend).stacks
+        if stacks:
             key = Key(test.result.test_id, backend.backend, backend.mode)
-            found[key] = trimmed(sampled.stacks, LEAST)
+            found[key] = trimmed(stacks, LEAST)
     return found

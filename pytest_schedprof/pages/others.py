@@ -17,10 +17,10 @@ from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.history import Series
 from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.pages.call_costs import read_calls
 from pytest_schedprof.pages.reading import (
     RunFiles,
     TestFiles,
-    read_calls,
     read_samples,
     read_side,
 )

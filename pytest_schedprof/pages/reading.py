@@ -9,14 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_schedprof.analysis.owners import is_waiting
-from pytest_schedprof.analysis.tally import busy_stack
 from pytest_schedprof.errors import ArtifactError, SchedprofError
-from pytest_schedprof.formats.callgrind import CallGraph, is_python, read_callgrind
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.intake import IntakeFile, read_intake
 from pytest_schedprof.formats.speedscope import read_speedscope
-from pytest_schedprof.formats.unfolding import unfolded
-from pytest_schedprof.model.backend import CALLGRIND, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.metric import INTAKE
 from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, Result, SampledShares
@@ -28,8 +24,6 @@ from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.records import read_record
 from pytest_schedprof.storage.run_directory import AGAINST, RESULT_FILE
 from pytest_schedprof.storage.runs import read_run_record
-
-UNNAMED = "the scheduler's Python does not name its functions, as Python 3.12 and newer do"
 
 SAMPLES = ".speedscope.json"
 """Ending of the names of files with samples, whichever backend wrote them."""
@@ -85,7 +79,7 @@ def _test(path: Path, entry: TestEntry) -> TestFiles:
         record = read_record(inside(path, entry.directory) / RESULT_FILE, Result)
         return TestFiles(entry, directory, record)
     except ArtifactError as error:
-        return TestFiles(entry, directory, None, _told(error))
+        return TestFiles(entry, directory, None, reason_of(error))
 
 
 def read_side(directory: Path) -> Result | None:
@@ -115,7 +109,7 @@ def read_samples(directory: Path, backend: BackendResult) -> Sampled:
         profiles = tuple(_profiles(directory, files, backend.shares))
         return Sampled(busy_stacks(profiles), profiles=profiles)
     except SchedprofError as error:
-        return Sampled(Counter(), _told(error))
+        return Sampled(Counter(), reason_of(error))
 
 
 def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[Stack]]:
@@ -139,22 +133,6 @@ def _active(profile: SampleProfile) -> Counter[Stack]:
     return Counter({stack: count for stack, count in kept.items() if not is_waiting(stack)})
 
 
-def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> Sampled:
-    """Read all files of one backend with costs of calls, as amounts per task."""
-    artifacts = artifacts_of(backend.backend, known)
-    files = [name for name in backend.artifacts if kind_of(name, artifacts) is CALLGRIND]
-    found: Counter[Stack] = Counter()
-    try:
-        for file in files:
-            found.update(_of_scheduler(read_callgrind(read_kept(inside(directory, file)))))
-    except SchedprofError as error:
-        return Sampled(Counter(), _told(error))
-    tasks = max(1, backend.window.tasks)
-    per_task = {stack: round(cost / tasks) for stack, cost in found.items()}
-    problem = UNNAMED if files and not found else ""
-    return Sampled(Counter({stack: cost for stack, cost in per_task.items() if cost}), problem)
-
-
 def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
     """Read all files of one backend with steps of graph intake; none if any cannot be read."""
     if not (backend.costs and INTAKE & backend.costs.whole.keys()):
@@ -163,13 +141,6 @@ def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
         return [read_intake(read_kept(inside(directory, name))) for name in backend.artifacts]
     except SchedprofError:
         return []
-
-
-def _of_scheduler(graph: CallGraph) -> dict[Stack, int]:
-    """Return the cost of each stack, without what ran for hollow workers in the same process."""
-    if not any(map(is_python, graph.own)):
-        return {}
-    return {stack: cost for stack, cost in unfolded(graph).items() if busy_stack(stack)}
 
 
 def _profiles(
@@ -182,5 +153,6 @@ def _profiles(
         yield replace(profile, is_shared=bool(shares and shares.is_shared))
 
 
-def _told(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return what an error says, in one line of a page."""
     return " ".join(str(error).removeprefix("schedprof: ").split())

@@ -10,30 +10,17 @@ from pathlib import Path
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.metric import INSTRUCTIONS
 from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.code import Code, code_of
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
-from pytest_schedprof.pages.flame import (
-    Flame,
-    counted_flame,
-    flame,
-    flame_of_others,
-    over_time,
-)
+from pytest_schedprof.pages.flame import Flame
+from pytest_schedprof.pages.flames import Flames
 from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
-from pytest_schedprof.pages.reading import (
-    read_calls,
-    read_others,
-    read_samples,
-    read_steps,
-)
+from pytest_schedprof.pages.reading import read_steps
 from pytest_schedprof.pages.reasons import ReasonView
 from pytest_schedprof.pages.ring_pictures import RingPictures, ring_pictures
-from pytest_schedprof.pages.slices import slices_of
-from pytest_schedprof.pages.tree import call_tree, trimmed
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import ComparisonTable, comparison_tables, setting_words
 from pytest_schedprof.presentation.costs import CostTable, cost_table, whole_costs
@@ -63,9 +50,6 @@ from pytest_schedprof.storage.decided import decided_in
 from pytest_schedprof.storage.rings import ring_in
 
 PER_TASK = " / task"
-
-LEAST_OF_OTHERS = 0.002
-"""Part of the samples of workers or the client from which on a call has a box of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +174,8 @@ class _Backends:
     """Where the decisions part, by backend."""
 
     def view(self, number: int, backend: BackendResult) -> BackendView:
-        flames, reason = self._flames(f"flame-{number}", backend)
+        drawing = Flames(self.directory, self.other, self.known)
+        flames, reason = drawing.of(f"flame-{number}", backend)
         costs, tasks = backend.costs, backend.window.tasks
         ledger = ledger_of(backend, read_steps(self.directory, backend))
         return BackendView(
@@ -200,7 +185,7 @@ class _Backends:
             notes=notes_of(backend),
             owners=owner_rows(backend),
             functions=function_table(backend),
-            flames=(*flames, *self._flames_of_others(f"flame-{number}", backend)),
+            flames=flames,
             no_flame=reason,
             whole=tuple(_whole_facts(backend)),
             costs=cost_table(costs, tasks, LISTED, own_seconds=True)
@@ -225,40 +210,6 @@ class _Backends:
         assert self.other is not None
         earlier = (f"before: {self.other.name}", theirs[number])
         return picture([earlier, ("now", mine[number])], parting)
-
-    def _flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
-        if backend.shares is None:
-            return self._counted_flames(id, backend)
-        mine = read_samples(self.directory, backend)
-        if not mine.stacks:
-            return (), mine.problem or "no busy sample of the scheduler"
-        before = self.other.backend(backend) if self.other else None
-        theirs = self.other.samples(before) if self.other and before else None
-        if self.other and before and theirs:
-            tree = call_tree(mine.stacks, theirs)
-            drawn = flame(id, tree, backend, before, self.other.name)
-        else:
-            tree = call_tree(mine.stacks)
-            drawn = flame(id, tree, backend)
-        return (over_time(drawn, slices_of(mine.profiles, tree)),), ""
-
-    def _flames_of_others(self, id: str, backend: BackendResult) -> Iterator[Flame]:
-        for whose, stacks in read_others(self.directory, backend).items():
-            tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
-            yield flame_of_others(f"{id}-{whose}", tree, whose)
-
-    def _counted_flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
-        """Return the flame graph of a backend that knows what calls cost; else nothing."""
-        mine = read_calls(self.directory, backend, self.known)
-        if not mine.stacks:
-            return (), mine.problem
-        before = self.other.backend(backend) if self.other else None
-        if self.other and before:
-            theirs = self.other.calls(before, self.known)
-            if theirs:
-                tree = call_tree(mine.stacks, theirs)
-                return (counted_flame(id, tree, INSTRUCTIONS, self.other.name),), ""
-        return (counted_flame(id, call_tree(mine.stacks), INSTRUCTIONS),), ""
 
 
 def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:

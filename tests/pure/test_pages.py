@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from array import array
 from collections import Counter
@@ -11,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
+import pytest
 from drawn import CODE, drawn, speedscope, with_sources
 from measured import TASKS, counted, measured, sampled
 
@@ -194,6 +196,50 @@ def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> No
     assert (content["own"], content["before"]) == ([10, 400, 150], [10, 400, 100])
     assert "bounds" not in content  # they are exact, and the script sums them up
     assert content["owners"] == ["c-code", "transitions"]
+
+
+def traced(*calls: tuple[str, str, float, float]) -> bytes:
+    """A trace of viztracer with these calls: module, name, begin and end in microseconds."""
+    events = [
+        {
+            "ph": "X",
+            "tid": 1,
+            "ts": since,
+            "dur": until - since,
+            "name": f"{name} (/env/site-packages/{module.replace('.', '/')}.py:1)",
+        }
+        for module, name, since, until in calls
+    ]
+    named = {"ph": "M", "tid": 1, "name": "thread_name", "args": {"name": "x"}}
+    mark = {"ph": "i", "tid": 1, "ts": 0.0, "name": "end"}
+    document = {"traceEvents": [named, *events, mark], "viztracer_metadata": {}}
+    return msgspec.json.encode(document)
+
+
+@pytest.mark.parametrize("ending", ["json", "json.gz"])
+def test_a_trace_is_a_flame_graph_of_time_without_waiting(tmp_path: Path, ending: str) -> None:
+    loop = ("asyncio.base_events", "BaseEventLoop._run_once")
+    scale = ALL_TASKS
+    content = traced(
+        ("selectors", "EpollSelector.select", 1 * scale, 6 * scale),
+        ("distributed.scheduler", "SchedulerState._transition", 7 * scale, 9 * scale),
+        (*loop, 0, 10 * scale),
+    )
+    file = f"scheduler.viztracer.{ending}"
+    backend = counted({TRANSITION: 1.0}, metric="seconds")
+    kept = replace(backend, backend="viztracer", artifacts=(file,))
+    run = stored(tmp_path / "run-1", measured(kept, test_id="test_a"))
+    (run / "0" / file).write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    (test,) = read_run(run).tests
+    assert test.result is not None
+    known = BackendRegistry().facts
+    (view,) = page_of_test(test.result, test.directory, run, None, known).backends
+    (flame,) = view.flames
+    assert [flame.content[key] for key in ("unit", "cost", "own")] == ["us", 0.001, [3000, 2000]]
+    (run / "0" / file).write_bytes(b"\x1f\x8bcut off")
+    (view,) = page_of_test(test.result, test.directory, run, None, known).backends
+    assert view.flames == ()
+    assert view.no_flame.startswith("a trace cannot be decompressed: ")
 
 
 def test_small_calls_are_counted_as_their_callers_own() -> None:
