@@ -82,7 +82,9 @@ def code_of(result: Result, directory: Path) -> Code:
     """Return the sources that the run of a test keeps, of the functions in which most was seen."""
     side = side_in(directory, result)
     sources = side.sources()
-    columns = [column for each in result.backends for column in _columns(side, each) if sources]
+    if not sources:
+        return Code()
+    columns = [column for each in result.backends for column in _columns(side, each)]
     views: list[CodeView] = []
     room = MOST_LINES
     for function in _hottest(columns, sources):

@@ -53,7 +53,8 @@ def render_test(page: TestPage) -> str:
 
 def render_run(page: RunPage) -> str:
     """Return a run's page as HTML."""
-    return _environment().get_template("run.html").render(page=page, script=_script(COMMON))
+    script = _script((*COMMON, "table.js"))
+    return _environment().get_template("run.html").render(page=page, script=script)
 
 
 def render_workload(page: WorkloadPage) -> str:
@@ -77,6 +78,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
+    environment.tests["contains"] = lambda values, value: value in values
     environment.filters |= {"points": _points, "x": _x, "y": _y}
     environment.globals["style"] = Markup("".join(map(_asset, STYLES)))
     return environment

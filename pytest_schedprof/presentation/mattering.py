@@ -46,21 +46,22 @@ def _rank(result: Result) -> tuple[bool, int, bool, float]:
     return (
         result.outcome in WHOLE,
         GRAVEST_FIRST.index(result.verdict),
-        not _is_changed(result),
-        -_heat(result),
+        not is_changed(result),
+        -scheduler_seconds(result),
     )
 
 
 def _has_news(result: Result) -> bool:
     has_failed = result.outcome not in WHOLE or result.verdict is not Verdict.PASS
-    return has_failed or _is_changed(result)
+    return has_failed or is_changed(result)
 
 
-def _is_changed(result: Result) -> bool:
+def is_changed(result: Result) -> bool:
+    """Whether a figure regressed, improved or shifted."""
     changes = (change for each in result.comparisons for change in each.changes)
     return any(change.outcome is not Outcome.UNDECIDED for change in changes)
 
 
-def _heat(result: Result) -> float:
-    """Return the scheduler's CPU time; each backend measured a body of its own or the same one."""
+def scheduler_seconds(result: Result) -> float:
+    """Return the scheduler's CPU time in the test, by the backend that saw most of it."""
     return max((each.window.cpu_seconds for each in result.backends), default=0.0)
