@@ -101,6 +101,8 @@ def test_the_inverted_graph_begins_with_the_functions_in_which_samples_end(page:
     says(page, TRANSITION, ending(TRANSITION, WRITE, DUMPS))
     press(page, "i")
     says(page, "all", ALL)
+    press(page, "ArrowDown", "ArrowDown", "Enter", "Escape")
+    says(page, "all", ALL)
 
 
 def test_callers_stand_above_a_function_and_callees_below_it(page: Page) -> None:

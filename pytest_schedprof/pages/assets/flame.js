@@ -78,8 +78,9 @@ function mostOwn(tree) {
 // From a zoomed graph to the whole one, and from the callers and callees of a function to all calls.
 function leave(panel) {
   if (panel.graphs.every(graph => !graph.zoomed) && panel.state.view === "sandwich") look(panel, "calls");
-  else for (const graph of panel.graphs) zoom(graph, 0);
-  panel.graphs[0].canvas.focus({ preventScroll: true });
+  else for (const graph of panel.graphs.filter(each => each.tree)) zoom(graph, 0);
+  panel.active = panel.graphs[0];
+  panel.active.canvas.focus({ preventScroll: true });
 }
 
 function showCode({ active, output }) {
