@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pytest_schedprof.explaining.accounts import KeptSide, accounts_of, metrics_of
 from pytest_schedprof.explaining.sides import side_in
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.metric import BYTECODES, METRICS, SELF, readable
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.pages.lines import read_lines
@@ -21,8 +21,6 @@ MOST_FUNCTIONS, MOST_LINES = 15, 250
 
 AROUND = 2
 """Lines that are shown around one in which something was seen."""
-
-BYTECODES = "bytecodes"
 
 
 class Column(NamedTuple):
@@ -102,11 +100,11 @@ def _columns(side: KeptSide, backend: BackendResult) -> Iterator[Column]:
         seen = read_lines(side.directory, backend)
         if seen.own:
             yield Column(f"{name}: samples", "", seen.both)
-            yield Column("self", "", seen.own)
+            yield Column(SELF, "", seen.own)
     elif BYTECODES in metrics_of(backend):
         lines = accounts_of(side, backend, BYTECODES).lines
         if lines:
-            yield Column(f"{name}: bytecodes / task", BYTECODES, lines)
+            yield Column(f"{name}: {BYTECODES} / task", BYTECODES, lines)
 
 
 def _hottest(columns: Sequence[Column], sources: Iterable[Function]) -> list[Function]:
