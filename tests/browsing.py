@@ -85,6 +85,10 @@ class Reader:
 
     def open(self, path: Path, **settings: Any) -> Page:
         """Open a page in a window of its own; settings are those of a Playwright context."""
+        return self.open_address(path.as_uri(), **settings)
+
+    def open_address(self, address: str, **settings: Any) -> Page:
+        """Open a page by its address, which may tell a view."""
         settings.setdefault("viewport", {"width": WIDTH, "height": HEIGHT})
         context = self._browser.new_context(**settings)
         self._contexts.append(context)
@@ -95,7 +99,7 @@ class Reader:
         page.on("dialog", self._dismiss)
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         page.on("requestfailed", self._failed)
-        page.goto(path.as_uri())
+        page.goto(address)
         return page
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.profile import CodeLocation, Function, Namer
+from pytest_schedprof.model.profile import CodeLocation, Function, Namer, Stack
 
 MICROSECOND = 1e-6
 LINE = re.compile("[0-9]{1,9}")
@@ -98,6 +98,22 @@ def read_trace(content: bytes, namer: Namer) -> Trace:
     Raises:
         FormatError: if the bytes are not such a file.
     """
+    calls, functions, overflowed = _read(content, namer)
+    return Trace(_costs(calls, functions), overflowed)
+
+
+def read_times(content: bytes, namer: Namer) -> dict[Stack, float]:
+    """Read the microseconds that were spent in each stack itself, on that thread.
+
+    Raises:
+        FormatError: if the bytes are not such a file.
+    """
+    calls, functions, _ = _read(content, namer)
+    return _times(calls, functions)
+
+
+def _read(content: bytes, namer: Namer) -> tuple[list[_Event], dict[bytes, Function], bool]:
+    """Return the calls, the function of each name, and whether the beginning is missing."""
     try:
         file = msgspec.json.decode(content, type=_File)
         calls = _calls(file.traceEvents)
@@ -106,7 +122,7 @@ def read_trace(content: bytes, namer: Namer) -> Trace:
         raise FormatError(
             f"schedprof: not a trace of viztracer: {error} ({len(content)} bytes)"
         ) from error
-    return Trace(_costs(calls, functions), file.viztracer_metadata.overflow)
+    return calls, functions, file.viztracer_metadata.overflow
 
 
 def _calls(events: Sequence[_Event]) -> list[_Event]:
@@ -169,6 +185,28 @@ def _costs(
         active[function] += 1
         callers.append((since, function))
     return {name: _row(inclusive[name], own[name]) for name in inclusive}
+
+
+def _times(calls: Sequence[_Event], functions: Mapping[bytes, Function]) -> dict[Stack, float]:
+    """Sum the own time of each stack; in reverse order each call comes after its callers."""
+    numbers: dict[tuple[int, Function], int] = {}
+    own: list[float] = [0.0]
+    """Of each node; node 0 is above all calls."""
+    callers: list[tuple[float, int]] = []
+    for call in reversed(calls):
+        while callers and call.ts < callers[-1][0]:
+            callers.pop()
+        above = callers[-1][1] if callers else 0
+        node = numbers.setdefault((above, functions[bytes(call.name)]), len(own))
+        if node == len(own):
+            own.append(0.0)
+        own[node] += call.dur
+        own[above] -= call.dur
+        callers.append((call.ts, node))
+    stacks: list[Stack] = [()]
+    for above, function in numbers:  # in the order of their numbers: callers before callees
+        stacks.append((*stacks[above], function))
+    return {stack: time for stack, time in zip(stacks[1:], own[1:], strict=True) if time > 0}
 
 
 def _row(seconds: float, own: float) -> dict[str, float]:

@@ -129,6 +129,8 @@ SHARE, SELF, CPU = "share", "self", "cpu"
 
 CALLS = "calls"
 
+BYTECODES = "bytecodes"
+
 INSTRUCTIONS = "instructions"
 
 CLIENT_BYTECODES = "client_bytecodes"
@@ -138,7 +140,7 @@ METRICS: dict[str, Metric] = {
     SELF: Metric(PERCENT, "", is_sampled=True, of_whole=False, of_owners=False, is_extra=True),
     CPU: Metric(TIME, "of CPU", rank=1, is_sampled=True, of_client=True, is_divided=True),
     CALLS: Metric(NUMBER, "calls", rank=4, is_exact=True, weighed_by="bytecodes"),
-    "bytecodes": Metric(NUMBER, "bytecodes", rank=3, is_exact=True, is_divided=True),
+    BYTECODES: Metric(NUMBER, "bytecodes", rank=3, is_exact=True, is_divided=True),
     CLIENT_BYTECODES: Metric(
         NUMBER,
         "bytecodes of the client",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from pytest_schedprof.analysis.owners import FOREIGN, owner_of
+from pytest_schedprof.analysis.owners import FOREIGN, owner_of, side_of
+from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
+from pytest_schedprof.pages.slices import Slices, as_content
 from pytest_schedprof.pages.tree import CallTree
 from pytest_schedprof.presentation.functions import micros_per_sample
 
@@ -29,6 +32,8 @@ class Flame:
     is_difference: bool = False
     before: str = ""
     """Name of the other side."""
+    of: str = ""
+    """Whose samples they are, if they are not the scheduler's."""
 
 
 def flame(
@@ -54,29 +59,45 @@ def flame(
     return Flame(id, content, len(tree.depths), other is not None, name)
 
 
-def counted_flame(id: str, tree: CallTree, metric: str, name: str | None = None) -> Flame:
-    """Return the flame graph of amounts per task, alone or compared with the side of a name."""
+def over_time(of: Flame, slices: Slices | None) -> Flame:
+    """Return the flame graph with its samples over time, if there are any."""
+    return replace(of, content={**of.content, "slices": as_content(slices)}) if slices else of
+
+
+def counted_flame(
+    id: str, tree: CallTree, unit: tuple[str, float], name: str | None = None
+) -> Flame:
+    """Return the flame graph of amounts per task, alone or compared with the side of a name.
+
+    Args:
+        id: of the figure.
+        tree: with the amounts.
+        unit: what the amounts stand for, and by which factor.
+        name: of the other side.
+    """
+    metric, cost = unit
     content: dict[str, Any] = {
         **_nodes(tree),
         **_names(tree),
-        "bounds": _exact_bounds(tree),
-        "cost": 1,
+        "cost": cost,
         "unit": metric,
         "isSampled": False,
     }
     if name is not None:
-        content |= {"before": list(tree.before), "costBefore": 1, "scatter": 1.0}
+        content |= {"before": list(tree.before), "costBefore": cost, "scatter": 1.0}
     return Flame(id, content, len(tree.depths), name is not None, name or "")
 
 
-def _exact_bounds(tree: CallTree) -> list[int]:
-    """Return share, twice as its bounds, and own share of each function."""
-    total = sum(tree.own) or 1
-    return [
-        round(part / total * PARTS)
-        for both, own in zip(*tree.of_functions(), strict=True)
-        for part in (both, both, both, own)
-    ]
+def flame_of_others(id: str, tree: CallTree, whose: str) -> Flame:
+    """Return the flame graph of samples of other processes, which have no figures in the record."""
+    content = {
+        **_nodes(tree),
+        **_names(tree, _owner_of_any),
+        "cost": 0,
+        "unit": "",
+        "isSampled": True,
+    }
+    return Flame(id, content, len(tree.depths), of=whose)
 
 
 def _scatter(backend: BackendResult) -> float:
@@ -94,7 +115,12 @@ def _nodes(tree: CallTree) -> dict[str, list[int]]:
     return {"depth": list(tree.depths), "name": list(tree.names), "own": list(tree.own)}
 
 
-def _names(tree: CallTree) -> dict[str, list[Any]]:
+def _owner_of_any(function: Function) -> str:
+    """Return `worker` or `client` too, which own none of the scheduler's samples."""
+    return side_of(function) or owner_of(function)
+
+
+def _names(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dict[str, list[Any]]:
     """Return the names of functions, with each module and owner listed once."""
     modules: dict[str, int] = {}
     owners: dict[str, int] = {}

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from pytest_schedprof.analysis.series import Choice, series_of
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.comparison.parting import with_partings
-from pytest_schedprof.errors import BaselineError
+from pytest_schedprof.errors import BaselineError, SchedprofError
+from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.history import Series
+from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.pages.reading import RunFiles, TestFiles, read_side
+from pytest_schedprof.pages.call_costs import read_calls
+from pytest_schedprof.pages.reading import (
+    RunFiles,
+    TestFiles,
+    read_samples,
+    read_side,
+)
+from pytest_schedprof.storage.baselines import folder_with_sources, load
 from pytest_schedprof.storage.decided import decided_in_run
 from pytest_schedprof.storage.run_directory import AGAINST
 from pytest_schedprof.storage.run_history import Archive
+from pytest_schedprof.storage.stacks import Key, file_of, read_stacks
 
 MOST_RUNS = 200
 """Earlier runs that are read: the time to find change points is quadratic in them."""
@@ -25,11 +36,14 @@ MOST_RUNS = 200
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The same test on another side: its record and the directory of its files."""
+    """The same test on another side: its record, and its files or at least its stacks."""
 
     name: str
-    directory: Path
     result: Result
+    directory: Path | None = None
+    """Of its files; None if only a baseline is left."""
+    stacks: Mapping[Key, Counter[Stack]] = field(default_factory=dict)
+    """Those that the baseline keeps."""
 
     def backend(self, one: BackendResult) -> BackendResult | None:
         """Return the same backend in the same mode, as samples of others are not comparable."""
@@ -40,13 +54,26 @@ class Other:
         )
         return next(found, None)
 
+    def samples(self, of: BackendResult) -> Counter[Stack]:
+        """Return the busy samples of one of its backends; nothing if they are not kept."""
+        return read_samples(self.directory, of).stacks if self.directory else self._kept(of)
 
-def other_of(test: TestFiles, run: RunFiles | None = None) -> Other | None:
-    """Return the test in another run if one is given, else the other side of a test in turns."""
+    def calls(self, of: BackendResult, known: KnownBackends) -> Counter[Stack]:
+        """Return what calls cost by one of its backends; nothing if that is not kept."""
+        return read_calls(self.directory, of, known).stacks if self.directory else self._kept(of)
+
+    def _kept(self, of: BackendResult) -> Counter[Stack]:
+        return self.stacks.get(Key(self.result.test_id, of.backend, of.mode), Counter())
+
+
+def other_of(
+    test: TestFiles, run: RunFiles | None = None, saved: Saved | None = None
+) -> Other | None:
+    """Return the test in another run, or the other side of a test in turns, or the saved test."""
     if run is not None:
         return next(
             (
-                Other(run.path.name, each.directory, each.result)
+                Other(run.path.name, each.result, each.directory)
                 for each in reversed(run.tests)  # the last usable one of several attempts
                 if each.result
                 and each.result.is_usable
@@ -54,10 +81,39 @@ def other_of(test: TestFiles, run: RunFiles | None = None) -> Other | None:
             ),
             None,
         )
-    side = read_side(test.directory) if test.result else None
-    if side is None or test.result is None:
+    if test.result is None:
         return None
-    return Other(test.result.baseline or AGAINST, test.directory / AGAINST, side)
+    if side := read_side(test.directory):
+        return Other(test.result.baseline or AGAINST, side, test.directory / AGAINST)
+    return saved.test(test.result) if saved else None
+
+
+class Saved:
+    """Baselines that a run was compared with, by their names; each is read once."""
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._directory = run.name, str(run.parent)
+        self._others: dict[str, dict[str, Other]] = {}
+
+    def test(self, result: Result) -> Other | None:
+        """Return the test as the baseline has it; None without a baseline or its stacks."""
+        name = result.baseline
+        if name and name not in self._others:
+            self._others[name] = self._read(name)
+        return self._others[name].get(result.test_id) if name else None
+
+    def _read(self, name: str) -> dict[str, Other]:
+        folder = folder_with_sources(name, self._directory)
+        if folder is None or file_of(folder, self._run).exists():
+            return {}  # this run itself has been saved over what it was compared with
+        stacks = read_stacks(folder)
+        if not stacks:
+            return {}
+        try:
+            results = load(name, self._directory).results
+        except SchedprofError:
+            return {}
+        return {each.test_id: Other(name, each, stacks=stacks) for each in results}
 
 
 def compared(run: RunFiles, before: RunFiles) -> RunFiles:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_schedprof.analysis.tally import busy_stack
+from pytest_schedprof.analysis.owners import is_waiting
 from pytest_schedprof.errors import ArtifactError, SchedprofError
-from pytest_schedprof.formats.callgrind import CallGraph, is_python, read_callgrind
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.intake import IntakeFile, read_intake
 from pytest_schedprof.formats.speedscope import read_speedscope
-from pytest_schedprof.formats.unfolding import unfolded
-from pytest_schedprof.model.backend import CALLGRIND, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.metric import INTAKE
 from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, Result, SampledShares
@@ -26,8 +24,6 @@ from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.records import read_record
 from pytest_schedprof.storage.run_directory import AGAINST, RESULT_FILE
 from pytest_schedprof.storage.runs import read_run_record
-
-UNNAMED = "the scheduler's Python does not name its functions, as Python 3.12 and newer do"
 
 SAMPLES = ".speedscope.json"
 """Ending of the names of files with samples, whichever backend wrote them."""
@@ -83,7 +79,7 @@ def _test(path: Path, entry: TestEntry) -> TestFiles:
         record = read_record(inside(path, entry.directory) / RESULT_FILE, Result)
         return TestFiles(entry, directory, record)
     except ArtifactError as error:
-        return TestFiles(entry, directory, None, _told(error))
+        return TestFiles(entry, directory, None, reason_of(error))
 
 
 def read_side(directory: Path) -> Result | None:
@@ -100,6 +96,8 @@ class Sampled:
 
     stacks: Counter[Stack]
     problem: str = ""
+    profiles: tuple[SampleProfile, ...] = ()
+    """The recordings of all rounds, in their order."""
 
 
 def read_samples(directory: Path, backend: BackendResult) -> Sampled:
@@ -108,25 +106,31 @@ def read_samples(directory: Path, backend: BackendResult) -> Sampled:
     if backend.shares is None or not files:
         return Sampled(Counter(), f"{backend.backend} kept no samples")
     try:
-        return Sampled(busy_stacks(_profiles(directory, files, backend.shares)))
+        profiles = tuple(_profiles(directory, files, backend.shares))
+        return Sampled(busy_stacks(profiles), profiles=profiles)
     except SchedprofError as error:
-        return Sampled(Counter(), _told(error))
+        return Sampled(Counter(), reason_of(error))
 
 
-def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> Sampled:
-    """Read all files of one backend with costs of calls, as amounts per task."""
-    artifacts = artifacts_of(backend.backend, known)
-    files = [name for name in backend.artifacts if kind_of(name, artifacts) is CALLGRIND]
-    found: Counter[Stack] = Counter()
-    try:
-        for file in files:
-            found.update(_of_scheduler(read_callgrind(read_kept(inside(directory, file)))))
-    except SchedprofError as error:
-        return Sampled(Counter(), _told(error))
-    tasks = max(1, backend.window.tasks)
-    per_task = {stack: round(cost / tasks) for stack, cost in found.items()}
-    problem = UNNAMED if files and not found else ""
-    return Sampled(Counter({stack: cost for stack, cost in per_task.items() if cost}), problem)
+def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[Stack]]:
+    """Return what workers and the client did, all workers together; files without samples left out.
+
+    Waiting threads are left out too. Files that cannot be read are only linked.
+    """
+    found: dict[str, Counter[Stack]] = {}
+    for target in backend.targets:
+        files = [name for name in target.artifacts if name.endswith(SAMPLES)]
+        sums = found.setdefault("workers" if target.addresses else target.target, Counter())
+        with suppress(SchedprofError):
+            for profile in _profiles(directory, files, backend.shares):
+                sums.update(_active(profile))
+    return {name: stacks for name, stacks in found.items() if stacks}
+
+
+def _active(profile: SampleProfile) -> Counter[Stack]:
+    counts = Counter(index for thread in profile.threads for index in thread.samples)
+    kept = {profile.stacks[index]: count for index, count in counts.items()}
+    return Counter({stack: count for stack, count in kept.items() if not is_waiting(stack)})
 
 
 def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
@@ -139,20 +143,16 @@ def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
         return []
 
 
-def _of_scheduler(graph: CallGraph) -> dict[Stack, int]:
-    """Return the cost of each stack, without what ran for hollow workers in the same process."""
-    if not any(map(is_python, graph.own)):
-        return {}
-    return {stack: cost for stack, cost in unfolded(graph).items() if busy_stack(stack)}
-
-
-def _profiles(directory: Path, files: list[str], shares: SampledShares) -> Iterator[SampleProfile]:
-    names = Names(each.function for each in shares.functions)
+def _profiles(
+    directory: Path, files: list[str], shares: SampledShares | None
+) -> Iterator[SampleProfile]:
+    names = Names(each.function for each in (shares.functions if shares else ()))
     for file in files:
         content = read_speedscope(read_kept(inside(directory, file)))
         profile = name_frames(content, names, backend="", mode="")
-        yield replace(profile, is_shared=shares.is_shared)
+        yield replace(profile, is_shared=bool(shares and shares.is_shared))
 
 
-def _told(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return what an error says, in one line of a page."""
     return " ".join(str(error).removeprefix("schedprof: ").split())

@@ -18,7 +18,7 @@ from pytest_schedprof.pages.test_page import TestPage
 from pytest_schedprof.pages.workload_page import WorkloadPage
 from pytest_schedprof.presentation.trends import Point
 
-STYLES = ("base.css", "parts.css", "owners.css", "streams.css")
+STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
 
@@ -26,18 +26,35 @@ SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 240, 36, 4
 """Size of a sparkline, as in `parts.html`, and the margin that its circles need."""
 
 COMMON = ("keys.js",)
-SCRIPTS = ("tree.js", "difference.js", "painting.js", "telling.js", "finding.js", "flame.js")
+OF_CODE = "opening.js"
+SCRIPTS = (
+    "tree.js",
+    "turning.js",
+    "difference.js",
+    "painting.js",
+    "telling.js",
+    "finding.js",
+    "copying.js",
+    "address.js",
+    "graph.js",
+    "moving.js",
+    "strip.js",
+    "flame.js",
+)
 
 
 def render_test(page: TestPage) -> str:
     """Return a test's page as HTML."""
-    scripts = (*COMMON, *SCRIPTS) if any(each.flames for each in page.backends) else COMMON
-    return _environment().get_template("test.html").render(page=page, script=_script(scripts))
+    flames = SCRIPTS if any(each.flames for each in page.backends) else ()
+    code = (OF_CODE,) if flames or page.code.functions else ()
+    script = _script((*COMMON, *code, *flames))
+    return _environment().get_template("test.html").render(page=page, script=script)
 
 
 def render_run(page: RunPage) -> str:
     """Return a run's page as HTML."""
-    return _environment().get_template("run.html").render(page=page, script=_script(COMMON))
+    script = _script((*COMMON, "table.js"))
+    return _environment().get_template("run.html").render(page=page, script=script)
 
 
 def render_workload(page: WorkloadPage) -> str:
@@ -61,6 +78,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
+    environment.tests["contains"] = lambda values, value: value in values
     environment.filters |= {"points": _points, "x": _x, "y": _y}
     environment.globals["style"] = Markup("".join(map(_asset, STYLES)))
     return environment

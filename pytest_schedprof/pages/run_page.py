@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.pages.groups import GroupRow, group_rows, status_of
 from pytest_schedprof.pages.reading import RunFiles, TestFiles
 from pytest_schedprof.presentation.amounts import Fact, Name, micros, name_of, percent
 from pytest_schedprof.presentation.changes import NEWS, ChangeRow, gravest, outcome_words
@@ -21,6 +23,7 @@ from pytest_schedprof.presentation.functions import (
     sampling,
 )
 from pytest_schedprof.presentation.limits import GRAVEST_FIRST
+from pytest_schedprof.presentation.mattering import is_changed
 from pytest_schedprof.presentation.results import counts_of_run, facts_of_run
 from pytest_schedprof.presentation.trends import TrendRow
 
@@ -48,6 +51,10 @@ class TestRow:
     hottest: Name | None
     share: str
     problem: str
+    kinds: tuple[str, ...]
+    """What the test is found by: `fail`, `inconclusive`, `pass`, `changed`."""
+    order: tuple[float, ...]
+    """What columns are sorted by: gravity, tasks, cost, and the share of the hottest function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class RunPage:
     facts: tuple[Fact, ...]
     counts: tuple[Fact, ...]
     tests: tuple[TestRow, ...]
+    groups: tuple[GroupRow, ...]
+    """The files of many tests."""
     owners: tuple[OwnerRow, ...]
     functions: tuple[FunctionRow, ...]
     changes: tuple[tuple[str, ChangeRow], ...]
@@ -84,6 +93,7 @@ def page_of_run(run: RunFiles, known: KnownBackends = NO_BACKENDS) -> RunPage:
         facts=tuple(facts_of_run(run.run, run.results)),
         counts=tuple(counts_of_run([test.verdict for test in run.tests], run.results)),
         tests=tuple(_row(test, most, known) for test in sorted(run.tests, key=_gravity)),
+        groups=group_rows(run.tests),
         owners=owners_of_run(sampled),
         functions=functions_of_run(sampled),
         changes=tuple(gravest(comparisons, CHANGES_SHOWN)),
@@ -92,7 +102,7 @@ def page_of_run(run: RunFiles, known: KnownBackends = NO_BACKENDS) -> RunPage:
 
 def _gravity(test: TestFiles) -> int:
     """Sort broken tests first, and tests of one verdict in the order in which they ran."""
-    return GRAVEST_FIRST.index(test.verdict)
+    return GRAVEST_FIRST.index(status_of(test))
 
 
 def _row(test: TestFiles, most: float, known: KnownBackends) -> TestRow:
@@ -113,6 +123,8 @@ def _row(test: TestFiles, most: float, known: KnownBackends) -> TestRow:
         hottest=name_of(hot[0].function) if hot else None,
         share=percent(hot[0].share.value) if hot else "",
         problem=test.problem,
+        kinds=tuple(_kinds(test)),
+        order=(_gravity(test), _task_count(test.result), cost, hot[0].share.value if hot else 0.0),
     )
 
 
@@ -124,6 +136,16 @@ def _limits(result: Result | None) -> str:
     return f"{held} of {len(result.limits)}"
 
 
+def _kinds(test: TestFiles) -> Iterator[str]:
+    yield status_of(test).value
+    if test.result and is_changed(test.result):
+        yield "changed"
+
+
 def _tasks(result: Result | None) -> str:
-    tasks = max((each.window.tasks for each in result.backends), default=0) if result else 0
+    tasks = _task_count(result)
     return f"{tasks:,}" if tasks else ""
+
+
+def _task_count(result: Result | None) -> int:
+    return max((each.window.tasks for each in result.backends), default=0) if result else 0

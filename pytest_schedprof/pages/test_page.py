@@ -10,17 +10,17 @@ from pathlib import Path
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.metric import INSTRUCTIONS
 from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.pages.code import Code, code_of
 from pytest_schedprof.pages.decisions import DecisionsPicture, picture
-from pytest_schedprof.pages.flame import Flame, counted_flame, flame
+from pytest_schedprof.pages.flame import Flame
+from pytest_schedprof.pages.flames import Flames
 from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
-from pytest_schedprof.pages.reading import read_calls, read_samples, read_steps
+from pytest_schedprof.pages.reading import read_steps
 from pytest_schedprof.pages.reasons import ReasonView
 from pytest_schedprof.pages.ring_pictures import RingPictures, ring_pictures
-from pytest_schedprof.pages.tree import call_tree
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import (
     ComparisonTable,
@@ -123,6 +123,7 @@ class TestPage:
     settings: tuple[Fact, ...]
     ring: RingPictures | None
     """Of a run that a black box wrote."""
+    code: Code
     trends: tuple[TrendRow, ...] = ()
     reasons: tuple[ReasonView, ...] = ()
     """Why figures regressed."""
@@ -166,6 +167,7 @@ def page_of_test(
         files=_file_rows(directory, [*profile_files(result, known), RECORD]),
         settings=tuple(facts_of_settings(result)),
         ring=ring_pictures(ring) if ring else None,
+        code=code_of(result, directory),
     )
 
 
@@ -179,7 +181,8 @@ class _Backends:
     """Where the decisions part, by backend."""
 
     def view(self, number: int, backend: BackendResult) -> BackendView:
-        flames, reason = self._flames(f"flame-{number}", backend)
+        drawing = Flames(self.directory, self.other, self.known)
+        flames, reason = drawing.of(f"flame-{number}", backend)
         costs, tasks = backend.costs, backend.window.tasks
         ledger = ledger_of(backend, read_steps(self.directory, backend))
         return BackendView(
@@ -208,38 +211,13 @@ class _Backends:
         parting = self.partings.get(backend.backend)
         number = parting.round - 1 if parting else 0
         before = self.other.backend(backend) if self.other else None
-        theirs = decided_in(self.other.directory, (before,)) if self.other and before else []
+        place = self.other.directory if self.other else None
+        theirs = decided_in(place, (before,)) if before else []
         if len(mine) <= number or not _are_of(parting, theirs[number : number + 1]):
             return picture([("", mine[0])], None)
         assert self.other is not None
         earlier = (f"before: {self.other.name}", theirs[number])
         return picture([earlier, ("now", mine[number])], parting)
-
-    def _flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
-        if backend.shares is None:
-            return self._counted_flames(id, backend)
-        mine = read_samples(self.directory, backend)
-        if not mine.stacks:
-            return (), mine.problem or "no busy sample of the scheduler"
-        before = self.other.backend(backend) if self.other else None
-        theirs = read_samples(self.other.directory, before) if self.other and before else None
-        if self.other and before and theirs and theirs.stacks:
-            tree = call_tree(mine.stacks, theirs.stacks)
-            return (flame(id, tree, backend, before, self.other.name),), ""
-        return (flame(id, call_tree(mine.stacks), backend),), ""
-
-    def _counted_flames(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
-        """Return the flame graph of a backend that knows what calls cost; else nothing."""
-        mine = read_calls(self.directory, backend, self.known)
-        if not mine.stacks:
-            return (), mine.problem
-        before = self.other.backend(backend) if self.other else None
-        if self.other and before:
-            theirs = read_calls(self.other.directory, before, self.known)
-            if theirs.stacks:
-                tree = call_tree(mine.stacks, theirs.stacks)
-                return (counted_flame(id, tree, INSTRUCTIONS, self.other.name),), ""
-        return (counted_flame(id, call_tree(mine.stacks), INSTRUCTIONS),), ""
 
 
 def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:

@@ -24,18 +24,6 @@ class CallTree:
     before: tuple[int, ...] = ()
     """Number of samples of the other side that end in each node; empty without another side."""
 
-    def of_functions(self) -> tuple[list[int], list[int]]:
-        """Return the samples of each function, with those of its callees and without."""
-        own = [0] * len(self.functions)
-        both = [0] * len(self.functions)
-        path: list[int] = []
-        for depth, name, count in zip(self.depths, self.names, self.own, strict=True):
-            path[depth:] = [name]
-            own[name] += count
-            for each in set(path):  # recursion counts once
-                both[each] += count
-        return both, own
-
 
 def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
@@ -46,6 +34,22 @@ def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
             for index, count in Counter(thread.samples).items():
                 if busy := kept[index]:
                     found[busy.stack] += count
+    return found
+
+
+def trimmed(stacks: Mapping[Stack, int], least: float) -> Counter[Stack]:
+    """Count calls below a part of the whole as their caller's own, so that a page stays small."""
+    held: Counter[Stack] = Counter()
+    for stack, count in stacks.items():
+        for depth in range(1, len(stack) + 1):
+            held[stack[:depth]] += count
+    smallest = least * sum(stacks.values())
+    found: Counter[Stack] = Counter()
+    for stack, count in stacks.items():
+        depth = len(stack)
+        while depth > 1 and held[stack[:depth]] < smallest:
+            depth -= 1
+        found[stack[:depth]] += count
     return found
 
 

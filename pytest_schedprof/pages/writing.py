@@ -10,7 +10,7 @@ from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.explaining.sides import side_in, why_regressed
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.pages.others import Other, Past, compared, other_of, read_past
+from pytest_schedprof.pages.others import Other, Past, Saved, compared, other_of, read_past
 from pytest_schedprof.pages.reading import RunFiles, TestFiles, read_run
 from pytest_schedprof.pages.reasons import reason_view
 from pytest_schedprof.pages.rendering import render_run, render_test
@@ -66,9 +66,10 @@ def _write_tests(
     known: KnownBackends,
     explained: Sequence[Explanation],
 ) -> None:
+    saved = Saved(run.path)
     for test in run.tests:
         if test.result is not None:
-            other = other_of(test, before)
+            other = other_of(test, before, saved)
             page = page_of_test(test.result, test.directory, run.path, other, known)
             found = [each for each in explained if each.test_id == test.entry.test_id]
             reasons = found or _explained(test, other)
@@ -80,7 +81,7 @@ def _write_tests(
 
 def _explained(test: TestFiles, other: Other | None) -> Sequence[Explanation]:
     """Explain what regressed."""
-    if test.result is None or other is None:
+    if test.result is None or other is None or other.directory is None:
         return ()
     earlier = {test.entry.test_id: side_in(other.directory, other.result)}
     return why_regressed(test.directory, test.result, earlier)

@@ -14,7 +14,7 @@ from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.environment import IN_PROCESS
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.plugin.stash import COMPARED_RUN, REFERENCE, SETTINGS
+from pytest_schedprof.plugin.stash import COMPARED_RUN, REFERENCE, SETTINGS, backends_of
 from pytest_schedprof.presentation.amounts import counted
 from pytest_schedprof.reports.comparisons import unmatched_lines
 from pytest_schedprof.reports.lines import Line
@@ -53,7 +53,11 @@ def save_baseline(config: pytest.Config, run: RunDirectory, has_results: bool) -
         raise BaselineError(
             f"schedprof: baseline {settings.save!r} was not saved: no profiled test ran"
         )
-    return save_run(settings.save, str(settings.dir), run)
+    line = save_run(settings.save, str(settings.dir), run)
+    from pytest_schedprof.pages.keeping import keep_stacks  # only sessions that save need it
+
+    keep_stacks(run.path, settings.save, str(settings.dir), backends_of(config).facts)
+    return line
 
 
 def check_comparison(config: pytest.Config, results: Sequence[Result]) -> None:

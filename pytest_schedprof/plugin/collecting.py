@@ -25,7 +25,7 @@ from pytest_schedprof.plugin.baselines import (
     uncompared_lines,
 )
 from pytest_schedprof.plugin.stash import COMPARED_RUN, STARTED_AT, backends_of, run_of
-from pytest_schedprof.reports.lines import WIDEST, Line, bars_for
+from pytest_schedprof.reports.lines import WIDEST, Line, bars_for, capped
 from pytest_schedprof.reports.packing import unpack
 from pytest_schedprof.reports.run_summary import run_markdown
 from pytest_schedprof.reports.terminal import summary_lines, unprofiled_lines
@@ -191,7 +191,7 @@ def _lines(
     yield from summary_lines(
         results, _short(run.path), verbosity=verbosity, recent=recent, bars=bars
     )
-    yield from inventory_lines(config, results)
+    yield from capped(list(inventory_lines(config, results)), verbosity)
     yield from uncompared_lines(config, results)
 
 

@@ -115,6 +115,11 @@ def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, Cha
     return [(test_id, change_row(change)) for test_id, change in found[:most]]
 
 
+def gravity(comparison: Comparison) -> int:
+    """Sort the comparisons with the most regressions first."""
+    return -len(comparison.of(Outcome.REGRESSED))
+
+
 def outcome_words(
     comparisons: Iterable[Comparison], outcomes: Iterable[Outcome] = Outcome
 ) -> list[str]:

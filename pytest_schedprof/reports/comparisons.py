@@ -10,16 +10,18 @@ import msgspec
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 from pytest_schedprof.model.parting import Difference, Parting
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.presentation.amounts import with_mode
+from pytest_schedprof.presentation.amounts import counted, with_mode
 from pytest_schedprof.presentation.changes import (
     NEWS,
     change_row,
     comparison_count,
     condition_words,
+    gravity,
     is_told,
     noise_words,
     unmatched_tests,
 )
+from pytest_schedprof.presentation.mattering import parted
 from pytest_schedprof.presentation.parting import details_of, headline_of
 from pytest_schedprof.reports.lines import VERDICT_MARKUP, Line
 from pytest_schedprof.reports.markdown import SIGNS, Escaped, code, plain, row
@@ -34,6 +36,9 @@ OUTCOME_MARKUP = {
     Outcome.SHIFTED: {"cyan": True},
     Outcome.UNDECIDED: {"yellow": True},
 }
+
+TESTS_IN_BRIEF, ROWS_IN_BRIEF = 5, 10
+"""Comparisons, and changes of each, at the end of a session."""
 
 ROWS_IN_MARKDOWN = 50
 """Rows of one test: nobody reads a longer comment, and some services cut it."""
@@ -52,29 +57,41 @@ def unmatched_lines(report: Report) -> Iterator[Line]:
 
 
 def comparison_lines(
-    name: str, comparisons: Sequence[Comparison], verbosity: int
+    name: str, comparisons: Sequence[Comparison], verbosity: int, *, is_brief: bool = False
 ) -> Iterator[Line]:
-    """Return one line for all tests, and what changed in each of them."""
+    """Return one line for all tests, and what changed in each of them.
+
+    Args:
+        name: of what they were compared with.
+        comparisons: of the tests.
+        verbosity: with -q there are only the lines about all tests.
+        is_brief: whether only the gravest comparisons and changes are shown, unless with -v.
+    """
     worst = Verdict.worst([each.verdict for each in comparisons])
     yield Line(f"compared with {name}: {comparison_count(comparisons)}", VERDICT_MARKUP[worst])
     yield from (Line(f"  {text}") for text in condition_words(comparisons))
-    if verbosity >= 0:
-        for each in comparisons:
-            yield from _lines(each, is_all=verbosity > 0)
-
-
-def _lines(comparison: Comparison, *, is_all: bool) -> Iterator[Line]:
-    parting = comparison.parting
-    if not (comparison.changes or comparison.reasons or parting):
+    if verbosity < 0:
         return
+    news = [each for each in comparisons if each.changes or each.reasons or each.parting]
+    tests, rows = (TESTS_IN_BRIEF, ROWS_IN_BRIEF) if is_brief and not verbosity else (None, None)
+    shown, left = parted(news, tests, gravity)
+    for each in shown:
+        yield from _lines(each, rows, is_all=verbosity > 0)
+    if left:
+        yield Line(f"{counted(len(left), 'more comparison')}: -v shows all")
+
+
+def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterator[Line]:
     backend = with_mode(comparison.backend, comparison.mode)
     yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
-    yield from _parting_lines(parting) if parting else ()
+    yield from _parting_lines(comparison.parting) if comparison.parting else ()
     if noise := noise_words(comparison.thresholds):
         yield Line(f"  {noise}", {"light": True})
     yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
     shown = [each for each in comparison.changes if is_all or is_told(each)]
-    yield from _table(shown)
+    yield from _table(shown[:most])
+    if left := len(shown[most:]) if most else 0:
+        yield Line(f"  and {counted(left, 'more change')}: -v shows all")
     hidden = Counter(each.note for each in comparison.changes if not (is_all or is_told(each)))
     for note, count in hidden.items():
         yield Line(f"  {count} undecided: {note}", {"yellow": True})

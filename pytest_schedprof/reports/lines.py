@@ -36,6 +36,18 @@ class Line:
         object.__setattr__(self, "text", printable(self.text, keep=""))
 
 
+SHOWN = 20
+"""Lines of one kind that a summary shows."""
+
+
+def capped(lines: Sequence[Line], verbosity: int, most: int = SHOWN) -> list[Line]:
+    """Return the first lines and how many more there are; all of them under -v."""
+    if verbosity > 0 or len(lines) <= most:
+        return list(lines)
+    more = Line(f"  and {len(lines) - most} more: -v shows all")
+    return [*lines[:most], more]
+
+
 def sparkline(values: Sequence[float], bars: str, least: float = 0.0) -> str:
     """Return a series as bars.
 

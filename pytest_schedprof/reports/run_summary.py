@@ -9,7 +9,7 @@ from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.amounts import counted
-from pytest_schedprof.presentation.changes import condition_words, outcome_words
+from pytest_schedprof.presentation.changes import condition_words, gravity, outcome_words
 from pytest_schedprof.presentation.costs import dearest
 from pytest_schedprof.presentation.functions import hottest
 from pytest_schedprof.presentation.limits import describe, limit_words, skipped_words
@@ -117,14 +117,9 @@ def _comparisons(results: Sequence[Result]) -> list[Comparison]:
 
 def _compared(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:
     """Return a table for each comparison of one verdict."""
-    for each in sorted(_comparisons(results), key=_gravity):
+    for each in sorted(_comparisons(results), key=gravity):
         if each.verdict is verdict and (text := "\n".join(comparison_markdown(each))):
             yield text
-
-
-def _gravity(comparison: Comparison) -> int:
-    """Sort the comparisons with the most regressions first."""
-    return -len(comparison.of(Outcome.REGRESSED))
 
 
 def _limits(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:

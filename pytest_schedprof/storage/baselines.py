@@ -26,6 +26,7 @@ from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
 from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
 from pytest_schedprof.storage.runs import find_run, with_tests
 from pytest_schedprof.storage.sources import take_sources
+from pytest_schedprof.storage.stacks import file_of
 
 LATEST = "latest"
 
@@ -154,6 +155,9 @@ def _tidy(folder: Folder) -> None:
         mine = identities(part.results)
         if mine <= known:
             path.remove()
+            stacks = file_of(folder, part.run_id)
+            if stacks.exists():
+                stacks.remove()
         known |= mine
 
 

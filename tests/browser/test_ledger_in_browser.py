@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import axe
 import pytest
 from browsing import Reader, ran
 
@@ -41,6 +42,7 @@ def test_the_table_has_the_whole_way_in_its_order(
     assert heads[-3:] == ["at 50", "at 500", "growth"]
     (states,) = [each for each in cells if each[1] == "states"]
     assert float(states[-1]) == pytest.approx(1, abs=0.5)
+    axe.check(page)
     assert not reader.faults
 
 

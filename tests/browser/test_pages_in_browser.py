@@ -93,7 +93,7 @@ def test_a_run_leads_to_its_tests_whose_names_stay_text(runs: Runs, reader: Read
 
 def test_a_flame_graph_zooms_by_mouse_and_by_keyboard(runs: Runs, reader: Reader) -> None:
     page = reader.open(page_of(runs.after, "plain"))
-    canvas = page.locator(".flame canvas")
+    canvas = page.locator(".flame canvas.main")
     whole = canvas.screenshot()
     assert "here 100.0%" in told(page)
     canvas.click(position={"x": 20, "y": 4.5 * ROW})
@@ -115,7 +115,7 @@ def test_a_flame_graph_zooms_by_mouse_and_by_keyboard(runs: Runs, reader: Reader
 
 def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
     page = reader.open(page_of(runs.after, "plain"))
-    before = page.locator(".flame canvas").screenshot()
+    before = page.locator(".flame canvas.main").screenshot()
     page.keyboard.press("/")
     page.keyboard.type("BURN_scheduler")
     found = re.fullmatch(
@@ -123,7 +123,7 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
     )
     assert found is not None
     assert float(found[1]) > 50
-    assert page.locator(".flame canvas").screenshot() != before
+    assert page.locator(".flame canvas.main").screenshot() != before
     page.keyboard.press("Enter")
     assert "burn_scheduler_cpu" in told(page)
     page.keyboard.press("Escape")
@@ -159,11 +159,11 @@ def test_a_difference_is_told_in_both_modes(kept: Runs, reader: Reader) -> None:
     page.keyboard.press("/")
     page.keyboard.type("burn_scheduler")
     page.keyboard.press("Enter")
-    pictures = [page.locator(".flame canvas").screenshot()]
+    pictures = [page.locator(".flame canvas.main").screenshot()]
     for mode, change in (("absolute", r"→ .*\+[\d.,]+ us \(\+"), ("relative", r"→ .*\+[\d.]+ pp")):
         page.get_by_label(f"change, {mode}").check()
         assert re.search(change, told(page)), told(page)
-        pictures.append(page.locator(".flame canvas").screenshot())
+        pictures.append(page.locator(".flame canvas.main").screenshot())
     assert len(set(pictures)) == 3
 
 
@@ -175,7 +175,7 @@ def test_checkouts_at_different_paths_do_not_differ(kept: Runs, reader: Reader) 
     write_pages(kept.after, other)
     page = reader.open(page_of(kept.after, "plain"))
     page.get_by_label("change, relative").check()
-    page.locator(".flame canvas").focus()
+    page.locator(".flame canvas.main").focus()
     for _ in range(12):
         page.keyboard.press("ArrowDown")
         assert "no more than chance" in told(page)

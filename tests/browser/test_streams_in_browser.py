@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import axe
 import pytest
 from browsing import Reader, ran
 from playwright.sync_api import Locator
@@ -67,6 +68,7 @@ def test_both_streams_are_side_by_side_with_the_first_difference(
     assert len(colours) == 2
     assert "another worker for 'inc-" in page.locator("p.parting").inner_text()
     assert page.locator("ul.parting li").count() == 3
+    axe.check(page)
     assert not reader.faults
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.chrometrace import Trace, mended, read_trace
+from pytest_schedprof.formats.chrometrace import Trace, mended, read_times, read_trace
 
 LOOP, OTHER, TASK = 11, 12, 7_654_321
 
@@ -199,6 +199,22 @@ def test_costs_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
     (outermost,) = list(root.events(since))[-1:]
     own = sum(costs["self_seconds"] for costs in trace.functions.values())
     assert own == pytest.approx(outermost["dur"] * 1e-6)
+
+
+@given(TREES, st.integers(0, 10**10))
+def test_times_of_stacks_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
+    own: defaultdict[tuple[str, ...], int] = defaultdict(int)
+
+    def walk(node: Node, callers: tuple[str, ...]) -> int:
+        (*_, event) = node.events(0)
+        stack = (*callers, f"m:{node.name}")
+        lasted = round(float(event["dur"]))
+        own[stack] += lasted - sum(walk(each, stack) for each in node.callees)
+        return lasted
+
+    walk(root, ())
+    found = read_times(json.dumps(document(*root.events(since))).encode(), namer)
+    assert {stack: round(time) for stack, time in found.items()} == own
 
 
 def _check_outcome(content: bytes) -> None:

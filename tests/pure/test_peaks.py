@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.reports.terminal import cost_lines
+from pytest_schedprof.reports.profile_lines import cost_lines
 
 LOADS = "distributed.protocol.core:loads"
 DUMPS = "distributed.protocol.core:dumps"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import shares_in
 
 from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.result import (
     BackendResult,
     FunctionShare,
@@ -22,14 +24,16 @@ from pytest_schedprof.model.result import (
 )
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.presentation.limits import describe
+from pytest_schedprof.presentation.mattering import WITH_NEWS
+from pytest_schedprof.reports.comparisons import TESTS_IN_BRIEF
 from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.packing import pack, unpack
+from pytest_schedprof.reports.profile_lines import OWNERS_SHOWN, cost_lines
 from pytest_schedprof.reports.terminal import (
+    FEW_TESTS,
     HOT_FUNCTIONS,
     HOT_FUNCTIONS_VERBOSE,
     MANY_TESTS,
-    OWNERS_SHOWN,
-    cost_lines,
     summary_lines,
     unprofiled_lines,
 )
@@ -97,6 +101,24 @@ def result(
     )
 
 
+BROKEN = limit("share(a:b) <= 30%", Verdict.FAIL)
+DOUBTFUL = limit("share(a:b) <= 40%", Verdict.INCONCLUSIVE)
+
+
+def compared(changes: int, test_id: str) -> Comparison:
+    """A comparison with so many regressions."""
+    return Comparison(
+        test_id,
+        "counts",
+        "",
+        tuple(
+            Change("calls", f"a:f{n}", "comm", Outcome.REGRESSED, 1.0, 2.0, 1.0, 1.0)
+            for n in range(changes)
+        ),
+        0,
+    )
+
+
 def lines(*results: Result, verbosity: int = 0) -> list[Line]:
     return list(summary_lines(results, ".schedprof/run-1", verbosity=verbosity))
 
@@ -157,6 +179,88 @@ def test_many_tests_get_a_headline_each_and_their_functions_under_vv() -> None:
     assert "-vv shows the functions of more than 20 tests" in told
     assert len(shown(texts(*many, verbosity=2))) == len(many) * HOT_FUNCTIONS_VERBOSE
     assert len(shown(texts(*many[1:], verbosity=1))) == MANY_TESTS * HOT_FUNCTIONS_VERBOSE
+
+
+def suite(tests: int, **changes: Any) -> list[Result]:
+    """Tests with names of their own; a later one needs more of the scheduler's CPU."""
+    return [
+        replace(result(tasks=1000 + number), test_id=f"t.py::test_{number}", **changes)
+        for number in range(tests)
+    ]
+
+
+def heated(tests: list[Result]) -> list[Result]:
+    """The same tests, where each needs a second more of CPU than the one before."""
+    return [
+        replace(
+            each,
+            backends=tuple(
+                replace(b, window=Window(1, (Segment(9.0, number, 10, 20),))) for b in each.backends
+            ),
+        )
+        for number, each in enumerate(tests)
+    ]
+
+
+def named(told: list[str]) -> list[str]:
+    """The tests that have a title."""
+    return [text.split()[0] for text in told if text.startswith("t.py::")]
+
+
+def test_a_few_tests_are_shown_with_tables_and_more_with_their_hottest_function() -> None:
+    assert len(shown(texts(*suite(FEW_TESTS)))) == FEW_TESTS * HOT_FUNCTIONS
+    told = texts(*suite(FEW_TESTS + 1))
+    assert shown(told) == ["f00"] * (FEW_TESTS + 1)
+    assert "    80.0% (78.0% - 82.0%) in distributed.scheduler:f00" in told
+
+
+def test_fourteen_tests_take_no_more_than_forty_lines_and_v_shows_all() -> None:
+    tests = heated(suite(14))
+    told = texts(*tests)
+    assert len(told) <= 40
+    assert named(told) == [f"t.py::test_{number}" for number in range(4, 14)]
+    assert "4 more tests: -v shows all" in told
+    assert len(named(texts(*tests, verbosity=1))) == 14
+
+
+def test_tests_with_news_come_before_hotter_ones() -> None:
+    tests = heated(suite(100))
+    tests[1] = replace(tests[1], outcome="failed")
+    tests[3] = replace(tests[3], backends=(replace(PLAIN, limits=(BROKEN,)),))
+    tests[5] = replace(tests[5], backends=(replace(PLAIN, limits=(DOUBTFUL,)),))
+    tests[7] = replace(tests[7], baseline="main", comparisons=(compared(1, "t.py::test_7"),))
+    expected = [f"t.py::test_{number}" for number in (1, 3, 5, 7, 94, 95, 96, 97, 98, 99)]
+    assert named(texts(*tests))[:10] == expected
+
+
+def test_warnings_of_tests_that_are_left_out_are_counted() -> None:
+    tests = heated(suite(14))
+    tests[0] = replace(tests[0], backends=(replace(tests[0].backends[0], warnings=("torn",)),))
+    assert "4 more tests, 1 with warnings: -v shows all" in texts(*tests)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCONCLUSIVE])
+def test_two_hundred_tests_with_news_fit_on_a_few_screens(verdict: Verdict) -> None:
+    """They have one cause, and the page of the run shows them all."""
+    tests = [
+        replace(
+            each,
+            baseline="main",
+            backends=(replace(each.backends[0], limits=(limit("share(a:b) <= 30%", verdict),)),),
+            comparisons=(compared(30, each.test_id),),
+            null=(compared(30, each.test_id),),
+        )
+        for each in heated(suite(200))
+    ]
+    told = texts(*tests)
+    assert len(named(told)) == WITH_NEWS + 2 * TESTS_IN_BRIEF
+    assert "  and 180 more: -v shows all" in told
+    assert told.count("  and 20 more changes: -v shows all") == 2 * TESTS_IN_BRIEF
+    assert told.count("195 more comparisons: -v shows all") == 2
+    assert len(told) <= 220
+    everything = texts(*tests, verbosity=1)
+    assert len(named(everything)) == 600
+    assert not any("shows all" in text for text in everything)
 
 
 def test_costs_without_tasks_have_no_line_of_the_whole() -> None:

@@ -1,9 +1,9 @@
 // Search for functions whose module and name contain the typed text.
 
-function find(graph, text) {
-  const wanted = text.trim().toLowerCase();
-  graph.found = wanted ? matching(graph.tree.data, wanted) : null;
-  graph.output.textContent = wanted ? foundWords(graph) : "";
+function find(panel) {
+  const wanted = panel.search.value.trim().toLowerCase();
+  panel.found = wanted ? matching(panel.data, wanted) : null;
+  panel.output.textContent = wanted ? foundWords(panel) : "";
 }
 
 function matching({ modules, functions }, wanted) {
@@ -24,15 +24,15 @@ function held(tree, found) {
   return sum;
 }
 
-function foundWords({ tree, found }) {
+function foundWords({ current, found }) {
   if (!found.size) return "no function";
-  const part = percent(held(tree, found) / (tree.after[0] || 1));
+  const part = percent(held(current, found) / (current.after[0] || 1));
   return `${found.size} ${found.size === 1 ? "function" : "functions"}, ${part} of all samples`;
 }
 
 // The next match after the focused node, in drawing order; -1 if there is none.
 function nextFound(graph) {
-  const { tree, found, zoomed, focused } = graph;
+  const { tree, zoomed, focused } = graph, { found } = graph.panel;
   if (!found || !found.size) return -1;
   const first = Math.max(zoomed, focused) + 1, last = tree.end[zoomed];
   for (let node = first; node < last; node++) if (found.has(tree.name[node])) return node;

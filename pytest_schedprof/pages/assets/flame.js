@@ -1,129 +1,122 @@
-// One flame graph: its state, and input from pointer and keyboard.
+// A panel: the flame graphs of one recording, what is chosen above them, and what is told about a box.
 
-for (const figure of document.querySelectorAll(".flame")) openFlame(figure);
+for (const figure of document.querySelectorAll(".flame")) openPanel(figure);
 
-function openFlame(figure) {
+function openPanel(figure) {
   const data = JSON.parse(document.getElementById(`${figure.id}-data`).textContent);
-  const tree = readTree(data);
-  const part = selector => figure.querySelector(selector);
-  const graph = {
-    tree, levels: deepest(tree), zoomed: 0, focused: 0, hovered: -1, found: null,
-    canvas: part("canvas"), told: part(".told"), output: part(".found"), back: part(".whole"),
-    search: part(".search"), caption: part("figcaption"),
+  const part = selector => figure.querySelector(selector), tree = readTree(data);
+  const panel = {
+    figure, data, whole: tree, current: tree, found: null,
+    state: { ...DEFAULTS }, mark: null,
+    told: part(".told"), output: part(".found"), back: part(".whole"),
+    search: part(".search"), caption: part("figcaption"), palette: paletteOf(tree),
   };
+  panel.graphs = [graphOn(panel, part("canvas.main"), false), graphOn(panel, part("canvas.callers"), true)];
+  panel.active = panel.graphs[0];
   figure.hidden = false;
-  graph.palette = paletteOf(tree);
-  choose(graph, "profile");
-  listen(graph, figure);
+  panel.strip = openStrip(panel);
+  listen(panel);
+  if (recall(panel)) open(panel);
+  else show(panel);
   figure.dataset.drawn = tree.size - 1;
 }
 
-function choose(graph, mode) {
-  graph.view = viewOf(graph.tree, mode);
-  graph.layout = layOut(graph.tree, graph.view);
-  caption(graph);
-  refresh(graph);
+// Open the view that the address tells.
+function open(panel) {
+  if (panel.strip) showWindow(panel.strip);
+  find(panel);
+  show(panel);
+  const [main] = panel.graphs;
+  main.zoomed = main.focused = panel.mark ? marked(main.tree, panel.mark) : 0;
+  refresh(panel);
+  panel.figure.scrollIntoView();
 }
 
-function refresh(graph) {
-  paint(graph);
-  tell(graph, graph.hovered >= 0 ? graph.hovered : graph.focused);
-  graph.back.hidden = graph.zoomed === 0;
+// Draw the trees that the state asks for.
+function show(panel) {
+  const { state } = panel, [main, callers] = panel.graphs;
+  const current = state.mode === "profile" ? panel.current : panel.whole;
+  panel.view = viewOf(panel.whole, state.mode);
+  const zoomed = main.tree && main.zoomed ? markOf(main.tree, main.zoomed) : null;
+  const isSandwich = state.view === "sandwich";
+  plant(callers, isSandwich ? callersOf(current, state.subject) : null);
+  plant(main, isSandwich ? calleesOf(current, state.subject) : state.view === "inverted" ? inverted(current) : current);
+  if (zoomed) main.zoomed = main.focused = marked(main.tree, zoomed);
+  if (panel.strip) panel.strip.canvas.parentElement.hidden = state.mode !== "profile";
+  panel.active = main;
+  caption(panel);
+  for (const input of panel.figure.querySelectorAll(".views input, .modes input"))
+    input.checked = input.value === state.view || input.value === state.mode;
+  refresh(panel);
 }
 
-function caption({ tree, view, caption }) {
+function refresh(panel) {
+  for (const graph of panel.graphs) if (graph.tree) paint(graph);
+  tell(panel.active, shown(panel.active));
+  panel.back.hidden = panel.state.view !== "sandwich" && panel.graphs[0].zoomed === 0;
+}
+
+// Another view; the callers and callees of a function, or else of that with most samples of its own.
+function look(panel, view, subject = -1) {
+  const { state, active, current } = panel;
+  if (view === "sandwich") {
+    const chosen = subject >= 0 ? subject : active.tree.name[active.focused];
+    state.subject = chosen >= 0 ? chosen : mostOwn(current);
+  }
+  state.view = view;
+  show(panel);
+  remember(panel);
+}
+
+function mostOwn(tree) {
+  const own = new Map();
+  for (let node = 1; node < tree.size; node++)
+    own.set(tree.name[node], (own.get(tree.name[node]) ?? 0) + tree.own[node]);
+  return [...own].reduce((a, b) => b[1] > a[1] ? b : a, [0, -1])[0];
+}
+
+// From a zoomed graph to the whole one, and from the callers and callees of a function to all calls.
+function leave(panel) {
+  if (panel.graphs.every(graph => !graph.zoomed) && panel.state.view === "sandwich") look(panel, "calls");
+  else for (const graph of panel.graphs.filter(each => each.tree)) zoom(graph, 0);
+  panel.active = panel.graphs[0];
+  panel.active.canvas.focus({ preventScroll: true });
+}
+
+function showCode({ active, output }) {
+  const node = shown(active), found = active.tree.name[node] >= 0 && codeOf(fullName(active.tree, node));
+  if (found) openCode(found);
+  else output.textContent = "the page has no code of this function";
+}
+
+function caption({ data, whole, view, caption }) {
   if (view.word) {
     caption.textContent = "Width: the larger of both sides. Red with +: more than before; "
       + "blue with −: less; grey: no more than chance. " + (view.unit
         ? `Absolute: ${view.unit === "us" ? "CPU time" : view.unit} per task.`
-        : `Relative: parts of each side’s ${tree.data.isSampled ? "samples" : tree.data.unit}.`);
+        : `Relative: parts of each side’s ${data.isSampled ? "samples" : data.unit}.`);
     return;
   }
-  const seen = new Set(tree.owner);
-  const owners = tree.data.owners.filter((_, number) => seen.has(number));
+  const seen = new Set(whole.owner);
+  const owners = data.owners.filter((_, number) => seen.has(number));
   caption.replaceChildren(...owners.map(ownerMark));
 }
 
-function zoom(graph, node) {
-  graph.zoomed = graph.focused = Math.max(0, node);
-  refresh(graph);
-}
-
-function focusOn(graph, node) {
-  if (node < 0) return;
-  const { tree } = graph;
-  graph.focused = node;
-  graph.hovered = -1;
-  while (node < graph.zoomed || node >= tree.end[graph.zoomed]) graph.zoomed = tree.parent[graph.zoomed];
-  refresh(graph);
-}
-
-function listen(graph, figure) {
-  const { canvas, search, back } = graph;
-  const hit = event => nodeAt(graph, event.offsetX, event.offsetY);
-  canvas.addEventListener("mousemove", event => { graph.hovered = hit(event); tell(graph, shown(graph)); });
-  canvas.addEventListener("mouseleave", () => { graph.hovered = -1; tell(graph, graph.focused); });
-  canvas.addEventListener("click", event => { const node = hit(event); if (node >= 0) zoom(graph, node); });
-  for (const change of ["focus", "blur"]) canvas.addEventListener(change, () => paint(graph));
-  canvas.addEventListener("keydown", event => onKey(graph, event));
-  back.addEventListener("click", () => zoom(graph, 0));
-  search.addEventListener("input", () => { find(graph, search.value); refresh(graph); });
-  search.addEventListener("keydown", event => onSearchKey(graph, event));
-  for (const mode of figure.querySelectorAll(".modes input"))
-    mode.addEventListener("change", () => choose(graph, mode.value));
-  new ResizeObserver(() => { if (canvas.clientWidth !== graph.width) paint(graph); }).observe(canvas);
+function listen(panel) {
+  const { figure, search, back } = panel;
+  back.addEventListener("click", () => leave(panel));
+  figure.querySelector(".copy").addEventListener("click", () => copyStack(panel));
+  figure.querySelector(".source").addEventListener("click", () => showCode(panel));
+  addEventListener("hashchange", () => { if (recall(panel)) open(panel); });
+  search.addEventListener("input", () => { find(panel); refresh(panel); remember(panel); });
+  search.addEventListener("keydown", event => onSearchKey(panel, event));
+  for (const input of figure.querySelectorAll(".modes input"))
+    input.addEventListener("change", () => { panel.state.mode = input.value; show(panel); remember(panel); });
+  for (const input of figure.querySelectorAll(".views input"))
+    input.addEventListener("change", () => look(panel, input.value));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    graph.palette = paletteOf(graph.tree);
-    paint(graph);
+    panel.palette = paletteOf(panel.whole);
+    if (panel.strip) paintStrip(panel.strip);
+    refresh(panel);
   });
-}
-
-const shown = graph => graph.hovered >= 0 ? graph.hovered : graph.focused;
-
-const MOVES = {
-  ArrowUp: ({ tree, focused }) => tree.parent[focused],
-  ArrowDown: graph => widestChild(graph, graph.focused),
-  ArrowLeft: graph => sibling(graph, -1),
-  ArrowRight: graph => sibling(graph, 1),
-  Home: () => 0,
-  n: nextFound,
-};
-
-function onKey(graph, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key in MOVES) focusOn(graph, MOVES[event.key](graph));
-  else if (event.key === "Enter") zoom(graph, graph.focused);
-  else if (event.key === "Escape") zoom(graph, 0);
-  else return;
-  event.preventDefault();
-}
-
-function onSearchKey(graph, event) {
-  if (event.key === "Enter") focusOn(graph, nextFound(graph));
-  else if (event.key === "Escape") {
-    graph.search.value = "";
-    find(graph, "");
-    refresh(graph);
-    graph.canvas.focus({ preventScroll: true });
-  } else return;
-  event.preventDefault();
-}
-
-function childrenOf({ tree, layout }, node) {
-  const found = [];
-  for (let child = node + 1; child < tree.end[node]; child = tree.end[child])
-    if (layout.width[child] > 0) found.push(child);
-  return found;
-}
-
-function widestChild(graph, node) {
-  const wider = (a, b) => graph.layout.width[b] > graph.layout.width[a] ? b : a;
-  return childrenOf(graph, node).reduce((a, b) => a < 0 ? b : wider(a, b), -1);
-}
-
-function sibling(graph, step) {
-  const { tree, focused } = graph;
-  if (!focused) return -1;
-  const all = childrenOf(graph, tree.parent[focused]);
-  return all[all.indexOf(focused) + step] ?? -1;
 }

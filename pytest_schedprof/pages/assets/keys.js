@@ -1,4 +1,4 @@
-// Keyboard shortcuts of the page, and the filter of the table of tests.
+// Keyboard shortcuts of the page.
 
 const isTyping = event => event.target.matches("input, textarea, select");
 
@@ -16,16 +16,4 @@ function nearestField() {
   const fields = [...document.querySelectorAll('input[type="search"]')];
   const distance = field => Math.abs(field.getBoundingClientRect().top);
   return fields.sort((a, b) => distance(a) - distance(b))[0];
-}
-
-for (const field of document.querySelectorAll(".filter")) {
-  const rows = [...document.querySelectorAll(`#${field.dataset.for} tbody tr`)];
-  const filter = () => {
-    const wanted = field.value.toLowerCase();
-    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
-  };
-  field.addEventListener("input", filter);
-  field.addEventListener("keydown", event => {
-    if (event.key === "Escape") { field.value = ""; filter(); }
-  });
 }

@@ -14,6 +14,10 @@ function paletteOf(tree) {
   };
 }
 
+// Callers stand above what they called: in a graph of callers the root is the lowest row.
+const topOf = (graph, node) => ROW * (graph.isOfCallers
+  ? graph.levels - graph.tree.depth[node] : graph.tree.depth[node]);
+
 // Every visible node with its place. Ancestors of the zoomed node fill the whole row.
 function* visibleNodes(graph) {
   const { tree, layout, zoomed, width } = graph;
@@ -29,7 +33,7 @@ function* visibleNodes(graph) {
 }
 
 function paint(graph) {
-  const { canvas, tree, palette } = graph;
+  const { canvas } = graph, { palette } = graph.panel;
   const ratio = window.devicePixelRatio || 1;
   graph.width = canvas.clientWidth;
   const height = ROW * (graph.levels + 1);
@@ -46,14 +50,14 @@ function paint(graph) {
 }
 
 function paintBox(pen, graph, { node, x, width, isAbove }) {
-  const y = graph.tree.depth[node] * ROW;
-  const isFound = graph.found && graph.found.has(graph.tree.name[node]);
-  pen.globalAlpha = isAbove ? 0.55 : graph.found && !isFound ? 0.3 : 1;
+  const y = topOf(graph, node), { found } = graph.panel;
+  const isFound = found && found.has(graph.tree.name[node]);
+  pen.globalAlpha = isAbove ? 0.55 : found && !isFound ? 0.3 : 1;
   pen.fillStyle = colourOf(graph, node);
   pen.fillRect(x, y, Math.max(width - (width > 3 ? 1 : 0), NARROWEST), ROW - 1);
-  pen.globalAlpha = isAbove || (graph.found && !isFound) ? 0.7 : 1;
+  pen.globalAlpha = isAbove || (found && !isFound) ? 0.7 : 1;
   if (isFound) {
-    pen.fillStyle = graph.palette.ink;
+    pen.fillStyle = graph.panel.palette.ink;
     pen.fillRect(x, y + ROW - 3, Math.max(width - 1, 1), 2);
   }
   paintLabel(pen, graph, node, x, y, width);
@@ -63,7 +67,7 @@ function paintBox(pen, graph, { node, x, width, isAbove }) {
 function paintLabel(pen, graph, node, x, y, width) {
   const room = Math.floor((width - 2 * PADDING) / graph.letter);
   if (room < 4) return;
-  pen.fillStyle = graph.palette.ink;
+  pen.fillStyle = graph.panel.palette.ink;
   pen.fillText(fitted(graph, node, room), x + PADDING, y + ROW / 2);
 }
 
@@ -77,18 +81,19 @@ function fitted(graph, node, room) {
 const lastPart = name => name.slice(name.lastIndexOf(".") + 1) || name;
 
 function signOf(graph, node) {
-  if (!graph.view.word) return "";
-  const { change, isNoise } = difference(graph.tree, graph.view, node);
-  return isNoise ? "" : `${graph.view.word(change)} `;
+  const { view } = graph.panel;
+  if (!view.word) return "";
+  const { change, isNoise } = difference(graph.tree, view, node);
+  return isNoise ? "" : `${view.word(change)} `;
 }
 
 function colourOf(graph, node) {
-  const { palette, tree, view } = graph;
+  const { tree } = graph, { palette, view, whole } = graph.panel;
   if (!view.word) return palette.owners[tree.owner[node]] ?? palette.none;
   const { change, isNoise } = difference(tree, view, node);
   if (isNoise) return palette.none;
-  const whole = Math.max(tree.after[0] * view.after, tree.before[0] * view.before);
-  const strength = Math.sqrt(Math.min(1, Math.abs(change) / (0.1 * whole)));
+  const most = Math.max(whole.after[0] * view.after, whole.before[0] * view.before);
+  const strength = Math.sqrt(Math.min(1, Math.abs(change) / (0.1 * most)));
   const chroma = (0.3 + 1.4 * strength) * palette.chroma;
   return `oklch(${palette.light} ${chroma} ${change > 0 ? palette.more : palette.less})`;
 }
@@ -97,14 +102,15 @@ function paintFocus(pen, graph) {
   if (document.activeElement !== graph.canvas) return;
   for (const box of visibleNodes(graph)) {
     if (box.node !== graph.focused) continue;
-    pen.strokeStyle = graph.palette.focus;
+    pen.strokeStyle = graph.panel.palette.focus;
     pen.lineWidth = 2;
-    pen.strokeRect(box.x + 1, graph.tree.depth[box.node] * ROW + 1, Math.max(box.width - 3, 1), ROW - 3);
+    pen.strokeRect(box.x + 1, topOf(graph, box.node) + 1, Math.max(box.width - 3, 1), ROW - 3);
   }
 }
 
 function nodeAt(graph, x, y) {
-  const level = Math.floor(y / ROW), { tree, layout, zoomed, width } = graph;
+  const row = Math.floor(y / ROW), level = graph.isOfCallers ? graph.levels - row : row;
+  const { tree, layout, zoomed, width } = graph;
   if (level <= tree.depth[zoomed]) return ancestorAt(tree, zoomed, level);
   const at = layout.start[zoomed] + x / width * layout.width[zoomed];
   for (let node = zoomed + 1; node < tree.end[zoomed];) {

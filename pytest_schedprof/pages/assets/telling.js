@@ -11,43 +11,51 @@ function element(tag, text, className) {
 }
 
 function tell(graph, node) {
+  const { panel, tree } = graph, isFunction = tree.name[node] >= 0;
   const name = element("div", "");
-  if (node > 0) name.append(element("span", `${moduleOf(graph.tree, node)}:`, "module"));
-  name.append(element("b", nameOf(graph.tree, node)));
-  if (node > 0) name.append(" ", ownerMark(ownerOf(graph.tree, node)));
-  const words = graph.view.word ? changeWords(graph, node) : profileWords(graph.tree, node);
-  graph.told.replaceChildren(name, element("div", words));
+  if (isFunction) name.append(element("span", `${moduleOf(tree, node)}:`, "module"));
+  name.append(element("b", nameOf(tree, node)));
+  if (isFunction) name.append(" ", ownerMark(ownerOf(tree, node)));
+  const words = panel.view.word ? changeWords(graph, node) : profileWords(graph, node);
+  panel.told.replaceChildren(name, element("div", words));
 }
 
 function ownerMark(owner) {
   const mark = element("span", "", "owner"), swatch = element("i", "", "swatch");
-  swatch.style.background = `var(--o-${owner})`;
+  swatch.style.background = `var(--o-${owner}, var(--o-other))`;
   mark.append(" ", swatch, owner);
   return mark;
 }
 
-function profileWords(tree, node) {
-  const { cost, unit, isSampled } = tree.data, count = tree.after[node];
-  const here = [`here ${percent(count / (tree.after[0] || 1))}`];
+function profileWords({ panel, tree }, node) {
+  const { cost, unit, isSampled } = panel.data, count = tree.after[node];
+  const here = [`here ${percent(count / (panel.current.after[0] || 1))}`];
   if (cost) here.push(`${amounts(count * cost, unit)} per task`);
   if (isSampled) here.push(samples(count));
-  return node ? `${here.join(" · ")}   —   ${everywhere(tree, node)}` : here.join(" · ");
+  return tree.name[node] < 0 ? here.join(" · ") : `${here.join(" · ")}   —   ${everywhere(panel, tree.name[node])}`;
 }
 
-function everywhere(tree, node) {
-  const [share, low, high, own] = tree.data.bounds.slice(4 * tree.name[node], 4 * tree.name[node] + 4);
+function everywhere({ data, state, current }, name) {
+  if (state.from >= 0 || !data.bounds) {
+    const where = state.from < 0 ? "" : " of the window";
+    return `in all stacks${where} ${percent(partOf(current, name))}, self ${percent(ownPartOf(current, name))}`;
+  }
+  const [share, low, high, own] = data.bounds.slice(4 * name, 4 * name + 4);
   if (!high) return "not in any stack of this side";
   const part = amount => percent(amount / 10000);
-  const range = ` (95% bounds ${part(low).slice(0, -1)} to ${part(high)})`;
-  return `in all stacks ${part(share)}${tree.data.isSampled ? range : ""}, self ${part(own)}`;
+  return `in all stacks ${part(share)} (95% bounds ${part(low).slice(0, -1)} to ${part(high)}), self ${part(own)}`;
 }
 
-function changeWords(graph, node) {
-  const { tree, view } = graph, found = difference(tree, view, node);
+const partOf = (tree, name) => held(tree, new Set([name])) / (tree.after[0] || 1);
+const ownPartOf = (tree, name) =>
+  tree.own.reduce((sum, own, node) => tree.name[node] === name ? sum + own : sum, 0) / (tree.after[0] || 1);
+
+function changeWords({ panel, tree }, node) {
+  const { view } = panel, found = difference(tree, view, node);
   const amount = view.unit ? value => `${amounts(value, view.unit)} per task` : percent;
   const relative = found.before ? ` (${signed(found.change, percent(Math.abs(found.change) / found.before))})` : "";
   const word = found.isNoise ? "no more than chance: " : "";
   const change = `${word}${amount(found.before)} → ${amount(found.after)}, ${view.word(found.change)}${relative}`;
-  if (!tree.data.isSampled) return change;
+  if (!panel.data.isSampled) return change;
   return `${change}   —   ${samples(tree.before[node])} before, ${samples(tree.after[node])} now`;
 }

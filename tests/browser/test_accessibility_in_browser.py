@@ -1,0 +1,148 @@
+"""Tests that people who see little, or nothing, can read every kind of page, checked by axe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import axe
+import pytest
+from browsing import Reader
+from capacities import capacity
+from capacities import measured as capacities
+from drawn import DUMPS, IN_TASKS, WRITE, drawn, drawn_test, kept
+from measured import measured
+from playwright.sync_api import Browser, Page
+from random_workloads import Maker
+from rings import RING
+
+from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
+from pytest_schedprof.pages.capacity_page import page_of_capacity
+from pytest_schedprof.pages.reading import read_run
+from pytest_schedprof.pages.rendering import render_capacity, render_test, render_workload
+from pytest_schedprof.pages.ring_pictures import ring_pictures
+from pytest_schedprof.pages.test_page import page_of_test
+from pytest_schedprof.pages.workload_page import page_of_workload
+from pytest_schedprof.pages.writing import write_pages
+
+NARROW = {"width": 400, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of many tests, of which one has all that a page can show, compared with another."""
+    place = tmp_path_factory.mktemp("runs")
+    before = kept(place / "before", drawn_test(), drawn_test("test_a.py::test_c"))
+    limits = tuple(
+        LimitResult(text, verdict, (Finding(WRITE, ESTIMATE, verdict),), parsed=parse_limit(text))
+        for text, verdict in zip(LIMITS, Verdict, strict=True)
+    )
+    slower = replace(drawn(STACKS_NOW, ORDER_NOW), limits=limits, warnings=("some were late",))
+    rich = measured(
+        slower,
+        *drawn_test().backends[1:],
+        unjudged=("peak <= 1MB",),
+        evidence=(Evidence("tasks", (), missing="no Bokeh"),),
+    )
+    troubled = replace(rich, test_id="test_a.py::test_l", troubles=("the log was lost",))
+    tests = [replace(rich, test_id="test_a.py::test_b"), troubled]
+    tests += [drawn_test(f"test_a.py::test_{letter}") for letter in "cdefghijk"]
+    now = kept(place / "now", *tests)
+    write_pages(now, before)
+    return now
+
+
+LIMITS = (f"share({WRITE}) <= 90%", f"share({WRITE}) <= 10%", f"share({WRITE}) <= 30%")
+ESTIMATE = Estimate(0.3, 0.25, 0.36, 900, 1.0)
+STACKS_NOW = (IN_TASKS, (*IN_TASKS, WRITE), (*IN_TASKS, WRITE, DUMPS))
+ORDER_NOW = [0, 1, 2] * 300
+
+
+def test_a_page_with_faults_fails(browser: Browser, tmp_path: Path) -> None:
+    """Otherwise, no test here could fail."""
+    (tmp_path / "page.html").write_text("<p style='color:#bbb'>pale</p><canvas tabindex=0>")
+    page = Reader(browser).open(tmp_path / "page.html")
+    with pytest.raises(AssertionError) as told:
+        axe.check(page)
+    for rule in ("color-contrast", "document-title", "html-has-lang"):
+        assert rule in str(told.value)
+
+
+@pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
+def test_the_page_of_a_run(run: Path, reader: Reader, viewport: dict[str, int] | None) -> None:
+    axe.check(reader.open(run / "index.html", **({"viewport": viewport} if viewport else {})))
+
+
+@pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
+def test_the_page_of_a_test(run: Path, reader: Reader, viewport: dict[str, int] | None) -> None:
+    page = reader.open(run / "0" / "index.html", **({"viewport": viewport} if viewport else {}))
+    for words in ("What changed", "Limits", "Evidence", "Flame graph"):
+        assert words in page.locator("main").inner_text()
+    axe.check(page)
+
+
+def test_the_page_of_a_test_with_troubles(run: Path, reader: Reader) -> None:
+    page = reader.open(run / "1" / "index.html")
+    assert page.locator(".note.fail").count() == 1
+    axe.check(page)
+
+
+def test_the_values_of_a_black_box_need_no_pointer(
+    run: Path, reader: Reader, tmp_path: Path
+) -> None:
+    (test, *_) = read_run(run).tests
+    assert test.result is not None
+    page = replace(page_of_test(test.result, test.directory, run), ring=ring_pictures(RING))
+    (tmp_path / "page.html").write_text(render_test(page))
+    opened = reader.open(tmp_path / "page.html")
+    values = opened.locator("details.values").first
+    values.locator("summary").press("Enter")
+    told = "22:13:20 to 22:13:30: tasks/s 100, transitions/s 500"
+    assert values.locator("li").first.inner_text() == told
+    axe.check(opened)
+
+
+def test_the_page_of_a_workload(reader: Reader, tmp_path: Path) -> None:
+    workload = Maker(seed=1, graphs=4, tasks=12, events=5).make()
+    (tmp_path / "page.html").write_text(render_workload(page_of_workload(workload, "work")))
+    axe.check(reader.open(tmp_path / "page.html"))
+
+
+def test_the_page_of_a_capacity(reader: Reader, tmp_path: Path) -> None:
+    two = capacity(capacities(), capacities(1.1, name="distributed==2026.7.0"))
+    (tmp_path / "page.html").write_text(render_capacity(page_of_capacity(two)))
+    axe.check(reader.open(tmp_path / "page.html"))
+
+
+CONTRAST = """() => {
+    const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+    const style = name => getComputedStyle(document.documentElement).getPropertyValue(name);
+    const luminance = colour => {
+        pen.fillStyle = colour;
+        pen.fillRect(0, 0, 1, 1);
+        const parts = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map(each => each / 255)
+            .map(each => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+    };
+    const names = [...document.querySelector("style").textContent.matchAll(/--o-[\\w-]+(?=:)/g)];
+    const colours = names.map(each => style(each[0]));
+    for (const hue of ["--more", "--less"])
+        for (const chroma of [0.3, 1.7])
+            colours.push(`oklch(${style("--l")} ${chroma * style("--c")} ${style(hue)})`);
+    const ink = luminance(style("--ink"));
+    return colours.map(each => {
+        const [dark, light] = [ink, luminance(each)].sort((a, b) => a - b);
+        return (light + 0.05) / (dark + 0.05);
+    });
+}"""
+"""JavaScript: the contrast of text with each colour of a flame graph, which axe cannot see."""
+
+
+@pytest.mark.parametrize("scheme", axe.SCHEMES)
+def test_text_on_the_colours_of_a_flame_graph(run: Path, reader: Reader, scheme: str) -> None:
+    page: Page = reader.open(run / "0" / "index.html", color_scheme=scheme)
+    found = page.evaluate(CONTRAST)
+    assert len(found) > 20
+    assert min(found) >= 4.5

@@ -1,0 +1,275 @@
+"""Tests of the views of a flame graph, against sums of the samples that it was made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import axe
+import pytest
+from browsing import Reader
+from drawn import (
+    DUMPS,
+    LOOP,
+    OCCUPANCY,
+    ORDER,
+    STACKS,
+    TRANSITION,
+    WRITE,
+    drawn_test,
+    kept,
+    with_sources,
+)
+from playwright.sync_api import Page
+
+from pytest_schedprof.pages.writing import write_pages
+
+ALL = len(ORDER)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "now"
+    kept(run, with_sources(run, drawn_test()))
+    write_pages(run)
+    return run / "0" / "index.html"
+
+
+@pytest.fixture
+def page(path: Path, reader: Reader) -> Page:
+    page = reader.open(path)
+    page.locator("canvas.main").focus()
+    return page
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def find(page: Page, function: str) -> None:
+    """Move to the first box of a function."""
+    search = page.locator(".search")
+    search.fill(function)
+    search.press("Enter")
+    page.locator("canvas.main").focus()
+
+
+def told(page: Page) -> str:
+    return page.locator(".told").inner_text()
+
+
+def says(page: Page, function: str, samples: int) -> None:
+    """The box with the focus is that of a function, and has so many samples."""
+    said = told(page)
+    assert said.startswith(function)
+    assert f" {samples} samples" in said, said
+
+
+def samples(*parts: Sequence[str]) -> int:
+    """Samples whose stacks have all these parts in one piece each."""
+    return sum(
+        all(
+            any(stack[i : i + len(part)] == tuple(part) for i in range(len(stack)))
+            for part in parts
+        )
+        for stack in (STACKS[index] for index in ORDER)
+    )
+
+
+def ending(*functions: str) -> int:
+    """Samples whose stacks end like this."""
+    return sum(STACKS[index][-len(functions) :] == functions for index in ORDER)
+
+
+def test_the_inverted_graph_begins_with_the_functions_in_which_samples_end(page: Page) -> None:
+    press(page, "i")
+    assert page.locator(".views input:checked").get_attribute("value") == "inverted"
+    hottest = Counter(STACKS[index][-1] for index in ORDER).most_common()
+    press(page, "ArrowDown")
+    seen = []
+    for _ in hottest:
+        seen.append(told(page).split(" ")[0])
+        says(page, seen[-1], ending(seen[-1]))
+        press(page, "ArrowRight")
+    assert sorted(seen) == sorted(function for function, _ in hottest)
+    find(page, DUMPS)
+    press(page, "ArrowDown")
+    says(page, WRITE, ending(WRITE, DUMPS))
+    press(page, "ArrowDown")
+    says(page, TRANSITION, ending(TRANSITION, WRITE, DUMPS))
+    press(page, "i")
+    says(page, "all", ALL)
+    press(page, "ArrowDown", "ArrowDown", "Enter", "Escape")
+    says(page, "all", ALL)
+
+
+def test_callers_stand_above_a_function_and_callees_below_it(page: Page) -> None:
+    find(page, WRITE)
+    press(page, "b")
+    whole = samples([WRITE])
+    says(page, WRITE, whole)
+    press(page, "ArrowDown")
+    says(page, DUMPS, ending(WRITE, DUMPS))
+    page.locator("canvas.callers").focus()
+    says(page, WRITE, whole)
+    press(page, "ArrowUp")
+    says(page, LOOP, whole - samples([TRANSITION, WRITE]))
+    press(page, "ArrowRight")
+    says(page, TRANSITION, samples([TRANSITION, WRITE]))
+    press(page, "ArrowDown")
+    says(page, WRITE, whole)
+
+
+def test_the_callers_can_be_clicked_and_left(page: Page) -> None:
+    find(page, OCCUPANCY)
+    press(page, "b")
+    callers = page.locator("canvas.callers")
+    height = (callers.bounding_box() or {"height": 0})["height"]
+    callers.click(position={"x": 20, "y": height - 1.5 * 18})
+    says(page, TRANSITION, ending(OCCUPANCY))
+    press(page, "Escape")  # the zoom
+    assert callers.is_visible()
+    press(page, "Escape")  # the view
+    assert callers.is_hidden()
+    assert page.locator(".views input:checked").get_attribute("value") == "calls"
+
+
+def test_callers_of_nothing_are_those_of_the_function_with_most_samples(page: Page) -> None:
+    page.get_by_role("radio", name="callers and callees").check()
+    (function, count), *_ = Counter(STACKS[index][-1] for index in ORDER).most_common()
+    assert told(page).startswith(function)
+    assert count == ending(function)
+
+
+def test_views_can_be_read_out_and_seen(page: Page) -> None:
+    for key in ("i", "b"):
+        press(page, key)
+        axe.check(page)
+
+
+def window(page: Page, first: int, last: int) -> None:
+    """Select a window by the keyboard: these slices, the last one included."""
+    page.get_by_role("slider", name="from").focus()
+    press(page, "Home", *["ArrowRight"] * first)
+    page.get_by_role("slider", name="to").focus()
+    press(page, "End", *["ArrowLeft"] * (SLICES - last - 1))
+
+
+SLICES = 120
+
+
+def sliced(first: int, last: int) -> Counter[tuple[str, ...]]:
+    """Samples of the window, by stack."""
+    return Counter(
+        STACKS[index]
+        for place, index in enumerate(ORDER)
+        if first <= int(place * SLICES / ALL) <= last
+    )
+
+
+def test_a_window_has_its_own_samples_in_every_view(page: Page) -> None:
+    window(page, 20, 40)
+    held = sliced(20, 40)
+    page.locator("canvas.main").focus()
+    says(page, "all", held.total())
+    part = f"{held.total() / ALL:.1%} of all samples are in the window"
+    assert page.locator(".time output").inner_text() == part
+    find(page, OCCUPANCY)
+    says(page, OCCUPANCY, held[STACKS[1]])
+    share = f"in all stacks of the window {held[STACKS[1]] / held.total():.1%}"
+    assert share in told(page)
+    press(page, "b")
+    page.locator("canvas.callers").focus()
+    press(page, "ArrowUp")
+    says(page, TRANSITION, held[STACKS[1]])
+    page.get_by_role("button", name="whole time").click()
+    says(page, OCCUPANCY, ending(OCCUPANCY))
+
+
+def test_a_window_is_dragged_and_keeps_the_zoom(page: Page, reader: Reader) -> None:
+    find(page, TRANSITION)
+    press(page, "Enter")
+    strip = page.locator(".time canvas").bounding_box()
+    assert strip
+    for part, action in ((0.5, page.mouse.down), (0.7, page.mouse.up)):
+        page.mouse.move(strip["x"] + part * strip["width"], strip["y"] + 5)
+        action()
+    page.mouse.move(0, 0)
+    first, after = (
+        int(page.get_by_role("slider", name=name).input_value()) for name in ("from", "to")
+    )
+    assert [first, after] == pytest.approx([60, 84], abs=1)
+    held = sum(count for stack, count in sliced(first, after - 1).items() if TRANSITION in stack)
+    says(page, TRANSITION, held)
+    assert page.locator(".whole").is_visible()
+    again = reader.open_address(page.url)
+    assert told(again) == told(page)
+
+
+def test_a_window_can_be_read_out(page: Page) -> None:
+    window(page, 20, 40)
+    axe.check(page)
+
+
+def test_the_address_opens_the_same_view(page: Page, reader: Reader) -> None:
+    find(page, OCCUPANCY)
+    press(page, "ArrowUp", "Enter")
+    zoomed, picture = told(page), page.locator("canvas.main").screenshot()
+    again = reader.open_address(page.url)
+    again.locator("canvas.main").focus()
+    assert again.locator(".search").input_value() == OCCUPANCY
+    assert told(again) == zoomed
+    assert again.locator("canvas.main").screenshot() == picture
+    press(page, "b")
+    again = reader.open_address(page.url)
+    assert again.locator(".views input:checked").get_attribute("value") == "sandwich"
+    assert told(again) == told(page)
+
+
+def test_an_address_of_another_run_opens_what_there_is(path: Path, reader: Reader) -> None:
+    for told in ("view=sandwich&of=no:function", "at=zzzz&view=none", "from=7&to=x", "%"):
+        page = reader.open_address(f"{path.as_uri()}#graph=flame-0&{told}")
+        assert page.locator(".views input:checked").get_attribute("value") == "calls"
+        assert "here 100.0%" in page.locator(".told").inner_text()
+
+
+def test_a_stack_can_be_copied(path: Path, reader: Reader) -> None:
+    page = reader.open(path, permissions=["clipboard-read", "clipboard-write"])
+    page.locator("canvas.main").focus()
+    find(page, DUMPS)
+    copied = "navigator.clipboard.readText()"
+    for view in ("calls", "inverted"):
+        page.get_by_role("radio", name=view).check()
+        find(page, OCCUPANCY)
+        press(page, *(["ArrowDown"] * 9 if view == "inverted" else []), "c")
+        page.locator(".found:has-text('copied a stack of 5')").wait_for()
+        assert page.evaluate(copied).split("\n") == list(STACKS[1])
+
+
+def test_a_box_and_a_row_open_the_code_with_samples_in_each_line(page: Page) -> None:
+    code = page.locator("details.code[open]")
+    assert code.count() == 0
+    find(page, TRANSITION)
+    press(page, "s")
+    assert TRANSITION in code.locator("summary").inner_text()
+    rows = code.locator("tbody tr:not(.gap)")
+    cells = [[cell.strip() for cell in row.locator("td").all_inner_texts()] for row in rows.all()]
+    seen = {int(line): (both, own) for line, both, own, _ in cells if both}
+    assert seen == {
+        100 + number: (str(ORDER.count(number)), str(ORDER.count(number)) if number == 0 else "")
+        for number, stack in enumerate(STACKS)
+        if TRANSITION in stack and number != 5  # of the collector, only its own time counts
+    }
+    assert cells[0][0] == "98"  # two lines before the first one with samples
+    assert cells[0][-1] == "line_98 = 0"
+    page.locator("tbody a", has_text="TCP.write").first.click()
+    page.locator("details.code[open] summary", has_text="TCP.write").wait_for()
+    axe.check(page)
+
+
+def test_a_box_without_code_says_so(page: Page) -> None:
+    find(page, DUMPS)
+    press(page, "s")
+    assert page.locator(".found").inner_text() == "the page has no code of this function"
