@@ -28,10 +28,9 @@ from pytest_schedprof.presentation.mattering import WITH_NEWS
 from pytest_schedprof.reports.comparisons import TESTS_IN_BRIEF
 from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.packing import pack, unpack
-from pytest_schedprof.reports.profile_lines import OWNERS_SHOWN, cost_lines
+from pytest_schedprof.reports.profile_lines import HOT_FUNCTIONS, OWNERS_SHOWN, cost_lines
 from pytest_schedprof.reports.terminal import (
     FEW_TESTS,
-    HOT_FUNCTIONS,
     HOT_FUNCTIONS_VERBOSE,
     MANY_TESTS,
     summary_lines,
