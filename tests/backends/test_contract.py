@@ -21,7 +21,7 @@ from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 from pytest_schedprof.remote.control import Control
 
-BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"]
+BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "tachyon", "viztracer"]
 
 WORK = """
 import time
@@ -48,13 +48,14 @@ def work(n):
     return time.process_time() - before
 """
 
-STEPS = {"counts": 20_000, "memray": 50_000, "cputime": 1_500_000, "pyspy": 1_500_000}
+SAMPLERS = ("cputime", "pyspy", "tachyon")
+STEPS = {"counts": 20_000, "memray": 50_000, **dict.fromkeys(SAMPLERS, 1_500_000)}
 """Steps of the lesser twin: few for tools that see each step, many for samplers."""
 
 PATTERN = "schedprof_work:*"
 
 
-BY_THE_CLOCK = ("pyspy", "cprofile", "viztracer")
+BY_THE_CLOCK = ("pyspy", "tachyon", "cprofile", "viztracer")
 """Backends that charge a function also for time in which other processes had its processor."""
 
 
