@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
 import pytest
+from _pytest.mark.structures import ParameterSet
 from support import settle, wait_for
 
 from pytest_schedprof.analysis.shares import shares_of
@@ -54,12 +56,22 @@ STEPS = {"counts": 20_000, "memray": 50_000, **dict.fromkeys(SAMPLERS, 1_500_000
 
 PATTERN = "schedprof_work:*"
 
+SINCE = {"tachyon": (3, 15)}
+"""Versions of Python with which backends came."""
+
 
 BY_THE_CLOCK = ("pyspy", "tachyon", "cprofile", "viztracer")
 """Backends that charge a function also for time in which other processes had its processor."""
 
 
-@pytest.fixture(params=BACKENDS)
+def marked(name: str) -> ParameterSet:
+    """Leave a backend out where the interpreter is older than it."""
+    since = SINCE.get(name, (3, 10))
+    is_later = pytest.mark.skipif(sys.version_info < since, reason=f"{name} came with {since}")
+    return pytest.param(name, marks=is_later)
+
+
+@pytest.fixture(params=map(marked, BACKENDS))
 def backend(request: pytest.FixtureRequest) -> Backend:
     return find_backends().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
 
