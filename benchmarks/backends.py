@@ -4,9 +4,9 @@
     python benchmarks/backends.py scatter [--windows N] [--tasks N] [--rate HZ]
     python benchmarks/backends.py exact [--runs N] [--tasks N]
 
-`cost` runs all backends in turns on one scheduler with hollow workers. `scatter` runs pyspy and
-cputime in turns over identical windows. `exact` counts calls and bytecodes per task of the state
-machine in several runs, each on a new cluster of real workers.
+`cost` runs all backends in turns on one scheduler with hollow workers. `scatter` runs the samplers
+in turns over identical windows: pyspy, cputime, and tachyon on Python 3.15. `exact` counts calls
+and bytecodes per task of the state machine in several runs, each on a new cluster of real workers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from statistics import median
+from statistics import mean, median, stdev
 from typing import NamedTuple
 
 from coverage import common_functions, scatter
@@ -25,7 +25,8 @@ from overhead import collect_between_rounds, inc, load
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.agent.counts import HAS_MONITORING
-from pytest_schedprof.analysis.shares import shares_of
+from pytest_schedprof.agent.tachyon import FIRST_PYTHON
+from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
@@ -46,6 +47,10 @@ ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "viztracer": ("viztracer", {}),
     "memray": ("memray", {}),
 }
+SAMPLERS = ["pyspy", "cputime"]
+if sys.version_info >= FIRST_PYTHON:
+    ARMS = {**ARMS, "tachyon": ("tachyon", {}), "tachyon, native": ("tachyon", {"native": True})}
+    SAMPLERS.append("tachyon")
 NOTHING = "none"
 ASKED = {"counts": 4.0 if HAS_MONITORING else 10.0, "counts, calls alone": 3.0}
 STATE_MACHINE = "distributed.scheduler:SchedulerState."
@@ -108,18 +113,16 @@ def cost(repeats: int, tasks: int) -> None:
 def compare_scatter(windows: int, tasks: int, rate_hz: float) -> None:
     profiles: dict[str, list[SampleProfile]] = defaultdict(list)
     with load() as (control, client):
-        for arm in interleaved(["pyspy", "cputime"], windows + 1):
+        for arm in interleaved(SAMPLERS, windows + 1):
             (backend,) = backend_of(arm, rate_hz)
             content = measure(control, client, [backend], tasks).content
             profile = backend.read(content, control.name_places)
             assert isinstance(profile, SampleProfile)
             profiles[arm].append(profile)
     medians = {arm: print_scatter(arm, each[1:]) for arm, each in profiles.items()}
-    print(
-        closing_line(
-            "scatter of cputime as part of pyspy's", medians["cputime"] / medians["pyspy"], 1.0
-        )
-    )
+    for arm in SAMPLERS[1:]:
+        ratio = medians[arm] / medians["pyspy"]
+        print(closing_line(f"scatter of {arm} as part of pyspy's", ratio, 1.0))
 
 
 def print_scatter(arm: str, profiles: list[SampleProfile]) -> float:
@@ -131,9 +134,19 @@ def print_scatter(arm: str, profiles: list[SampleProfile]) -> float:
     print(
         f"{arm:8s} {len(profiles)} windows of {samples:.0f} busy samples, {len(functions)} "
         f"functions: scatter / binomial from {ratios[0]:.2f} to {ratios[-1]:.2f}, median "
-        f"{median(ratios):.2f}; drift {drift:.3f}"
+        f"{median(ratios):.2f}; drift {drift:.3f}; two windows differ by up to "
+        f"{smallest_change(shares, functions):.1%} of a share"
     )
     return median(ratios)
+
+
+def smallest_change(shares: list[Shares], functions: list[str]) -> float:
+    """Return what 95 % of pairs of identical windows differ by at most, in parts of the share.
+
+    A change must be larger to be seen in one window of each side; the median of the functions.
+    """
+    values = [[each.of_function(name).value for each in shares] for name in functions]
+    return median(1.96 * 2**0.5 * stdev(each) / mean(each) for each in values)
 
 
 def exact(runs: int, tasks: int) -> None:

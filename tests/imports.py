@@ -16,6 +16,9 @@ NAME = "pytest_schedprof"
 AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle", "msgpack"}
 """Packages that every scheduler has, because distributed itself needs them."""
 
+NEWER_STDLIB = {"profiling"}
+"""Modules of the standard library that came later than Python 3.10, imported where they are."""
+
 
 @dataclass(frozen=True)
 class Import:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import platform
 import resource
@@ -20,16 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .recordings import (
-    FileRecording,
-    begin,
-    forget,
-    keep,
-    path_of,
-    under_way,
-    unnamed_file,
-    unnamed_memory,
-)
+from .child import ChildRecording, allow_tracing
+from .recordings import begin, forget, keep, path_of, under_way
 
 KNOWS_THREADS = sys.hexversion >= 0x030B0000
 """Whether py-spy knows with its first sample which thread is busy: since Python 3.11."""
@@ -47,7 +38,6 @@ QUIET_S = 5e-6
 COUNTS_HOLDS = hasattr(resource, "RUSAGE_THREAD")
 """Whether a thread can read how often it was stopped: on Linux."""
 
-PR_SET_PTRACER = 0x59616D61
 READY = b"Sampling process"
 STOPPED = b"Stopped sampling"
 """Text in py-spy's log after which it samples no longer, but may still write its file."""
@@ -73,13 +63,6 @@ def host() -> list[str]:
     """Return the platform that a program must be built for to run here."""
     libc = "glibc" if platform.libc_ver()[0] == "glibc" else "no glibc"
     return [sys.platform, platform.machine(), libc]
-
-
-def allow_tracing(by_descendants: bool) -> None:
-    """Let descendants trace this process where Yama restricts ptrace, or forbid it again."""
-    if os.path.exists("/proc/sys/kernel/yama/ptrace_scope"):
-        pid = os.getpid() if by_descendants else 0
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, pid, 0, 0, 0)
 
 
 def is_alone() -> bool:
@@ -119,37 +102,17 @@ def watched_beacon(seconds: float) -> tuple[int, bool]:
     return stops, others_worked() - before < QUIET_S
 
 
-class PySpyRecording(FileRecording):
+class PySpyRecording(ChildRecording):
     """A py-spy at work, with its watchdog, its log and its file; neither file has a name."""
 
     kind = "pyspy"
-
-    def __init__(self, client: str) -> None:
-        super().__init__(client, unnamed_file())
-        self.log = b""
-        # No pipe, to which a py-spy whose scheduler died cannot write, and no file on a disk that
-        # may be full: py-spy panics then.
-        self.log_file = unnamed_memory()
-        self.proven_at = 0.0
-        self.forced = ""
-
-    def survivor(self) -> dict[str, int]:
-        """Return where the session finds the file, which py-spy writes when it ends."""
-        return {**super().survivor(), "writer": self.profiler.pid}
+    program = "py-spy"
 
     def launch(self, pyspy: str, guard: str, arguments: list[str], log_level: str) -> None:
-        """Start py-spy and its watchdog in sessions of their own, which a Ctrl-C does not reach."""
-        allow_tracing(by_descendants=True)
+        """Start py-spy and its watchdog."""
         me, output = str(os.getpid()), path_of(self.descriptor)
-        self.profiler = subprocess.Popen(
-            [pyspy, "record", "--pid", me, "--output", output, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self.log_file,
-            stderr=subprocess.STDOUT,
-            pass_fds=[self.descriptor],
-            start_new_session=True,
-            env={**os.environ, "RUST_LOG": log_level} if log_level else None,
-        )
+        more = {"RUST_LOG": log_level} if log_level else {}
+        self.spawn([pyspy, "record", "--pid", me, "--output", output, *arguments], more)
         self.guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", guard, me, str(self.profiler.pid)],
             stdin=subprocess.PIPE,
@@ -185,37 +148,9 @@ class PySpyRecording(FileRecording):
             await asyncio.sleep(0)
         return False
 
-    def listen(self) -> None:
-        """Read what py-spy has written so far."""
-        while more := os.pread(self.log_file, 65536, len(self.log)):
-            self.log += more
-
-    async def end(self, timeout: float) -> dict[str, Any]:
-        """Interrupt, then terminate, then kill; the watchdog resumes a scheduler left stopped."""
-        seconds = time.monotonic() - self.proven_at
-        self.listen()
-        is_early = self.profiler.poll() is not None or STOPPED in self.log
-        ladder = ((signal.SIGINT, timeout), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
-        for number, patience in ladder:
-            if self.profiler.poll() is not None:
-                break
-            self.profiler.send_signal(number)
-            if await self.ended(self.profiler, patience):
-                break
-            self.forced = f"py-spy did not end within {patience:g} s of {number.name}"
-        answer = await self.outcome()
-        # A killed one can take a moment to end, until which it looks like one at work.
-        is_early = is_early or answer["status"] == -signal.SIGKILL
-        return {"early": is_early, "seconds": seconds, **answer}
-
-    async def ended(self, process: subprocess.Popen[bytes], patience: float) -> bool:
-        """Wait for a process to end without blocking the loop; False after `patience` seconds."""
-        deadline = time.monotonic() + patience
-        while process.poll() is None:
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(0.002)
-        return True
+    def has_ended(self) -> bool:
+        """Whether py-spy samples no longer."""
+        return super().has_ended() or STOPPED in self.log
 
     async def outcome(self) -> dict[str, Any]:
         """Return py-spy's exit status and log after it ended."""
@@ -224,10 +159,7 @@ class PySpyRecording(FileRecording):
             await self.ended(self.guard, 1.0)  # if the watchdog killed it, the watchdog ends next
         if self.guard.poll() == FORCED:
             self.forced = "the scheduler lay stopped for seconds; py-spy was killed to free it"
-        self.listen()
-        allow_tracing(by_descendants=False)
-        log = self.log[-20000:].decode(errors="replace")
-        return {"status": self.profiler.returncode, "forced": self.forced, "log": log}
+        return await super().outcome()
 
     def tell(self, word: bytes) -> None:
         """Send a byte to the watchdog."""
@@ -246,11 +178,6 @@ class PySpyRecording(FileRecording):
             self.guard.kill()
             await self.ended(self.guard, GUARD_PATIENCE_S)
         return ["py-spy's watchdog did not answer and was killed"] if is_deaf else []
-
-    def remove(self) -> None:
-        """Close both files, which deletes them."""
-        super().remove()
-        os.close(self.log_file)
 
 
 @contextmanager

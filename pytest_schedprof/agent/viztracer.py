@@ -292,7 +292,8 @@ async def start(
             return {"problem": "too-old", "version": version, "executable": sys.executable}
         tracer = tracer_with(entries)
     except ImportError:
-        return {"problem": "not-installed", "executable": sys.executable}
+        has_wheel = sys.version_info < (3, 15)
+        return {"problem": "not-installed", "executable": sys.executable, "has_wheel": has_wheel}
     try:
         recording = VizTracerRecording(client, tracer, around)
     except PluginError as error:

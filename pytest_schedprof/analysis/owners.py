@@ -87,12 +87,16 @@ LOOP = ("asyncio.*:*", "tornado.*:*", "uvloop*:*", "contextvars:*")
 TESTING = ("distributed.utils_test:*",)
 """Functions of dask that belong to a test."""
 
-COLLECTOR = tuple(
-    f"{binary}:{function}*"
-    for binary in ("libpython*", "python*", "Python")
-    for function in ("gc_collect", "deduce_unreachable", "PyGC_Collect", "_PyGC_", "_Py_RunGC")
+COLLECTOR = (
+    *(
+        f"{binary}:{function}*"
+        for binary in ("libpython*", "python*", "Python")
+        for function in ("gc_collect", "deduce_unreachable", "PyGC_Collect", "_PyGC_", "_Py_RunGC")
+    ),
+    "~:<GC>",
 )
-"""C functions of the interpreter's garbage collector, for profilers that see C functions."""
+"""What the garbage collector is in stacks: C functions, for profilers that see these, and the frame
+that tachyon shows for it."""
 
 IDLE = "idle"
 """Owner of samples in which a thread waits."""

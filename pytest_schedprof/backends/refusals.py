@@ -1,10 +1,21 @@
-"""Why py-spy may not trace a process, and what to do about it."""
+"""Why a sampler may not read another process, and what to do about it."""
 
 from __future__ import annotations
 
+import re
+import signal
 from dataclasses import dataclass
 
-from pytest_schedprof.model.privileges import SECCOMP_FILTER, Privileges
+from pytest_schedprof.agent import privileges
+from pytest_schedprof.errors import BackendNotPermittedError
+from pytest_schedprof.model.privileges import SECCOMP_FILTER, Privileges, read_privileges
+from pytest_schedprof.remote.contract import Target
+
+_FORBIDDEN = re.compile(
+    r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root"
+    r"|ENOSYS|function not implemented",
+    re.IGNORECASE,
+)
 
 APPLES_OWN = ("/System/", "/usr/bin/", "/Library/Developer/", "/Applications/Xcode")
 """Directories of macOS with interpreters that nobody may trace."""
@@ -33,8 +44,24 @@ class Refusal:
     remedies: tuple[str, ...]
 
 
+def is_forbidden(log: str, status: int) -> bool:
+    """Whether a sampler ended because the system refused it."""
+    return bool(_FORBIDDEN.search(log)) or status == -signal.SIGSYS
+
+
+def not_permitted(sampler: str, target: Target, told: str) -> BackendNotPermittedError:
+    """Return the error with the reason found there; the sampler knows only that it was refused."""
+    refusal = why_refused(read_privileges(target.call(privileges.privileges)))
+    words = f" ({sampler}: {told!r})" if told else ""
+    return BackendNotPermittedError(
+        f"schedprof: {sampler} may not trace {target.label}: {refusal.reason}{words}",
+        *refusal.remedies,
+        "see docs/privileges.md",
+    )
+
+
 def why_refused(found: Privileges) -> Refusal:
-    """Return the reason why the system refused py-spy, the first that applies."""
+    """Return the reason why the system refused, the first that applies."""
     checks = [_on_macos] if found.platform == "darwin" else [_filtered, _by_yama, _by_others]
     refusals = (refusal for check in checks if (refusal := check(found)))
     return next(refusals, _unknown(found))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
 import pytest
+from _pytest.mark.structures import ParameterSet
 from support import settle, wait_for
 
 from pytest_schedprof.analysis.shares import shares_of
@@ -21,7 +23,7 @@ from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 from pytest_schedprof.remote.control import Control
 
-BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"]
+BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "tachyon", "viztracer"]
 
 WORK = """
 import time
@@ -48,17 +50,28 @@ def work(n):
     return time.process_time() - before
 """
 
-STEPS = {"counts": 20_000, "memray": 50_000, "cputime": 1_500_000, "pyspy": 1_500_000}
+SAMPLERS = ("cputime", "pyspy", "tachyon")
+STEPS = {"counts": 20_000, "memray": 50_000, **dict.fromkeys(SAMPLERS, 1_500_000)}
 """Steps of the lesser twin: few for tools that see each step, many for samplers."""
 
 PATTERN = "schedprof_work:*"
 
+SINCE = {"tachyon": (3, 15)}
+"""Versions of Python with which backends came."""
 
-BY_THE_CLOCK = ("pyspy", "cprofile", "viztracer")
+
+BY_THE_CLOCK = ("pyspy", "tachyon", "cprofile", "viztracer")
 """Backends that charge a function also for time in which other processes had its processor."""
 
 
-@pytest.fixture(params=BACKENDS)
+def marked(name: str) -> ParameterSet:
+    """Leave a backend out where the interpreter is older than it."""
+    since = SINCE.get(name, (3, 10))
+    is_later = pytest.mark.skipif(sys.version_info < since, reason=f"{name} came with {since}")
+    return pytest.param(name, marks=is_later)
+
+
+@pytest.fixture(params=map(marked, BACKENDS))
 def backend(request: pytest.FixtureRequest) -> Backend:
     return find_backends().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
 

@@ -1,69 +1,240 @@
-"""Tests of tachyon, which is known but refused with a reason.
-
-It is not in BACKENDS of test_contract.py, because the contract is about recording and this
-release cannot record with it. When it can, add it there and remove the second test here.
-"""
+"""Tests of tachyon beyond its contract: what its modes show, and where it is refused."""
 
 from __future__ import annotations
 
+import json
+import sys
+from typing import Any
+
 import pytest
 from support import Project
-from test_contract import BACKENDS
+from test_contract import BACKENDS, SINCE, WORK, do_work
 
-from pytest_schedprof.backends.builtin.tachyon import refusal
+from pytest_schedprof.agent.sampler import QUALITY
+from pytest_schedprof.analysis.shares import shares_of
+from pytest_schedprof.backends.builtin.tachyon import TachyonBackend, TachyonRecording, refusal
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
-from pytest_schedprof.errors import (
-    BackendNotInstalledError,
-    BackendUnavailableError,
-    SettingsError,
-)
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.model.profile import SampleProfile
 from pytest_schedprof.remote.control import Control
 
+STEPS = 400_000
 
+is_older = pytest.mark.skipif(sys.version_info >= SINCE["tachyon"], reason="it has tachyon")
+has_it = pytest.mark.skipif(sys.version_info < SINCE["tachyon"], reason="it came with Python 3.15")
+
+
+def profile_of(control: Control, work: Any, **options: object) -> SampleProfile:
+    backend = TachyonBackend(rate_hz=500, options=options)
+    recorder = Recorder(control, [backend], 30.0)
+    with recorder.round():
+        control.call(work)
+    assert recorder.troubles == []
+    content = recorder.rounds[0][0].raw["tachyon"].content
+    return backend.read(content, control.name_places)
+
+
+def seen(profile: SampleProfile) -> dict[str, int]:
+    """Count samples by function."""
+    counts: dict[str, int] = {}
+    for thread in profile.threads:
+        for index in thread.samples:
+            for function in set(profile.stacks[index]):
+                counts[function] = counts.get(function, 0) + 1
+    return counts
+
+
+def wait_a_little(dask_scheduler: Any = None) -> None:
+    import time
+
+    time.sleep(0.3)
+
+
+def handle_errors(dask_scheduler: Any = None) -> None:
+    import time
+
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        try:
+            raise ValueError
+        except ValueError:
+            sum(range(20_000))
+
+
+def collect(dask_scheduler: Any = None) -> None:
+    import gc
+    import time
+
+    junk: list[list[int]] = [[] for _ in range(100_000)]
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        gc.collect()
+    junk.clear()
+
+
+def sort(dask_scheduler: Any = None) -> None:
+    import time
+
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        sorted(range(50_000), key=lambda number: -number)
+
+
+async def spin_in_a_task(dask_scheduler: Any = None) -> None:
+    import asyncio
+    import time
+
+    async def inner() -> None:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            sum(range(20_000))
+            await asyncio.sleep(0)
+
+    async def outer() -> None:
+        await asyncio.create_task(inner(), name="inner-17")
+
+    await outer()
+
+
+def named(profile: SampleProfile, name: str) -> int:
+    return sum(count for function, count in seen(profile).items() if function.endswith(name))
+
+
+@has_it
+def test_waiting_is_seen_in_mode_wall_alone(control: Control) -> None:
+    found = {mode: profile_of(control, wait_a_little, mode=mode) for mode in ("wall", "cpu", "gil")}
+    assert named(found["wall"], ":wait_a_little") > 20
+    assert named(found["cpu"], ":wait_a_little") < 20
+    assert named(found["gil"], ":wait_a_little") < 20
+    assert [each.mode for each in found.values()] == ["wall", "", "gil"]
+
+
+@has_it
+def test_mode_exception_sees_who_handles_one(control: Control) -> None:
+    profile = profile_of(control, handle_errors, mode="exception")
+    assert named(profile, ":handle_errors") > 10
+    everything = profile_of(control, handle_errors)
+    assert named(everything, ":handle_errors") > named(profile, ":handle_errors") / 2
+    assert named(profile_of(control, sort, mode="exception"), ":sort") == 0
+
+
+@has_it
+def test_the_garbage_collector_is_an_owner(control: Control) -> None:
+    profile = profile_of(control, collect)
+    owners = shares_of([[profile]], drift=0.0).total.owners
+    assert owners["gc"] > owners.total() / 2
+    assert named(profile_of(control, collect, gc=False), "<GC>") == 0
+
+
+@has_it
+def test_calls_of_c_code_have_a_frame_if_asked_for(control: Control) -> None:
+    assert named(profile_of(control, sort, native=True), "<native>") > 10
+    assert named(profile_of(control, sort), "<native>") == 0
+
+
+@has_it
+def test_tasks_stand_on_what_awaits_them(control: Control) -> None:
+    profile = profile_of(control, spin_in_a_task, mode="wall", tasks="running")
+    stacks = [stack for stack in profile.stacks if any(f.endswith(".inner") for f in stack)]
+    names = [[function.rpartition(":")[2].rpartition(".")[2] for function in s] for s in stacks]
+    assert any(each.index("outer") < each.index("inner") for each in names if "outer" in each)
+    assert any("<task>:inner" in stack for stack in stacks)  # without its number
+    assert profile.mode == "wall,tasks=running"
+
+
+@has_it
+def test_the_file_begins_with_the_window_and_tells_nothing_of_the_proof(control: Control) -> None:
+    profile = profile_of(control, lambda dask_scheduler=None: do_work(WORK, STEPS))
+    assert named(profile, ":greater_twin") > named(profile, ":lesser_twin") > 0
+    assert named(profile, ":beacon") < named(profile, ":greater_twin") / 5
+
+
+def told(**figures: float) -> dict[str, Any]:
+    """The agent's answer with these figures of a window of ten seconds."""
+    quality = {"samples": 1000, "errors": 0, "behind_s": 0.0, "rate_hz": 100, "missed": 0.0}
+    log = f"Captured\n{QUALITY}{json.dumps({**quality, **figures})}\n"
+    return {"forced": "", "early": False, "status": 0, "log": log, "seconds": 10.0}
+
+
+@pytest.fixture
+def recording(control: Control) -> TachyonRecording:
+    return TachyonRecording(control, "token", "tachyon")
+
+
+def test_its_own_figures_become_warnings_and_a_doubt(recording: TachyonRecording) -> None:
+    assert (recording.check(told()), recording.doubt(told())) == ((), "")
+    few = told(missed=0.05)
+    assert recording.check(few) == ("tachyon missed 5% of its samples; lower the rate",)
+    assert recording.doubt(few) == ""
+    many = told(missed=0.3)
+    assert recording.doubt(many) == "tachyon missed 30% of its samples: lower the rate"
+    late = told(behind_s=2.0)
+    assert "fell 2 s behind in a window of 10.0 s" in recording.doubt(late)
+    assert recording.check(told(errors=100)) == ("tachyon failed at 100 of 1000 samples",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (told(errors=600), "failed at 600 of 1000 samples"),
+        ({**told(), "early": True, "status": 1}, "ended before the window did, with exit status 1"),
+        ({**told(), "log": "Killed\n"}, "left no figures of its samples: 'Killed'"),
+        ({**told(), "forced": "tachyon did not end"}, "did not end; its profile is lost"),
+    ],
+)
+def test_a_profile_that_is_not_to_be_trusted_is_refused(
+    recording: TachyonRecording, answer: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(RecordingError, match=words):
+        recording.check(answer)
+
+
+@is_older
 def test_a_real_scheduler_is_refused_and_its_python_named(control: Control) -> None:
-    python = control.call(version)
-    with pytest.raises(BackendUnavailableError) as caught:
+    python = ".".join(map(str, sys.version_info[:3]))
+    with pytest.raises(BackendNotInstalledError) as caught:
         BackendRegistry().make("tachyon", rate_hz=100, options={}).start(control, timeout_s=10)
     message = str(caught.value)
     assert f"runs Python {python}" in message
     assert control.address in message
     assert "use pyspy, or cputime" in message
+    assert "\n" not in message
 
 
-def version() -> str:
-    import platform
-
-    return platform.python_version()
-
-
-def test_every_builtin_keeps_the_contract_but_the_one_that_records_nothing() -> None:
+def test_every_builtin_keeps_the_contract() -> None:
     # In files of their own: not all of them work on any cluster.
     elsewhere = {"callgrind", "decisions", "intake", "objects", "perfcount", "stalls"}
-    assert set(BUILTIN) - set(BACKENDS) == {"tachyon"} | elsewhere
+    assert set(BUILTIN) - set(BACKENDS) == elsewhere
 
 
-@pytest.mark.parametrize("python", ["3.10.0", "3.11.7", "3.14.2rc1", "2.7.18"])
-def test_before_python_315_it_is_not_installed(python: str) -> None:
-    error = refusal(python, "the scheduler tcp://a")
-    assert isinstance(error, BackendNotInstalledError)
+def test_before_python_315_it_is_not_installed() -> None:
     assert (
-        f"comes with Python 3.15 and newer (profiling.sampling), and the scheduler tcp://a "
-        f"runs Python {python}; use pyspy" in str(error)
+        "comes with Python 3.15 and newer (profiling.sampling), and the scheduler tcp://a "
+        "runs Python 3.14.2; use pyspy" in str(refusal("3.14.2", "the scheduler tcp://a"))
     )
 
 
-@pytest.mark.parametrize("python", ["3.15.0a1", "3.15.0", "3.16.1", "4.0.0"])
-def test_from_python_315_on_it_is_not_driven_yet(python: str) -> None:
-    error = refusal(python, "the scheduler tcp://a")
-    assert not isinstance(error, BackendNotInstalledError)
-    assert "this release does not drive tachyon yet" in str(error)
+@pytest.mark.parametrize(
+    ("rate_hz", "options", "words"),
+    [
+        (20_000, {}, "takes 1 to 10000 samples per second, got rate 20000"),
+        (0.5, {}, "takes 1 to 10000 samples per second, got rate 0.5"),
+        (100, {"mode": "idle"}, "tachyon.mode must be of cpu, wall, gil, exception, got 'idle'"),
+        (100, {"tasks": "some"}, "tachyon.tasks must be of running, all, got 'some'"),
+        (100, {"tasks": "all"}, "tachyon.tasks needs tachyon.mode=wall, got mode 'cpu'"),
+        (100, {"formats": "png"}, "tachyon.formats must be of"),
+        (100, {"blocking": True}, "backend 'tachyon' has no option 'blocking'"),
+    ],
+)
+def test_bad_options_are_one_clear_error(
+    rate_hz: float, options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        TachyonBackend(rate_hz=rate_hz, options=options)
 
 
-def test_it_has_no_options() -> None:
-    with pytest.raises(SettingsError, match="backend 'tachyon' has no option 'mode'"):
-        BackendRegistry().make("tachyon", rate_hz=100, options={"mode": "cpu"})
-
-
+@is_older
 def test_a_session_fails_the_test_with_that_one_line(project: Project) -> None:
     result = project.run_test(
         """
@@ -74,3 +245,17 @@ def test_it(schedprof_scheduler):
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*tachyon*scheduler*runs Python 3.*use pyspy, or cputime*"])
+
+
+@has_it
+def test_a_session_judges_by_it(project: Project) -> None:
+    result = project.run_test(
+        """
+@pytest.mark.schedprof("share(@comm) <= 99%", backend="tachyon", rate=500)
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    assert len(client.gather(client.map(inc, range(2000)))) == 2000
+"""
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*tachyon: * busy samples, 2000 tasks*", "limits: 1 passed"])

@@ -9,7 +9,14 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from imports import AGENT_MAY_IMPORT, MODULES, NAME, imports_of, modules_imported_by_name
+from imports import (
+    AGENT_MAY_IMPORT,
+    MODULES,
+    NAME,
+    NEWER_STDLIB,
+    imports_of,
+    modules_imported_by_name,
+)
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -53,7 +60,7 @@ def imported() -> dict[str, set[str]]:
         names |= {each.partition(".")[0] for each in modules_imported_by_name(module)}
         if module.startswith(f"{NAME}.agent."):  # runs where the scheduler does
             names -= AGENT_MAY_IMPORT - CORE.keys()
-        for name in names - {NAME, *sys.stdlib_module_names}:
+        for name in names - {NAME, *sys.stdlib_module_names, *NEWER_STDLIB}:
             found.setdefault(normalised(name), set()).add(module)
     return found
 

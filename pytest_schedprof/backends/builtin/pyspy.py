@@ -5,30 +5,26 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_schedprof.agent import guard as guard_program
-from pytest_schedprof.agent import privileges
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, RawProfile, Setting
 from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.backends.pictures import RECORDED, check_formats, pictures
-from pytest_schedprof.backends.refusals import why_refused
+from pytest_schedprof.backends.refusals import is_forbidden, not_permitted
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
-    BackendNotPermittedError,
     RecordingError,
     SettingsError,
 )
 from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope, without_process
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
-from pytest_schedprof.model.privileges import read_privileges
 from pytest_schedprof.model.profile import Namer, SampleProfile
 from pytest_schedprof.remote.contract import Target
 
@@ -43,11 +39,6 @@ NOTED_ERROR_SHARE = 0.05
 MAX_BEHIND = 0.1
 """Fraction of the window by which samples may be late; py-spy reports a second and more."""
 
-_FORBIDDEN = re.compile(
-    r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root"
-    r"|ENOSYS|function not implemented",
-    re.IGNORECASE,
-)
 _ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
 _NOISE = re.compile(r"Visit https:|Press Control-C")
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
@@ -282,25 +273,14 @@ def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoRe
             "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
             "programs to run"
         )
-    if _FORBIDDEN.search(log) or answer["status"] == -signal.SIGSYS:
-        raise _not_permitted(target, log)
+    if is_forbidden(log, answer["status"]):
+        raise not_permitted("py-spy", target, _reason(log))
     if answer["early"]:
         raise RecordingError(
             f"schedprof: py-spy ended at once with exit status {answer['status']}: {_reason(log)!r}"
         )
     raise RecordingError(
         f"schedprof: py-spy took no sample within {timeout_s:g} s: {_reason(log)!r}"
-    )
-
-
-def _not_permitted(target: Target, log: str) -> BackendNotPermittedError:
-    """Return the error with the reason found there; py-spy knows only that it was refused."""
-    refusal = why_refused(read_privileges(target.call(privileges.privileges)))
-    words = f" (py-spy: {_reason(log)!r})" if log else ""
-    return BackendNotPermittedError(
-        f"schedprof: py-spy may not trace {target.label}: {refusal.reason}{words}",
-        *refusal.remedies,
-        "see docs/privileges.md",
     )
 
 

@@ -241,12 +241,19 @@ def _text(value: object) -> str:
     return " ".join(map(name_of, value)) if isinstance(value, tuple) else str(value).lower()
 
 
+COMPILER = (
+    "viztracer 1.1.1 has no wheel for Python 3.15, so this takes a C compiler and Python's headers "
+    "there; cprofile measures seconds without"
+)
+
+
 def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
     """Raise the error that says why viztracer cannot work there, and what to do."""
     if answer["problem"] == "not-installed":
         raise BackendNotInstalledError(
             f"schedprof: viztracer is not installed where {label} runs",
             f"there: {answer['executable']} -m pip install viztracer",
+            *(() if answer["has_wheel"] else (COMPILER,)),
         )
     if answer["problem"] == "too-old":
         raise BackendNotInstalledError(
