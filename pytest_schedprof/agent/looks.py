@@ -18,8 +18,12 @@ from typing import Any
 TOUCHED = 10_000
 """Other objects that are touched between two sweeps, about as a task's other work does it."""
 
-LEAST_SWEEPS, LEAST_LOOKS = 5, 20_000
-"""How many sweeps, and how many looks at workers together, are timed at least."""
+PARTS = 8
+"""Sweeps over an eighth of the workers, two eighths, and so on are timed: the scheduler looks at
+those that are idle, which are all of them at first, and fewer with each task that is given out."""
+
+LEAST_SWEEPS, LEAST_LOOKS = 3, 4000
+"""How many sweeps of a part, and how many looks at workers together, are timed at least."""
 
 
 def load_of(worker: Any) -> float:
@@ -49,6 +53,12 @@ def time_looks(sizes: Sequence[int], dask_scheduler: Any = None) -> dict[int, fl
 
 
 def _time_of_bytecode(workers: Sequence[Any], others: Sequence[list[Any]]) -> float:
+    parts = [workers[: max(1, len(workers) * part // PARTS)] for part in range(1, PARTS + 1)]
+    spent = sum(_time_of_sweep(each, others) for each in parts)
+    return spent / sum(map(len, parts)) / BYTECODES
+
+
+def _time_of_sweep(workers: Sequence[Any], others: Sequence[list[Any]]) -> float:
     found = []
     for number in range(max(LEAST_SWEEPS, LEAST_LOOKS // len(workers))):
         place = number % 4 * TOUCHED
@@ -56,4 +66,4 @@ def _time_of_bytecode(workers: Sequence[Any], others: Sequence[list[Any]]) -> fl
         begun = thread_time()
         min(workers, key=load_of)
         found.append(thread_time() - begun)
-    return median(found) / len(workers) / BYTECODES
+    return median(found)
