@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,22 @@ from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.remote.control import Control
 
 PATIENCE_S = 120.0
-NAMES_PYTHON = sys.version_info >= (3, 12)
+
+
+def holds(name: bytes) -> bool:
+    """Whether the interpreter names this C function, which a stripped one does not."""
+    paths = [Path(sys.executable).resolve()]
+    if library := sysconfig.get_config_var("INSTSONAME"):
+        paths.append(Path(sysconfig.get_config_var("LIBDIR")) / library)
+    return any(name in path.read_bytes() for path in paths if path.exists())
+
+
+NAMES_C = holds(b"list_sort_impl")
+NAMES_PYTHON = sys.version_info >= (3, 12) and NAMES_C
+SORTING = "c:list_sort" if NAMES_C else "c:["
+"""Name of sorting: with those of C functions stripped, all of the interpreter's C code has one."""
+
+PRECISION = 0.001 if NAMES_C else 0.2
 
 
 def callgrind() -> Backend:
@@ -98,9 +114,10 @@ def test_known_work_has_its_instructions_in_each_window(line: Control) -> None:
     before = line.call(state)
     counted(line, sort_often, 100)  # the first window also has what is only done once
     hundred, again, two_hundred = (counted(line, sort_often, times) for times in (100, 100, 200))
-    sorting = of(hundred, "c:list_sort")
-    assert of(again, "c:list_sort") == sorting > 1_000_000
-    assert of(two_hundred, "c:list_sort") == pytest.approx(2 * sorting, rel=0.001)
+    sorting = of(hundred, SORTING)
+    assert of(again, SORTING) == (sorting if NAMES_C else pytest.approx(sorting, rel=PRECISION))
+    assert sorting > 1_000_000
+    assert of(two_hundred, SORTING) == pytest.approx(2 * sorting, rel=PRECISION)
     # In real time a window also has what the scheduler does by the clock.
     more = two_hundred.whole["instructions"] - hundred.whole["instructions"]
     assert more > sorting / 2
@@ -110,7 +127,7 @@ def test_known_work_has_its_instructions_in_each_window(line: Control) -> None:
 def test_python_functions_are_charged_for_the_c_code_that_they_call(line: Control) -> None:
     profile = counted(line, sort_often, 30)
     if not NAMES_PYTHON:
-        assert "Python 3.12" in profile.hides
+        assert ("Python 3.12" if NAMES_C else "stripped of the names") in profile.hides
         return
     (name,) = [each for each in profile.functions if each.endswith(":sort_often")]
     assert profile.functions[name]["instructions"] > of(profile, "c:list_sort")
@@ -119,8 +136,9 @@ def test_python_functions_are_charged_for_the_c_code_that_they_call(line: Contro
 
 def test_imports_are_left_out(line: Control) -> None:
     counted(line, import_something)
-    imported = counted(line, import_something).whole["instructions"]
-    nothing = counted(line, sort_often, 0).whole["instructions"]
+    # In real time a window also has what the scheduler does by the clock: the least of three.
+    imported = min(counted(line, import_something).whole["instructions"] for _ in range(3))
+    nothing = min(counted(line, sort_often, 0).whole["instructions"] for _ in range(3))
     assert imported < 1.5 * nothing
 
 
@@ -197,7 +215,7 @@ def test_it(schedprof_scheduler):
     verdicts = {each.limit: each.verdict.value for each in of_callgrind.limits}
     assert verdicts == {
         "instructions <= 1000": "fail",
-        "instructions(c:list_sort*) <= 1000000": "pass",
+        "instructions(c:list_sort*) <= 1000000": "pass" if NAMES_C else "inconclusive",
         "instructions(c:no_such_function) <= 1": "inconclusive",
         "instructions(distributed.scheduler:*) <= 1000000": (
             "pass" if NAMES_PYTHON else "inconclusive"

@@ -56,6 +56,17 @@ UNNAMED = (
     "only C functions are known"
 )
 
+NAMELESS = ("c:[python", "c:[libpython")
+"""Begin of the one name that all C functions of an interpreter share whose names were stripped."""
+
+MOST_NAMELESS = 0.1
+"""Part of the whole in such code from which nothing tells which Python function it worked for."""
+
+STRIPPED = (
+    "the scheduler's Python was stripped of the names of its C functions, as Debian's is, so "
+    "nothing tells which Python function they worked for"
+)
+
 
 class CallgrindBackend(PlainBackend):
     """Counts in a scheduler that valgrind emulates."""
@@ -101,14 +112,17 @@ class CallgrindBackend(PlainBackend):
         """Parse callgrind's file."""
         graph = read_callgrind(content)
         costs = {name: cost for name, cost in graph.own.items() if not is_python(name)}
-        python = {name: round(cost) for name, cost in charged(graph).items()}
+        nameless = sum(cost for name, cost in costs.items() if name.startswith(NAMELESS))
+        is_stripped = nameless > MOST_NAMELESS * graph.total
+        charges = {} if is_stripped else charged(graph)
+        python = {name: round(cost) for name, cost in charges.items()}
         costs |= python
         return CostProfile(
             self.name,
             self.mode,
             {name: {INSTRUCTIONS: float(cost)} for name, cost in self._folded(costs, graph.total)},
             {INSTRUCTIONS: float(graph.total)},
-            hides="" if python else UNNAMED,
+            hides="" if python else STRIPPED if is_stripped else UNNAMED,
         )
 
     def _folded(self, costs: Mapping[Function, int], total: int) -> Collection[tuple[str, int]]:
