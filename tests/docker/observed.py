@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 from support import Project
 
 from pytest_schedprof.model.result import BackendResult, Result
@@ -54,9 +56,10 @@ class Observed:
         return hottest is burning and burning.share.value * shares.busy_samples > 25
 
     def artifact(self, backend: str) -> str:
-        """Read the only file of a backend."""
+        """Read the only file of a backend, which may be compressed."""
         (name,) = self._backend(backend).artifacts
-        return (self._record.parent / name).read_text()
+        content = (self._record.parent / name).read_bytes()
+        return (gzip.decompress(content) if name.endswith(".gz") else content).decode()
 
     def _backend(self, name: str) -> BackendResult:
         record = read_record(self._record, Result)
