@@ -134,7 +134,8 @@ class Whose:
 
 def whose_in(scheduler: Any) -> Whose | None:
     """Return what tells whose work a scheduler does; None if it knows no spans, or is none."""
-    if EXTENSION not in (getattr(scheduler, "extensions", None) or {}):
+    extension = (getattr(scheduler, "extensions", None) or {}).get(EXTENSION)
+    if not hasattr(extension, "spans"):  # a worker's extension of this name has none
         return None
     codes = {name: code for name in STRETCHES for code in codes_of([name])}
     return Whose(scheduler, codes)

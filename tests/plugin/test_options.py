@@ -35,6 +35,7 @@ CASES = [
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
     Case("budget", "2", ["--schedprof-budget=3.5"], 5, (2.0, 3.5, 5.0)),
     Case("null", "true", ["--no-schedprof-null"], True, (True, False, True)),
+    Case("keep", "20MB", ["--schedprof-keep=0"], "all", (20_000_000, 0, None)),
     Case("scale", "20, 10", ["--schedprof-scale=3"], [5, 7], ((10, 20), (3,), (5, 7))),
     Case(
         "targets",
