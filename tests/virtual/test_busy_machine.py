@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import selectors
 import socket
@@ -22,6 +21,7 @@ from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.conductor import Conductor
 from pytest_schedprof.virtual.patches import PATIENCE_S
 from pytest_schedprof.virtual.turns import Turns, have_arrived
+from pytest_schedprof.virtual.waiter import Waiter
 
 
 def test_a_connection_that_is_being_made_is_under_way() -> None:
@@ -92,8 +92,7 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
         other = opened.enter_context(socket.create_connection(server.getsockname()))
         conductor = Conductor(Turns(server.accept()[0]), 0)
         loop, executor = asyncio.new_event_loop(), LateExecutor()
-        heard, were_here = _thread.allocate_lock(), list[bool]()
-        heard.acquire()
+        heard, were_here = Waiter(), list[bool]()
 
         async def work() -> None:
             conductor.adopt(types.SimpleNamespace(status="running", loop=types.SimpleNamespace()))
@@ -119,4 +118,26 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
             each.join(30)
         loop.close()
         other.close()
+        assert were_here == [True]
+
+
+def test_the_turn_stays_while_the_test_that_was_woken_has_not_gone_on() -> None:
+    """Else time goes on within a window, at the end of which nothing happens any more."""
+    with ExitStack() as opened:
+        server = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        opened.enter_context(socket.create_connection(server.getsockname()))
+        conductor = Conductor(Turns(server.accept()[0]), 0)
+        were_here = list[bool]()
+
+        class Interrupted(Waiter):
+            def acquire(self, timeout_s: float = -1) -> bool:
+                is_released = super().acquire(timeout_s)
+                with conductor.changed:
+                    conductor._pass_turn()  # as a loop does that rests just then
+                    were_here.append(conductor._is_here)
+                return is_released
+
+        woken = Interrupted()
+        woken.release()
+        assert conductor.wait(woken, 30, is_virtual=False)
         assert were_here == [True]
