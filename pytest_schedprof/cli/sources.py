@@ -42,7 +42,9 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
 
     policy = Policy(calibrations=load_calibrations(directory))
     other = load(after, directory)
-    one = load(before, directory, other=kept_run(after, directory))
+    # A search compares its good end with itself too.
+    apart = None if before == after else kept_run(after, directory)
+    one = load(before, directory, other=apart)
     names = (one.name, other.name)
     earlier = one.earlier if has_past else None
     report = compare(one.results, other.results, policy, names=names, earlier=earlier)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from distributed import Client, wait
 from packaging.version import Version
-from support import Project
+from support import Project, descendants
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
@@ -169,8 +169,11 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
 
 
 def processes_of(interpreter: Interpreter) -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if str(interpreter.path) in (process.info["cmdline"] or ())
-    ]
+    return [each for each in descendants() if str(interpreter.path) in cmdline(each)]
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended
+        return []

@@ -21,12 +21,14 @@ REQUEST = ClusterRequest("virtual", 4, 1, (), 60.0)
 TESTS = """
 from support import descendants
 
+BEFORE = descendants()
+
 @pytest.mark.schedprof
 @pytest.mark.parametrize("number", range(3))
 def test_it(schedprof_scheduler, number):
     wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
     with open("clusters", "a") as file:
-        print(len(descendants()), file=file)
+        print(len(descendants() - BEFORE), file=file)
 """
 
 VIRTUAL = ("--schedprof-cluster=virtual", "--schedprof-workers=8")
