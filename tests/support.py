@@ -59,9 +59,19 @@ BURNED = "*:*burn_scheduler_cpu"
 
 
 def descendants(process: psutil.Process | None = None) -> set[psutil.Process]:
-    """Return the processes that this one, or another one, has started, but for fork servers."""
+    """Return the running processes that this one, or another one, has started.
+
+    Fork servers are left out, and what has ended without its server having heard of it.
+    """
     found = (process or psutil.Process()).children(recursive=True)
-    return {each for each in found if not _is_server(each)}
+    return {each for each in found if _runs(each) and not _is_server(each)}
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:  # it has ended
+        return False
 
 
 def _is_server(process: psutil.Process) -> bool:
