@@ -124,7 +124,7 @@ def test_workers_have_no_phases_if_some_leave() -> None:
         stays = watch()
         assert set(stays()) == set(WORKERS)
         leaves = watch()
-        scheduler.client.retire_workers(scheduler.workers[:1])
+        scheduler.client.retire_workers(list(scheduler.workers[:1]))
         assert leaves() == {}
 
 
