@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
-from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Between, Figures
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Setting
@@ -15,6 +14,7 @@ from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.modules import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.verdict import MIN_SAMPLES
 
 SAME_WORK = 0.01
 """Largest difference in tasks per round: costs per task depend on the size of the workload."""
