@@ -2,10 +2,13 @@
 
     python benchmarks/intake.py cost [--pairs 12] [--tasks 4000]
     python benchmarks/intake.py ledger [--sizes 500,2000] [--rounds 3]
+    python benchmarks/intake.py levels [--pairs 12] [--tasks 4000]
 
 - `cost`: CPU time of the scheduler per task with the backend and without, in turns on one scheduler
   with hollow workers, for tasks in one graph and for tasks in a graph each.
 - `ledger`: CPU time per task of each step at the largest size, and its growth over the sizes.
+- `levels`: CPU time per task of each step, in client and scheduler, of a high-level graph and of
+  the same graph as a low-level one, in turns on one scheduler.
 """
 
 from __future__ import annotations
@@ -13,25 +16,30 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from distributed import Client, wait
 from figures import closing_line, interleaved, interval
 from overhead import WARM_UP_PAIRS, collect_between_rounds, inc, load
 
 from pytest_schedprof.agent import facts
+from pytest_schedprof.analysis.phases import phases_of
 from pytest_schedprof.backends.builtin.intake import IntakeBackend
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.evidence.client import ClientWatch
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
-from pytest_schedprof.model.intake import STEPS
+from pytest_schedprof.model.intake import ONCE, STEPS
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.workloads import WORKLOADS, Workload
 
 ASKED = 1.10
+
+SHOWN_US = 0.1
+"""Microseconds per task from which a step of `levels` is printed."""
 
 Body = Callable[[Client, int], None]
 
@@ -136,9 +144,50 @@ def ledger(sizes: Sequence[int], rounds: int) -> None:
             print(f"  {', '.join(cells).replace('intake:', '')}", flush=True)
 
 
+LEVELS = ("high_level_graph", "low_level_graph")
+
+
+def steps_of(control: Control, client: Client, name: str, tasks: int) -> dict[str, float]:
+    """Microseconds of CPU per task of each step of one round, the client's first."""
+    control.call(collect_between_rounds)
+    recorder = Recorder(control, [backend()], 60.0, watch=ClientWatch(client))
+    with recorder.round():
+        WORKLOADS[name](client, tasks)
+    clean(control)
+    found = phases_of(assess(recorder, (), None).backends)
+    if recorder.troubles or found is None:
+        sys.exit("\n".join(recorder.troubles))
+    costs = [(f"{each.where}: {each.name}", each) for each in (*found.phases, *found.steps)]
+    return {step: each.cpu_seconds_per_task * 1e6 for step, each in costs}
+
+
+def levels(pairs: int, tasks: int) -> None:
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in LEVELS}
+    with load() as (control, client):
+        for name in interleaved(LEVELS, WARM_UP_PAIRS + pairs):
+            found[name].append(steps_of(control, client, name, tasks))
+    rounds = {name: each[WARM_UP_PAIRS:] for name, each in found.items()}
+    steps = [step for step in rounds[LEVELS[0]][0] if step != f"scheduler: {ONCE}"]
+    print(f"{'us of CPU per task':28s}{'high-level':>12s}{'low-level':>12s}")
+    for step in steps:
+        costs = [fmean(each[step] for each in rounds[name]) for name in LEVELS]
+        if max(costs) >= SHOWN_US:
+            print(f"{step:28s}{costs[0]:12.1f}{costs[1]:12.1f}")
+    for where in ("client", "scheduler", ""):
+        sums = [
+            [sum(each[step] for step in steps if step.startswith(where)) for each in rounds[name]]
+            for name in LEVELS
+        ]
+        low, high = interval([b / a for a, b in zip(*sums, strict=True)])
+        print(
+            f"{where or 'both':28s}{median(sums[0]):12.1f}{median(sums[1]):12.1f}, "
+            f"median of paired ratios {low:.2f} to {high:.2f}"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("cost", "ledger"))
+    parser.add_argument("what", choices=("cost", "ledger", "levels"))
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--tasks", type=int, default=4000)
     parser.add_argument("--sizes", default="500,2000")
@@ -146,6 +195,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "cost":
         cost(given.pairs, given.tasks)
+    elif given.what == "levels":
+        levels(given.pairs, given.tasks)
     else:
         ledger([int(each) for each in given.sizes.split(",")], given.rounds)
 

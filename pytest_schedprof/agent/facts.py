@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 import dask.config
@@ -157,6 +158,7 @@ def environment() -> dict[str, Any]:
         "hash_seed": hash_seed(),
         "configuration": _configuration(),
         "code": _places_of_code(),
+        "compiled": compiled_modules(),
     }
 
 
@@ -164,6 +166,16 @@ def _places_of_code() -> str:
     """Return where the code of this process comes from."""
     files = (getattr(sys.modules.get(name), "__file__", "") for name in ("distributed", "dask"))
     return os.pathsep.join([sys.prefix, *(os.path.dirname(file or "") for file in files)])
+
+
+def compiled_modules() -> list[str]:
+    """Return the modules of dask that are compiled, as by Cython."""
+    return sorted(
+        name
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in ("dask", "distributed")
+        and (getattr(module, "__file__", None) or "").endswith(tuple(EXTENSION_SUFFIXES))
+    )
 
 
 def hash_seed() -> str:

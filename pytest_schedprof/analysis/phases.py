@@ -1,4 +1,4 @@
-"""CPU time per task of the phases of a computation, from the client to the scheduler."""
+"""CPU time per task of the phases of a computation, from the client to its results."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from pytest_schedprof.model.evidence import Phase, Phases
 from pytest_schedprof.model.intake import STEPS, step_of
 from pytest_schedprof.model.limit import CLIENT_PREFIX
 from pytest_schedprof.model.metric import CPU, STEP_METRICS
-from pytest_schedprof.model.phases import CLIENT, REST, SCHEDULER
+from pytest_schedprof.model.phases import (
+    CLIENT,
+    OF_CLIENT,
+    RECEIVING,
+    REST,
+    SCHEDULER,
+    WORKERS,
+)
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, SampledShares, Segment, Window
 from pytest_schedprof.model.verdict import Estimate
 
-CLIENT_OWNERS = tuple(f"{CLIENT_PREFIX}{phase}" for phase in CLIENT)
+CLIENT_OWNERS = tuple(f"{CLIENT_PREFIX}{phase}" for phase in OF_CLIENT)
 """Names of the client's phases in limits."""
 
 INTAKE_CPU = STEP_METRICS[CPU]
@@ -29,11 +36,13 @@ def phases_of(found: Sequence[BackendResult]) -> Phases | None:
     best = next((each for each in worked if each.shares), worked[0] if worked else None)
     if best is None:
         return None
-    client = _client(best.window)
-    scheduler = _scheduler(best.shares, best.window) if best.shares else ()
-    phases = (*client, *scheduler)
+    window = best.window
+    sent = _timed("client", CLIENT, window)
+    scheduler = _scheduler(best.shares, window) if best.shares else ()
+    worked_on = _timed("workers", WORKERS, window)
+    phases = (*sent, *scheduler, *worked_on, *_timed("client", (RECEIVING,), window))
     steps = tuple(step for each in worked for step in _steps(each))
-    return Phases(best.window.tasks, phases, best.backend if best.shares else "", steps)
+    return Phases(window.tasks, phases, best.backend if best.shares else "", steps)
 
 
 def _steps(result: BackendResult) -> list[Phase]:
@@ -47,11 +56,13 @@ def _steps(result: BackendResult) -> list[Phase]:
     ]
 
 
-def _client(window: Window) -> Iterator[Phase]:
-    for name in CLIENT:
-        spent = [each.client[name] for each in window.segments if name in each.client]
+def _timed(where: str, names: Sequence[str], window: Window) -> Iterator[Phase]:
+    """Yield phases whose CPU time was read from clocks, of those segments that have them."""
+    for name in names:
+        found = [each.client if where == "client" else each.workers for each in window.segments]
+        spent = [each[name] for each in found if name in each]
         if spent:
-            yield Phase("client", name, sum(spent) / window.tasks)
+            yield Phase(where, name, sum(spent) / window.tasks)
 
 
 def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:

@@ -19,10 +19,7 @@ from pytest_schedprof.analysis.tally import Tally, tally_blocks, total, undivide
 from pytest_schedprof.model.metric import CPU, SELF, SHARE
 from pytest_schedprof.model.profile import Function, SampleProfile, SpanName, compile_pattern
 from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares
-from pytest_schedprof.model.verdict import Estimate
-
-MIN_SAMPLES = 50
-"""Smallest number of busy samples: with fewer, the bounds are not reliable."""
+from pytest_schedprof.model.verdict import MIN_SAMPLES, Estimate
 
 UNDIVIDED_MATTERS = 0.01
 """Samples that may be the scheduler's or not, as a fraction of its busy samples, from which on no

@@ -157,6 +157,7 @@ def _environment(record: Record) -> Environment:
         hash_seed=there["hash_seed"],
         test_hash_seed=there["hash_seed"],
         event_loop=record["origin"]["event_loop"],
+        compiled=tuple(there.get("compiled", ())),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from pytest_schedprof.comparison.differing import differing_settings
@@ -17,8 +18,9 @@ from pytest_schedprof.comparison.matching import (
     obstacle_in_turns,
     obstacle_to_metric,
     obstacle_to_time,
-    obstacle_to_time_in_turns,
     renamed_tests,
+    tasks_of_rounds,
+    too_few_samples,
 )
 from pytest_schedprof.comparison.parting import part_by_hash
 from pytest_schedprof.comparison.past import Past, alike, past_of
@@ -122,10 +124,13 @@ def compare_one(
 def compare_in_turns(
     before: Measurement, after: Measurement, policy: Policy, *, is_binding: bool = True
 ) -> Comparison:
-    """Compare two sides of one session whose rounds were measured in turns."""
+    """Compare two sides of one session whose rounds were measured in turns.
+
+    They have the same body. If one side makes other tasks of it, costs are compared per round.
+    """
     if reason := obstacle_in_turns(before, after):
         return _comparison(before, after, [], [reason], is_binding)
-    reason = obstacle_to_time_in_turns(before, after) if after.of.shares else ""
+    reason = too_few_samples(before, after) if after.of.shares else ""
     return _compare_pair(before, after, policy, reason, in_turns=True, is_binding=is_binding)
 
 
@@ -145,12 +150,20 @@ def _compare_pair(
     known = past if past and past.is_long_enough else None
     between = known.between if known and not is_exact else None
     modules = common_modules(before, after)
+    tasks = tasks_of_rounds(before, after) if in_turns else None
+    is_per_round = tasks is not None
     old, new = (
-        side.figures(policy.calibrations, is_reproduced=is_exact, modules=modules, between=between)
+        side.figures(
+            policy.calibrations,
+            is_reproduced=is_exact,
+            modules=modules,
+            between=between,
+            is_per_round=is_per_round,
+        )
         for side in (before, after)
     )
     obstacles = {
-        metric: obstacle_to_metric(metric, before, after)
+        metric: obstacle_to_metric(metric, before, after, is_per_round=is_per_round)
         for metric in old.metrics
         if metric in new.metrics
     }
@@ -166,7 +179,8 @@ def _compare_pair(
         *differing_modules(before, after),
     )
     every = [*changes, *timed]
-    return _comparison(before, after, every, reasons, is_binding, settings, thresholds)
+    found = _comparison(before, after, every, reasons, is_binding, settings, thresholds)
+    return replace(found, tasks=tasks)
 
 
 def _comparison(

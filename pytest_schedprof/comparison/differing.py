@@ -58,5 +58,6 @@ def _found_on_scheduler(environment: Environment) -> dict[str, str]:
     found = {"Python": environment.minor_python}
     if environment.event_loop:
         found["distributed.admin.event-loop"] = environment.event_loop
+    found["compiled modules"] = " ".join(environment.compiled) or "none"
     options = sorted(environment.configuration.items())
     return found | {f"{SECTION}{name}": value for name, value in options}

@@ -46,8 +46,8 @@ MISSED = (
 )
 
 NO_LONGER_STEADY = (
-    "it was the same in every round before, and now differs between rounds by {amount:,.3g} per "
-    "task: see what differs between the rounds of the test"
+    "it was the same in every round before, and now differs between rounds by {amount:,.3g}: "
+    "see what differs between the rounds of the test"
 )
 
 WAVERING, WAVERING_OF_WHOLE = 0.1, 0.002
@@ -311,7 +311,7 @@ def _makes_up(rise: float, fall: float, is_recast: bool) -> bool:
 
 
 def _as_shift(change: Change, rise: float, fall: float) -> Change:
-    note = f"moved within one part: {rise:,.1f} more and {fall:,.1f} less per task there"
+    note = f"moved within one part: {rise:,.1f} more and {fall:,.1f} less there"
     return replace(change, outcome=Outcome.SHIFTED, note=note)
 
 

@@ -83,6 +83,8 @@ class Figures:
     """Names of the modules, with wildcards, that both sides counted; all if there are none."""
     between: Between | None = None
     """How much counts vary between runs; None if too few earlier runs are known."""
+    is_per_round: bool = False
+    """Whether costs are of a round and not per task: both sides have one body, but other tasks."""
 
     @property
     def is_everything(self) -> bool:
@@ -121,7 +123,12 @@ class Figures:
 
     def _divisor(self, metric: str) -> int:
         """Return what totals are divided by."""
-        return 1 if METRICS[metric].is_peak else self.tasks
+        return 1 if METRICS[metric].is_peak else self._units
+
+    @property
+    def _units(self) -> int:
+        """Return how many tasks or rounds share the costs."""
+        return self.result.window.rounds if self.is_per_round else self.tasks
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
@@ -235,8 +242,8 @@ class Figures:
 
     @cached_property
     def cpu(self) -> Figure:
-        """CPU time of the scheduler per task, with an error from the rounds if there are enough."""
-        value = self.result.window.cpu_seconds / self.tasks if self.tasks else 0.0
+        """CPU time of the scheduler, with an error from the rounds if there are enough."""
+        value = self.result.window.cpu_seconds / self._units if self._units else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
             return Figure(value, value * self._cpu_scatter, freedom_of(self._spreads))
@@ -253,10 +260,14 @@ class Figures:
 
     @cached_property
     def cpu_of_rounds(self) -> list[float]:
-        """CPU time per task of each segment; empty if the test runs at several scales."""
+        """CPU time of each segment; empty if the test runs at several scales, or if they should be
+        of rounds that have several segments."""
         window = self.result.window
         if len(window.scales) > 1:
             return []
+        if self.is_per_round:
+            each_is_round = len(window.segments) == window.rounds
+            return [each.cpu_seconds for each in window.segments] if each_is_round else []
         return [_cpu(segment) for segment in window.segments if segment.tasks]
 
     @property

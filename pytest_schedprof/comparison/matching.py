@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
-from pytest_schedprof.analysis.shares import MIN_SAMPLES
 from pytest_schedprof.comparison.figures import Between, Figures
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Setting
@@ -15,6 +14,7 @@ from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.modules import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.verdict import MIN_SAMPLES
 
 SAME_WORK = 0.01
 """Largest difference in tasks per round: costs per task depend on the size of the workload."""
@@ -60,6 +60,7 @@ class Measurement(OfRecord):
         is_reproduced: bool = False,
         modules: tuple[str, ...] = (),
         between: Between | None = None,
+        is_per_round: bool = False,
     ) -> Figures:
         """Return the figures to compare, with the calibrations of the same machine.
 
@@ -68,6 +69,7 @@ class Measurement(OfRecord):
             is_reproduced: whether both sides would count the same in each run.
             modules: modules that both sides counted, if one of them counted more.
             between: how much counts vary between runs.
+            is_per_round: whether costs are of a round and not per task.
         """
         place = (self.machine, self.python, self.kind)
         noise = tuple(
@@ -79,7 +81,14 @@ class Measurement(OfRecord):
         )
         is_in_process = self.kind == IN_PROCESS
         return Figures(
-            self.of, noise, is_in_process, self.hash_seed, is_reproduced, modules, between
+            self.of,
+            noise,
+            is_in_process,
+            self.hash_seed,
+            is_reproduced,
+            modules,
+            between,
+            is_per_round,
         )
 
     @property
@@ -189,8 +198,8 @@ def _words(scales: tuple[int, ...]) -> str:
 
 def other_work(before: Measurement, after: Measurement) -> str:
     """Return why costs per task of the two cannot be compared, empty if they can."""
-    tasks = [side.of.window.tasks / max(1, side.of.window.rounds) for side in (before, after)]
-    if abs(tasks[1] - tasks[0]) <= SAME_WORK * max(tasks):
+    tasks = tasks_of_rounds(before, after)
+    if tasks is None:
         return ""
     return (
         f"another amount of work: {tasks[0]:.0f} tasks a round in the baseline, {tasks[1]:.0f} in "
@@ -198,14 +207,19 @@ def other_work(before: Measurement, after: Measurement) -> str:
     )
 
 
+def tasks_of_rounds(before: Measurement, after: Measurement) -> tuple[float, float] | None:
+    """Return the tasks of a round of each side; None if they are about the same."""
+    one, other = (side.of.window.tasks / max(1, side.of.window.rounds) for side in (before, after))
+    return None if abs(other - one) <= SAME_WORK * max(one, other) else (one, other)
+
+
 def obstacle_to_time(before: Measurement, after: Measurement) -> str:
     """Return why CPU time and shares of the two cannot be compared, empty if they can."""
-    return another_machine(before, after) or obstacle_to_time_in_turns(before, after)
-
-
-def obstacle_to_time_in_turns(before: Measurement, after: Measurement) -> str:
-    """Return the same for two sides of one session, which have one machine."""
-    return other_work(before, after) or too_few_samples(before, after)
+    return (
+        another_machine(before, after)
+        or other_work(before, after)
+        or too_few_samples(before, after)
+    )
 
 
 def too_few_samples(before: Measurement, after: Measurement) -> str:
@@ -221,14 +235,17 @@ def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
     return doubt_of_sides(before, after) or _too_few_pairs(before, after, MIN_ROUNDS)
 
 
-def obstacle_to_metric(metric: str, before: Measurement, after: Measurement) -> str:
+def obstacle_to_metric(
+    metric: str, before: Measurement, after: Measurement, *, is_per_round: bool = False
+) -> str:
     """Return why an exact metric of the two cannot be compared, empty if it can.
 
     Decisions are of the whole window, so they are comparable if one side makes more tasks of the
     same body; and messages, transitions and decisions do not depend on the interpreter.
     """
     known = METRICS[metric]
-    if not known.is_decision and (reason := other_work(before, after)):
+    is_of_body = known.is_decision or is_per_round
+    if not is_of_body and (reason := other_work(before, after)):
         return reason
     if before.python == after.python:
         return ""

@@ -11,6 +11,7 @@ from distributed import Client
 
 from pytest_schedprof.clusters.under_test import IN_BODYS_THREAD
 from pytest_schedprof.evidence.stopwatch import PatchTarget, Stopwatch
+from pytest_schedprof.model.phases import RECEIVING
 
 PHASES: Mapping[str, Sequence[PatchTarget]] = {
     "optimisation": (
@@ -21,6 +22,9 @@ PHASES: Mapping[str, Sequence[PatchTarget]] = {
     "serialisation": (("distributed.client", "serialize"), ("distributed.protocol", "serialize")),
 }
 """Functions of each phase, by the names that they have in any supported release."""
+
+UNPACKS: Sequence[PatchTarget] = (("distributed.protocol", "loads"),)
+"""Makes values of the bytes of a message, in the thread of the client's event loop."""
 
 HAS_CLOCKS = hasattr(time, "pthread_getcpuclockid")
 
@@ -42,7 +46,7 @@ class ClientWatch:
         """
         if self._client.status != "running" or not IN_BODYS_THREAD.get():
             return dict
-        watch, standing = Stopwatch(PHASES), ExitStack()
+        watch, standing = Stopwatch({**PHASES, RECEIVING: UNPACKS}), ExitStack()
         clocks = _clocks(self._client.sync(_thread))
         standing.enter_context(watch.on())
         before = _read(clocks)
@@ -51,7 +55,8 @@ class ClientWatch:
             after = _read(clocks)
             standing.close()
             spent = {name: after[name] - before[name] for name in before if name in after}
-            return _phases(spent, {name: watch.seconds[name] for name in PHASES})
+            timed = {name: watch.seconds[name] for name in PHASES}
+            return _phases(spent, timed, watch.seconds[RECEIVING])
 
         return end
 
@@ -68,11 +73,13 @@ def watch_here() -> Callable[[], dict[str, float]]:
     return end
 
 
-def _phases(spent: dict[str, float], timed: Mapping[str, float]) -> dict[str, float]:
+def _phases(
+    spent: dict[str, float], timed: Mapping[str, float], receiving: float
+) -> dict[str, float]:
     """Combine threads' CPU time with the stopwatch, whose times may be of other threads."""
-    if "construction" in spent:
-        spent["construction"] = max(0.0, spent["construction"] - sum(timed.values()))
-    return {**spent, **timed}
+    within = {"construction": sum(timed.values()), "sending": receiving}
+    left = {name: max(0.0, spent[name] - within[name]) for name in spent}
+    return {**left, **timed, RECEIVING: receiving}
 
 
 def _clocks(sends: int) -> dict[str, int]:

@@ -44,6 +44,8 @@ class Need(Enum):
     CLIENT_PHASES = "client_phases"
     """The client's CPU time by phase, which is measured in each window and kept in
     `Segment.client`."""
+    WORKER_PHASES = "worker_phases"
+    """The workers' CPU time by phase, likewise, in `Segment.workers`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The kind `phases`: CPU time of a computation in the client and in the scheduler, by phase."""
+"""The kind `phases`: CPU time of a computation in client, scheduler and workers, by phase."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ UNSAMPLED = "no phases of the scheduler: they are shares, which no backend of th
 SAME_THREADS = (
     "no construction and sending: in the test's own process the client has no threads of its own"
 )
+NO_WORKERS = (
+    "no phases of workers: they came or left, compute nothing, or are in the test's own process"
+)
 NO_CLOCK = "no construction and sending: this system has no clocks for threads' CPU time"
 
 
 class PhasesKind(
     Kind,
     name="phases",
-    description="a computation's way, from client to scheduler",
-    needs=[Need.CLIENT_PHASES],
+    description="a computation's way, from submission to result",
+    needs=[Need.CLIENT_PHASES, Need.WORKER_PHASES],
 ):
     """Sums up what the recorder measured of the client and what backends sampled."""
 
@@ -41,6 +44,7 @@ class PhasesKind(
         notes = [] if HAS_CLOCKS else [NO_CLOCK]
         notes += [] if phases.sampled_by else [UNSAMPLED]
         notes += [] if self.test.known_scheduler else [SAME_THREADS]
+        notes += [] if any(each.where == "workers" for each in phases.phases) else [NO_WORKERS]
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
         if steps := bar_of_steps(phases):
             files["phases.steps.svg"] = draw_bar(steps)

@@ -17,6 +17,7 @@ from pytest_schedprof.evidence.contract import (
     RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json
+from pytest_schedprof.formats.pairs import Moved, draw_pairs
 from pytest_schedprof.model.evidence import WorkerTransfers
 from pytest_schedprof.model.result import BackendResult
 
@@ -63,4 +64,21 @@ def brought_transfers(
         RunFigures("transfers_bytes", "", {run: sum(each) for run, each in sizes.items()}),
         RunFigures("transfers_count", "", {run: len(each) for run, each in sizes.items()}),
     ]
-    return Brought({"transfers.json": as_json(logs)}, figures=figures)
+    files = {"transfers.json": as_json(logs)}
+    if pairs := _pairs(logs):
+        files["transfers.svg"] = draw_pairs(pairs)
+    return Brought(files, figures=figures)
+
+
+def _pairs(logs: Sequence[WorkerTransfers]) -> dict[tuple[str, str], Moved]:
+    """Return what each worker received of each other one, by their names."""
+    names = {log.address: log.name for log in logs}
+    found: dict[tuple[str, str], Moved] = {}
+    for log in logs:
+        for each in log.incoming:
+            pair = names.get(each.peer, each.peer), log.name
+            before = found.get(pair, Moved(0, 0.0, 0))
+            found[pair] = Moved(
+                before.bytes + each.bytes, before.seconds + each.duration, before.count + 1
+            )
+    return found

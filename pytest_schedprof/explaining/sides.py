@@ -123,7 +123,8 @@ def why_regressed(
         result: its record.
         earlier: the tests that it may have been compared with, by their IDs.
     """
-    regressed = {each.backend for each in result.comparisons if each.verdict is Verdict.FAIL}
+    failed = (each for each in result.comparisons if each.verdict is Verdict.FAIL)
+    regressed = {each.backend for each in failed if each.tasks is None}  # explained per task
     if not regressed:
         return ()
     try:

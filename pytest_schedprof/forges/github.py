@@ -32,9 +32,13 @@ class GitHub(Forge):
         )
         self.repository = f"repos/{environ['GITHUB_REPOSITORY']}"
         event = _event(environ)
-        known = (event.get("repository") or {}).get("default_branch")  # not in a scheduled run
+        branch = environ.get("GITHUB_REF_NAME", "")
+        # An event of a schedule does not tell it, but is always of the default branch.
+        is_scheduled = environ.get("GITHUB_EVENT_NAME") == "schedule"
+        told = (event.get("repository") or {}).get("default_branch")
+        known = branch if is_scheduled else told
         self.job = Job(
-            branch=environ.get("GITHUB_REF_NAME", ""),
+            branch=branch,
             default_branch=known or self.api.ask("GET", self.repository)["default_branch"],
             request=(event.get("pull_request") or {}).get("number"),
             commit=((event.get("pull_request") or {}).get("head") or {}).get("sha")

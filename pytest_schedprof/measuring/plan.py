@@ -51,6 +51,11 @@ class Plan:
         is_limited = any(limit.is_of_client for limit in self.limits)
         return is_limited or self.needs(Need.CLIENT_PHASES)
 
+    @property
+    def times_workers(self) -> bool:
+        """Whether the workers' phases are timed."""
+        return self.needs(Need.WORKER_PHASES)
+
     def needs(self, need: Need) -> bool:
         """Whether any kind of evidence needs this."""
         return any(need in kind.needs for kind in self.evidence)

@@ -39,11 +39,11 @@ also the end of the test's work, and what is left of the round before."""
 
 
 Watch: TypeAlias = Callable[[], Callable[[], Mapping[str, float]]]
-"""Starts timing the client. Returns a function that stops it and returns CPU seconds by phase."""
+"""Starts timing client or workers. Returns what stops it and returns CPU seconds by phase."""
 
 
 def no_watch() -> Callable[[], Mapping[str, float]]:
-    """Time nothing: the client's phases were not asked for."""
+    """Time nothing: phases were not asked for."""
     return dict
 
 
@@ -59,6 +59,7 @@ class _Open:
     is_window_asked: bool = False
     """Whether the scheduler was asked to open the window, even if it has not answered."""
     unwatch: Callable[[], Mapping[str, float]] = dict
+    unwatch_workers: Callable[[], Mapping[str, float]] = dict
 
 
 @dataclass(slots=True)
@@ -75,6 +76,7 @@ class Recorder:
     is_shared: bool = False
     """Whether other clients may use the scheduler too."""
     watch: Watch = no_watch
+    watch_workers: Watch = no_watch
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """Errors of the recording itself."""
@@ -170,6 +172,7 @@ class Recorder:
         with self._keeping_trouble(), self._unless_interrupted(opened):
             try:
                 self._settle()
+                opened.unwatch_workers = self.watch_workers()
                 for backend, target in self._observations():
                     opened.targets.append(target)
                     recording = backend.start(target, timeout_s=self.timeout_s)
@@ -241,6 +244,8 @@ class Recorder:
                 end_window(recording)
         ending = [each for each in opened.recordings if each[0] not in lasting]
         found = self._brought(segment, replace(opened, recordings=ending), self._stopped)
+        workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
+        found = replace(found, facts=replace(segment, workers=workers))
         going_on = [each for each in opened.recordings if each[0] in lasting]
         self._lasting += [(found, name, recording) for name, _, recording in going_on]
         return found

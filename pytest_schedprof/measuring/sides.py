@@ -20,6 +20,7 @@ from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import CurrentWindow, SchedulerUnderTest
 from pytest_schedprof.evidence.client import ClientWatch, watch_here
 from pytest_schedprof.evidence.gathering import Gathering
+from pytest_schedprof.evidence.worker_watch import WorkerWatch
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED
 from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
@@ -67,6 +68,7 @@ class Side:
             targets=plan.settings.targets,
             is_shared=not scheduler.cluster.is_ours,
             watch=_watch(scheduler) if plan.times_client else no_watch,
+            watch_workers=_watch_workers(scheduler) if plan.times_workers else no_watch,
         )
         scheduler.window = self.recorder.measure
         self.assessment = NOT_ASSESSED
@@ -165,6 +167,11 @@ def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:
     return watch_here if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
 
 
+def _watch_workers(scheduler: SchedulerUnderTest | InProcess) -> Watch:
+    """Watch the workers of a scheduler that is known before the body runs."""
+    return no_watch if isinstance(scheduler, InProcess) else WorkerWatch(scheduler.control)
+
+
 def environment_of(description: dict[str, Any]) -> Environment:
     """Return the environment of this process and of the scheduler that gave the description."""
     return Environment(
@@ -182,4 +189,5 @@ def environment_of(description: dict[str, Any]) -> Environment:
         test_hash_seed=facts.hash_seed(),
         event_loop=description.get("event_loop", ""),
         code=description.get("code", ""),
+        compiled=tuple(description.get("compiled", ())),
     )

@@ -102,6 +102,9 @@ class Comparison:
     """Where the decisions part, of a backend that records them."""
     thresholds: Thresholds | None = None
     """None if nothing was compared, or by rules for figures that do not vary."""
+    tasks: tuple[float, float] | None = None
+    """Tasks of a round before and after, if they differ and costs are therefore per round; else
+    None, and costs are per task."""
 
     @property
     def verdict(self) -> Verdict:

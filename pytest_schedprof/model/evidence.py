@@ -309,7 +309,7 @@ class Phase:
     """One phase of a computation."""
 
     where: str
-    """`client` or `scheduler`."""
+    """`client`, `scheduler` or `workers`."""
     name: str
     cpu_seconds_per_task: float
 

@@ -1,11 +1,16 @@
-"""The phases that a computation passes, in the client and in the scheduler."""
+"""The phases that a computation passes: in client, scheduler and workers, and the client again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 CLIENT = ("construction", "optimisation", "serialisation", "sending")
-"""Phases of the client, in the order in which a computation passes them."""
+"""Phases of the client up to the scheduler, in the order in which a computation passes them."""
+
+RECEIVING = "receiving"
+"""Phase of the client in which it unpacks what it receives."""
+
+OF_CLIENT = (*CLIENT, RECEIVING)
 
 SCHEDULER: Mapping[str, tuple[str, ...]] = {
     "intake": ("graph-intake",),
@@ -17,5 +22,10 @@ SCHEDULER: Mapping[str, tuple[str, ...]] = {
 REST = "rest"
 """Phase of everything else in the scheduler: event loop, heartbeats, garbage collector, ..."""
 
-PHASES = (*CLIENT, *SCHEDULER, REST)
+EXECUTION, OVERHEAD = "execution", "overhead"
+"""Phases of the workers: the code of tasks, and all else that their processes do."""
+
+WORKERS = (EXECUTION, OVERHEAD)
+
+PHASES = (*CLIENT, *SCHEDULER, REST, *WORKERS, RECEIVING)
 """All phases, in order."""

@@ -58,6 +58,8 @@ class Segment:
     shares include them."""
     client: dict[str, float] = field(default_factory=dict)
     """CPU seconds of the test's client by phase; empty if they were not measured."""
+    workers: dict[str, float] = field(default_factory=dict)
+    """CPU seconds of all workers' processes by phase; empty if they were not measured."""
     hash: str = ""
     """Hash of all messages but releases, and of their times, in virtual time; else empty."""
 

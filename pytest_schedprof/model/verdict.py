@@ -8,6 +8,9 @@ from enum import Enum
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.profile import Function
 
+MIN_SAMPLES = 50
+"""Smallest number of busy samples: with fewer, the bounds are not reliable."""
+
 
 class Verdict(str, Enum):
     """Whether a limit holds, by the data."""

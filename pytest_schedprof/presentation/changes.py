@@ -58,8 +58,8 @@ class ComparisonTable:
     rows: tuple[ChangeRow, ...]
     parting: tuple[str, ...] = ()
     """Whether the same was decided, and where it parts; empty if no decisions were compared."""
-    noise: str = ""
-    """How large a rise counts, if earlier runs tell."""
+    conditions: tuple[str, ...] = ()
+    """What costs are divided by if not by tasks; how large a rise counts, if earlier runs tell."""
 
 
 def change_row(change: Change) -> ChangeRow:
@@ -99,8 +99,20 @@ def _table(found: Comparison) -> ComparisonTable:
         found.reasons,
         tuple(map(change_row, shown)),
         (headline_of(found.parting), *details_of(found.parting)) if found.parting else (),
-        noise_words(found.thresholds),
+        tuple(conditions_of(found)),
     )
+
+
+def conditions_of(found: Comparison) -> Iterator[str]:
+    """Yield what holds for all figures of one test and backend."""
+    if found.tasks is not None:
+        before, after = (f"{each:,.0f}" for each in found.tasks)
+        yield (
+            f"costs are per round: the body made {before} tasks before, and {after} now; "
+            "per task they could not be compared"
+        )
+    if noise := noise_words(found.thresholds):
+        yield noise
 
 
 def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, ChangeRow]]:
@@ -200,24 +212,25 @@ def regressions(comparison: Comparison) -> str:
     if not found:
         return ""
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{sentence(found[0])}{more}"
+    return f"{sentence(comparison, found[0])}{more}"
 
 
 def undecided(comparison: Comparison) -> str:
     """Return why no verdict was possible; empty if one was."""
     open_ones = comparison.of(Outcome.UNDECIDED)
-    told = [f"{sentence(each)}: {each.note}" for each in open_ones[:1]]
+    told = [f"{sentence(comparison, each)}: {each.note}" for each in open_ones[:1]]
     more = f", and {len(open_ones) - 1} more" if len(open_ones) > 1 else ""
     return "; ".join([*comparison.reasons, *told]) + more
 
 
-def sentence(change: Change) -> str:
+def sentence(of: Comparison, change: Change) -> str:
     """Return a change in words: `bytecodes of f: 1,052 before, 1,063 now per task (+1.05 %)`."""
     metric = METRICS[change.metric]
-    per_task = "" if metric.units is PERCENT or metric.is_peak else " per task"
+    unit = "task" if of.tasks is None else "round"
+    per_unit = "" if metric.units is PERCENT or metric.is_peak else f" per {unit}"
     return (
         f"{change.metric} of {change.subject or WHOLE}: {_amount(change, change.before)} before, "
-        f"{_amount(change, change.after)} now{per_task} ({_difference(change)})"
+        f"{_amount(change, change.after)} now{per_unit} ({_difference(change)})"
     )
 
 

@@ -50,10 +50,10 @@ def left_out_words(backend: BackendResult) -> str:
     return f"recordings of {size_of(backend.left_out)} not kept, by --schedprof-keep"
 
 
-def version_differences(results: Iterable[Result]) -> list[str]:
-    """Return how versions of client, scheduler and workers differ, each difference once."""
+def environment_notes(results: Iterable[Result]) -> list[str]:
+    """Return how versions differ and what is compiled, each note once."""
     environments = (result.environment for result in results)
-    return list(dict.fromkeys(text for each in environments if each for text in each.differences))
+    return list(dict.fromkeys(text for each in environments if each for text in each.notes))
 
 
 def validating_tests(results: Iterable[Result]) -> str:
@@ -120,6 +120,8 @@ def facts_of_settings(result: Result) -> Iterator[Fact]:
         yield Fact("platform", environment.scheduler_platform)
         yield from (Fact(*item) for item in environment.versions.items())
         yield from (Fact("differs", text) for text in environment.differences)
+        if environment.compiled:
+            yield Fact("compiled", ", ".join(environment.compiled))
         yield from (Fact(*item) for item in environment.configuration.items())
 
 

@@ -16,9 +16,9 @@ from pytest_schedprof.presentation.changes import (
     change_row,
     comparison_count,
     condition_words,
+    conditions_of,
     gravity,
     is_told,
-    noise_words,
     unmatched_tests,
 )
 from pytest_schedprof.presentation.mattering import parted
@@ -85,8 +85,7 @@ def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterato
     backend = with_mode(comparison.backend, comparison.mode)
     yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
     yield from _parting_lines(comparison.parting) if comparison.parting else ()
-    if noise := noise_words(comparison.thresholds):
-        yield Line(f"  {noise}", {"light": True})
+    yield from (Line(f"  {text}", {"light": True}) for text in conditions_of(comparison))
     yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
     shown = [each for each in comparison.changes if is_all or is_told(each)]
     yield from _table(shown[:most])
@@ -158,8 +157,7 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     if parting is not None:
         yield f"- {plain(headline_of(parting))}"
         yield from (f"- {plain(text)}" for text in details_of(parting))
-    if noise := noise_words(comparison.thresholds):
-        yield f"- {plain(noise)}"
+    yield from (f"- {plain(text)}" for text in conditions_of(comparison))
     if changes:
         yield ""  # else the table would be a part of the list
         yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"

@@ -28,7 +28,7 @@ def properties_of(result: Result, directory: Path | None) -> Iterator[Property]:
         yield "schedprof_limit", f"{limit.verdict.value}: {limit.limit}"
     for comparison in result.comparisons:
         for change in comparison.of(Outcome.REGRESSED):
-            yield "schedprof_regressed", sentence(change)
+            yield "schedprof_regressed", sentence(comparison, change)
     for text in result.troubles:
         yield "schedprof_trouble", text
     for backend in result.backends:

@@ -13,7 +13,7 @@ from pytest_schedprof.presentation.changes import condition_words, gravity, outc
 from pytest_schedprof.presentation.costs import dearest
 from pytest_schedprof.presentation.functions import hottest
 from pytest_schedprof.presentation.limits import describe, limit_words, skipped_words
-from pytest_schedprof.presentation.results import baseline_names, version_differences
+from pytest_schedprof.presentation.results import baseline_names, environment_notes
 from pytest_schedprof.reports.comparisons import comparison_markdown
 from pytest_schedprof.reports.explanations import explanation_markdown
 from pytest_schedprof.reports.lines import Line
@@ -102,7 +102,7 @@ def _facts(results: Sequence[Result], where: str) -> Iterator[str]:
     yield from _false_alarms(results)
     if skipped := skipped_words(results):
         yield f"- Limits: {skipped}"
-    yield from (f"- Note: {plain(text)}" for text in version_differences(results))
+    yield from (f"- Note: {plain(text)}" for text in environment_notes(results))
 
 
 def _false_alarms(results: Sequence[Result]) -> Iterator[str]:

@@ -21,10 +21,10 @@ from pytest_schedprof.presentation.mattering import mattering
 from pytest_schedprof.presentation.results import (
     baseline_names,
     cluster_words,
+    environment_notes,
     left_out_words,
     main_versions,
     validating_tests,
-    version_differences,
 )
 from pytest_schedprof.presentation.seeds import by_seed
 from pytest_schedprof.reports.comparisons import comparison_lines
@@ -157,7 +157,7 @@ def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]
 
 
 def _version_lines(results: Sequence[Result]) -> Iterator[Line]:
-    told = [*version_differences(results), *filter(None, [validating_tests(results)])]
+    told = [*environment_notes(results), *filter(None, [validating_tests(results)])]
     return (Line(f"note: {text}", {"yellow": True}) for text in told)
 
 

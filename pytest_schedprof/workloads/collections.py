@@ -7,10 +7,13 @@ from math import isqrt
 from typing import Any
 from uuid import uuid4
 
+from dask.core import flatten
 from distributed import Client, futures_of
 
 from pytest_schedprof.workloads.graphs import CHAIN
 from pytest_schedprof.workloads.tasks import finish, inc
+
+LAYERS = 8
 
 
 def rechunk(client: Client, size: int) -> None:
@@ -44,6 +47,29 @@ def deep_collections(client: Client, size: int) -> None:
     for _ in range(CHAIN - 1):
         level = [step(each) for each in level]
     finish(client, futures_of(client.persist(level)))
+
+
+def high_level_graph(client: Client, size: int) -> None:
+    """Persist an array of eight layers, of which the scheduler makes the tasks."""
+    layered = _layered(size)
+    finish(client, futures_of(client.persist(layered, optimize_graph=False)))
+
+
+def low_level_graph(client: Client, size: int) -> None:
+    """Run the tasks of the same array, which the client makes."""
+    layered = _layered(size)
+    keys = list(flatten(layered.__dask_keys__()))
+    finish(client, client.get(dict(layered.__dask_graph__()), keys, sync=False))
+
+
+def _layered(size: int) -> Any:
+    import dask.array
+
+    width = max(1, size // LAYERS)
+    layered = dask.array.zeros(width, chunks=1, name=f"zeros-{uuid4().hex}")
+    for _ in range(LAYERS - 1):
+        layered = layered + 1
+    return layered
 
 
 def set_index(client: Client, size: int) -> None:

@@ -60,6 +60,11 @@ needs_actionlint = pytest.mark.skipif(
 
 
 @needs_actionlint
+def test_the_workflow_for_each_night_is_valid() -> None:
+    assert actionlint(str(ROOT / "docs" / "ci" / "nightly.yml")) == ""
+
+
+@needs_actionlint
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_are_valid(workflow: Path) -> None:
     """What `uses: ./` gives the action is checked too."""

@@ -1,4 +1,4 @@
-"""Tests of the phases of a computation: what the client spends, and what the scheduler does."""
+"""Tests of the phases of a computation: what client, scheduler and workers spend."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ from witness import opened
 
 from pytest_schedprof.analysis.phases import ClientCosts
 from pytest_schedprof.evidence.client import ClientWatch
-from pytest_schedprof.evidence.phases import UNSAMPLED
+from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED
 from pytest_schedprof.evidence.stopwatch import Stopwatch
+from pytest_schedprof.evidence.worker_watch import WorkerWatch
 from pytest_schedprof.formats.bar import draw_bar
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.evidence import Phases
+from pytest_schedprof.model.phases import CLIENT, RECEIVING, WORKERS
 from pytest_schedprof.model.result import Segment
 from pytest_schedprof.model.verdict import Verdict
 
 BODY = """
 import time
+
+def burn(number):
+    busy(0.02)
+    return bytes(100_000)
 
 def busy(seconds):
     end = time.thread_time() + seconds
@@ -42,7 +48,8 @@ def test_it(schedprof_scheduler):
     schedprof_scheduler.client.submit(inc, 0).result()
     with schedprof_scheduler.measure():
         busy(0.25)
-        wait(schedprof_scheduler.client.map(inc, range(2000), pure=False))
+        wait(schedprof_scheduler.client.map(inc, range(1980), pure=False))
+        schedprof_scheduler.client.gather(schedprof_scheduler.client.map(burn, range(20)))
 """
 
 
@@ -68,10 +75,16 @@ def test_phases_are_costs_of_the_window_that_limits_hold(project: Project) -> No
     held = {name: each.findings[0].estimate.value for name, each in limits.items()}
     assert held["cpu(@graph-intake) <= 60ms"] == pytest.approx(costs[0], rel=0.05)
     client = {each.name: each.cpu_seconds_per_task for each in told.phases[:4]}
+    execution, overhead, receiving = told.phases[8:]
+    places = [(each.where, each.name) for each in told.phases[8:]]
+    assert places == [("workers", "execution"), ("workers", "overhead"), ("client", "receiving")]
+    assert execution.cpu_seconds_per_task > 20 * 0.02 / 2000
+    assert overhead.cpu_seconds_per_task > 0
+    assert receiving.cpu_seconds_per_task > 0
     assert held["cpu(@client-construction) <= 50us"] == client["construction"] > 0.25 / 2000
     assert held["cpu(@client-sending) <= 1s"] == client["sending"] > 0
     picture = ElementTree.fromstring((directory / "phases.svg").read_bytes())
-    assert len(picture.findall(".//{http://www.w3.org/2000/svg}title")) == 8
+    assert len(picture.findall(".//{http://www.w3.org/2000/svg}title")) == 11
 
 
 def burn(seconds: float) -> None:
@@ -98,11 +111,21 @@ def test_phases_of_the_client_are_the_time_of_its_threads() -> None:
         array = dask.array.ones((60, 60), chunks=1) + 1
         wait([scheduler.client.submit(id, made), scheduler.client.persist(array)])
         seconds = end()
-    assert set(seconds) == {"construction", "optimisation", "serialisation", "sending"}
+    assert set(seconds) == {*CLIENT, RECEIVING}
     assert seconds["construction"] > 0.3
     assert seconds["serialisation"] > 0.2
     assert seconds["optimisation"] > 0.001
     assert seconds["sending"] > 0.001
+
+
+def test_workers_have_no_phases_if_some_leave() -> None:
+    with opened("local") as scheduler:
+        watch = WorkerWatch(scheduler.control)
+        stays = watch()
+        assert set(stays()) == set(WORKERS)
+        leaves = watch()
+        scheduler.client.retire_workers(list(scheduler.workers[:1]))
+        assert leaves() == {}
 
 
 def test_a_window_may_end_where_it_did_not_begin() -> None:
@@ -127,7 +150,7 @@ def test_it(schedprof_scheduler):
 def test_without_samples_the_client_has_phases_alone(project: Project) -> None:
     project.run_test(COUNTED).assert_outcomes(passed=1)
     (evidence,) = project.result().evidence
-    assert evidence.notes == (UNSAMPLED,)
+    assert evidence.notes == (UNSAMPLED, NO_WORKERS)
     assert evidence.artifacts == ("phases.json", "phases.svg")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -170,6 +171,12 @@ def test_transfers_are_those_of_the_logs(told: Any) -> None:
                 assert ours.compressed_bytes == theirs.get("compressed")
                 assert ours.bandwidth == theirs["bandwidth"]
     assert any(each.bytes > 100_000 for worker in found for each in worker.outgoing)
+    names = {each.address: each.name for each in found}
+    pairs = {(names[each.peer], one.name) for one in found for each in one.incoming}
+    picture = ElementTree.fromstring(told[0]["transfers"].files["transfers.svg"])
+    titles = [str(title.text) for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+    drawn = {title.partition(":")[0] for title in titles}
+    assert drawn == {f"{sender} to {receiver}" for sender, receiver in pairs}
 
 
 def test_profile_shows_what_workers_ran(told: Any) -> None:

@@ -32,6 +32,7 @@ TIMEOUT_S = 120
     [
         ("github-actions", ROOT / "action.yml"),
         ("gitlab-ci", TEMPLATES / "gitlab.yml"),
+        ("github-workflows", TEMPLATES / "nightly.yml"),
         *[("github-workflows", each) for each in (ROOT / ".github" / "workflows").glob("*.yml")],
     ],
     ids=lambda each: each if isinstance(each, str) else each.name,
@@ -146,6 +147,36 @@ def archive(path: Path) -> bytes:
         for file in (path / ".schedprof").rglob("*"):
             opened.write(file, file.relative_to(path))
     return content.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_nights_are_published_with_their_pages(jobs: Jobs) -> None:
+    steps = yaml.safe_load((TEMPLATES / "nightly.yml").read_text())["jobs"]["schedprof"]["steps"]
+    (given,) = [each["with"] for each in steps if "pytest-schedprof@" in each.get("uses", "")]
+    (site,) = [each["run"] for each in steps if each.get("name") == "Make the site"]
+    test = (
+        f"schedprof ci test --backends={given['backends']} "
+        f"--pytest='{ARGUMENTS} --schedprof-option=cprofile.callgraph=false'"
+    )
+    known = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "schedule",
+        "GITHUB_REF_NAME": "main",
+        "GITHUB_REPOSITORY": "somebody/project",
+        "PYTHONHASHSEED": "0",
+    }
+    for _ in range(2):
+        assert jobs.run(test, known) == 0
+        assert jobs.run(f"{site}\nrm -r .schedprof", known) == 0
+    links = re.findall("href='(.*?)'", (jobs.path / "site" / "index.html").read_text())
+    assert links == sorted(links, reverse=True)
+    assert len(links) == 2
+    newest, before = (jobs.path / "site" / link for link in links)
+    assert "2 runs in order of commits" in newest.read_text()
+    assert before.is_file()
+    (profile,) = newest.parent.glob("tests/*/scheduler.cprofile.pstats")
+    assert profile.name in profile.with_name("index.html").read_text()
 
 
 @pytest.mark.slow

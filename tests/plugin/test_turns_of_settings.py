@@ -17,6 +17,8 @@ LOCAL = ("--schedprof=counts", "--schedprof-workers=2")
 
 SIMULATED = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=2")
 
+WHOLE = ("transitions", "")
+
 STEALING = "distributed.scheduler.work-stealing-interval"
 TARGET = "distributed.worker.memory.target"
 CONNECT = "distributed.comm.timeouts.connect"
@@ -74,6 +76,33 @@ def test_decisions_with_another_setting_are_compared_and_the_setting_told(
     (here,) = (project.run_directory / "tests").iterdir()
     assert f"settings that differ: {SATURATION}" in (here / "index.html").read_text()
     assert main(["compare", str(here / "against"), str(here)]) == result.ret
+
+
+FUSED = """
+import dask.array as da
+
+@pytest.mark.schedprof
+def test_fused(schedprof_scheduler):
+    x = da.ones(20, chunks=1)
+    for _ in range(3):
+        x = x[::-1] + 1
+    wait(schedprof_scheduler.client.persist(x))
+"""
+
+
+def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
+    against = "--schedprof-against=config:optimization.fuse.active=false"
+    result = project.run_test(FUSED, *SIMULATED, against, timeout_s=100)
+    result.assert_outcomes(passed=1)
+    told = "  costs are per round: the body made 140 tasks before, and 40 now; *"
+    result.stdout.fnmatch_lines([told])
+    (found,) = project.result().comparisons
+    assert list(found.tasks or ()) == [140, 40]
+    (whole,) = [each for each in found.changes if (each.metric, each.subject) == WHOLE]
+    assert whole.outcome is Outcome.IMPROVED
+    assert whole.before > 2 * whole.after
+    (here,) = (project.run_directory / "tests").iterdir()
+    assert told.strip(" *") in (here / "index.html").read_text()
 
 
 def test_another_number_of_workers_regresses_as_code_does(project: Project) -> None:

@@ -17,7 +17,7 @@ from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.result import BackendResult, MeasuredCosts, Result
 from pytest_schedprof.model.run import identities
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.presentation.changes import sentence
+from pytest_schedprof.presentation.changes import conditions_of, sentence
 from pytest_schedprof.reports.comparisons import as_markdown, report_lines
 from pytest_schedprof.reports.markdown import plain
 from pytest_schedprof.reports.run_summary import run_markdown
@@ -58,6 +58,11 @@ def environment(**facts: Any) -> Environment:
             [("distributed.admin.event-loop", "asyncio", "uvloop")],
         ),
         ({}, {"environment": environment(event_loop="uvloop")}, []),
+        (
+            {},
+            {"environment": environment(compiled=("distributed.scheduler",))},
+            [("compiled modules", "none", "distributed.scheduler")],
+        ),
         ({}, {"environment": environment(scheduler_python="3.12.1")}, [("Python", "3.11", "3.12")]),
         ({}, {"environment": None, "cluster": None}, []),
     ],
@@ -143,19 +148,27 @@ def test_decisions_are_compared_as_figures_of_the_whole_window() -> None:
     assert changes["makespan"].outcome is Outcome.REGRESSED
     assert (changes["makespan"].before, changes["makespan"].after) == (4.0, 5.0)
     assert changes["transferred"].outcome is Outcome.IMPROVED
-    assert sentence(changes["makespan"]) == (
+    assert sentence(found, changes["makespan"]) == (
         "makespan of the scheduler: 4 s before, 5 s now (+25.00%)"
     )
     assert found.same == 2
 
 
 def test_decisions_are_comparable_when_a_setting_changes_the_number_of_tasks() -> None:
-    """As the method of shuffling does: only what is per task is not comparable then."""
+    """As the method of shuffling does, and fusion: costs are then those of a round."""
     fewer = decided({**DECIDED, "makespan": 5.0}, tasks=500)
     found = in_turns(decided(DECIDED), fewer)
-    assert [each.metric for each in found.changes] == ["makespan"]
-    (reason,) = found.reasons
-    assert reason.startswith("another amount of work: 1000 tasks a round")
+    changes = {each.metric: each for each in found.changes}
+    assert {name: each.outcome for name, each in changes.items()} == {
+        "makespan": Outcome.REGRESSED,
+        "transitions": Outcome.IMPROVED,
+    }
+    transitions = changes["transitions"]
+    assert (transitions.before, transitions.after) == (4000, 2000)
+    assert sentence(found, transitions).endswith("4,000 before, 2,000 now per round (-50.00%)")
+    assert found.reasons == ()
+    assert list(found.tasks or ()) == [1000, 500]
+    assert next(conditions_of(found)).startswith("costs are per round: the body made 1,000 tasks")
     assert found.verdict is Verdict.FAIL
     # The body of another session may be another one.
     (apart,) = compare([measured(decided(DECIDED))], [measured(fewer)]).comparisons

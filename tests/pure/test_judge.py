@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from pytest_schedprof.analysis.shares import MIN_SAMPLES, Shares, shares_of
+from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
-from pytest_schedprof.model.verdict import LimitResult, Verdict
+from pytest_schedprof.model.verdict import MIN_SAMPLES, LimitResult, Verdict
 from pytest_schedprof.presentation.limits import describe
 
 ROOT = "distributed.core:Server._handle_comm"

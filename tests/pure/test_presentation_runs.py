@@ -32,12 +32,12 @@ from pytest_schedprof.presentation.files import (
 from pytest_schedprof.presentation.results import (
     baseline_names,
     counts_of_run,
+    environment_notes,
     facts_of_run,
     facts_of_settings,
     facts_of_test,
     headline,
     notes_of,
-    version_differences,
 )
 from pytest_schedprof.presentation.trends import (
     changed_rows,
@@ -71,9 +71,18 @@ OTHERS = replace(ENVIRONMENT, versions={"dask": "2"}, test_versions={"dask": "1"
 
 def test_facts_of_several_tests_are_told_once() -> None:
     results = [measured(COUNTED, environment=OTHERS, baseline="main")] * 2
-    differences = version_differences([*results, measured(COUNTED, environment=None)])
+    differences = environment_notes([*results, measured(COUNTED, environment=None)])
     assert differences == ["dask is 1 where the tests run and 2 where the scheduler does"]
     assert baseline_names([*results, measured(COUNTED)]) == ["main"]
+
+
+def test_compiled_modules_are_told_and_the_first_are_named() -> None:
+    compiled = tuple(f"distributed.{name}" for name in ("a", "b", "c", "d", "e"))
+    result = measured(COUNTED, environment=replace(ENVIRONMENT, compiled=compiled))
+    (note,) = environment_notes([result, result])
+    named = "distributed.a, distributed.b, distributed.c and 2 more;"
+    assert note.startswith(f"compiled in the scheduler: {named}")
+    assert ("compiled", ", ".join(compiled)) in list(facts_of_settings(result))
 
 
 def test_a_test_has_its_time_its_cluster_and_its_machine() -> None:
