@@ -133,6 +133,20 @@ def test_what_was_cancelled_is_cancelled(tmp_path: Path) -> None:
     assert len(replayed(VirtualCluster, path, tmp_path / "again").results) == 6
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_actors_are_actors_again(tmp_path: Path, kind: type[OwnCluster]) -> None:
+    """The scheduler spreads actors by their number, and moves none of them."""
+    path = tmp_path / "work.schedprof"
+    with at_work(kind, duration="10ms") as client, record_workload(client, path):
+        kept = client.map(inc, range(8), actor=True)
+        wait(client.map(inc, kept, pure=False))
+    recorded, again = read_files(str(path)), replayed(kind, path, tmp_path / "again")
+    wanted = [dict(each.annotations) for each in recorded.tasks()]
+    assert wanted == [{"actor": True}] * 8 + [{}] * 8
+    assert [dict(each.annotations) for each in again.tasks()] == wanted
+    assert len(again.results) == 16
+
+
 def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "work.schedprof"
     options = {"duration": "uniform(100ms, 1s)", "failures": "0.4"}
