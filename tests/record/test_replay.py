@@ -84,6 +84,21 @@ def test_clients_and_workers_come_and_go(
         assert makespan(again) == pytest.approx(makespan(recorded), rel=0.05)
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_graphs_come_so_much_faster(tmp_path: Path, kind: type[OwnCluster]) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster, duration="10ms") as client, record_workload(client, path):
+        kept = []
+        for _ in range(3):
+            kept += client.map(inc, range(4), pure=False)
+            client.sync(asyncio.sleep, 100)
+    again = replayed(kind, path, tmp_path / "again", speed=200.0)
+    first, *_, last = (each.time for each in again.graphs)
+    assert last - first >= 0.99
+    if kind is VirtualCluster:  # tasks take their time at any speed
+        assert last - first <= 1.1
+
+
 def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
     """What a client did when it had its results follows them, also if they come earlier."""
     path = tmp_path / "work.schedprof"
