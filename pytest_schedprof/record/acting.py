@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.model.workload import Graph, Key, Release, Task, Workload
 from pytest_schedprof.record.following import Action, Script
-from pytest_schedprof.record.graphs import graph_of, with_earlier
+from pytest_schedprof.record.graphs import actors_among, graph_of, with_earlier
 from pytest_schedprof.record.order import Order
 from pytest_schedprof.record.taking import needed_from_outside
 
@@ -191,6 +191,7 @@ class ActingClient:
         futures = self.client.get(
             graph_of(sent, play.keys, self.held, play.where),
             [play.keys[each] for each in wanted],
+            actors=actors_among(sent, play.keys),
             sync=False,
         )
         self.held.update(zip(wanted, futures, strict=True))

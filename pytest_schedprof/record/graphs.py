@@ -7,6 +7,9 @@ from typing import Any
 
 from pytest_schedprof.model.workload import Key, Task
 
+ACTOR = "actor"
+"""The annotation of tasks that are actors. Clients name these beside a graph, not in it."""
+
 
 def _placeholder(*dependencies: Any) -> None:
     """Stand in for the code of a task, which was not recorded."""
@@ -62,10 +65,18 @@ def _spec(
 
 
 def _annotations(task: Task, where: Callable[[int], str]) -> dict[str, Any]:
-    found = dict(task.annotations)
+    found = {name: each for name, each in task.annotations.items() if name != ACTOR}
     if "workers" in found:
         found["workers"] = [where(each) for each in found["workers"]]
     return found
+
+
+def actors_among(tasks: Iterable[Task], keys: Mapping[int, Key]) -> tuple[Key, ...] | None:
+    """Return the names of the tasks that are actors; None, as clients say it, if none is.
+
+    Clients take several names in a tuple only; a list would be one name.
+    """
+    return tuple(keys[each.number] for each in tasks if each.annotations.get(ACTOR)) or None
 
 
 def with_earlier(tasks: Sequence[Task], earlier: Mapping[int, Task], held: Any) -> list[Task]:

@@ -12,6 +12,7 @@ from typing import Any
 from dask.utils import key_split
 
 from pytest_schedprof.model.workload import Group
+from pytest_schedprof.record.graphs import ACTOR
 from pytest_schedprof.record.rows import MOST_GROUPS, Numbered
 
 NO_ANNOTATIONS: dict[str, Any] = {}
@@ -88,6 +89,7 @@ def are_plain(states: Sequence[Any]) -> bool:
             or state.resource_restrictions
             or state.worker_restrictions
             or state.host_restrictions
+            or state.actor
             for state in states
         ]
     )
@@ -108,6 +110,8 @@ def annotations_of(state: Any, scheduler: Any, workers: Numbered) -> dict[str, A
         found["workers"] = sorted(workers.of(each) for each in allowed)
     if state.loose_restrictions:
         found["allow_other_workers"] = True
+    if state.actor:
+        found[ACTOR] = True
     return found
 
 

@@ -30,6 +30,11 @@ async def stall_thrice(seconds: float, dask_scheduler: Any = None) -> None:
     await asyncio.sleep(0)
 
 
+async def be_late(seconds: float, dask_scheduler: Any = None) -> None:
+    """Keep the loop waiting without the CPU, as for a slow disk."""
+    asyncio.get_running_loop().call_soon(time.sleep, seconds)
+
+
 async def hang(path: str, dask_scheduler: Any = None) -> None:
     """Occupy the loop until a file exists."""
     while not os.path.exists(path):

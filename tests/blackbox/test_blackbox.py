@@ -13,11 +13,12 @@ from pathlib import Path
 from time import monotonic
 from urllib.request import urlopen
 
+import dask.config
 import plants
 import pytest
 from boxed import REFUSED, Boxed, boxed
 from disks import small_disk
-from distributed import Client, Security
+from distributed import Client, LocalCluster, Security
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.result import BackendResult, Result
@@ -116,23 +117,47 @@ def test_the_scheduler_s_page_for_prometheus_has_its_figures(tmp_path: Path) -> 
     assert "dask_scheduler_workers{" in text
 
 
-def test_it_works_over_tls(tmp_path: Path) -> None:
-    security = Security.temporary()
-    names = {"ca": security.tls_ca_file, "cert": security.tls_scheduler_cert,
-             "key": security.tls_scheduler_key}  # fmt: skip
+TLS = {"ca-file": "ca_file", "cert": "cert", "key": "key"}
+"""How arguments name what a role has."""
+
+
+def tls_files(directory: Path, security: Security) -> list[str]:
+    """Write certificates; return the arguments that name them."""
     arguments = []
-    for name, content in names.items():
-        (tmp_path / name).write_text(str(content))
-        arguments += [f"--tls-{'ca-file' if name == 'ca' else name}", str(tmp_path / name)]
-    options = ("--protocol", "tls", *arguments)
-    with boxed(tmp_path, *options) as box, working(box, *arguments, security=security) as client:
+    given = security.get_tls_config_for_role("scheduler")
+    for name, content in TLS.items():
+        (directory / name).write_text(given[content])
+        arguments += [f"--tls-{name}", str(directory / name)]
+    return arguments
+
+
+def test_it_works_beside_all_that_a_scheduler_of_production_has(tmp_path: Path) -> None:
+    """TLS, a dashboard that is looked at, Prometheus, children, nannies that restart workers."""
+    security = Security.temporary()
+    tls = tls_files(tmp_path, security)
+    arguments = ("--protocol", "tls", "--dashboard", *tls)
+    options = {"prometheus": "True", "rate": "60"}
+    with (
+        boxed(tmp_path, *arguments, options=options) as box,
+        working(box, *tls, security=security) as client,
+    ):
+        dashboard = f"http://127.0.0.1:{client.scheduler_info()['services']['dashboard']}"
         client.gather(client.map(neg, range(200), pure=False))
+        with urlopen(f"{dashboard}/status", timeout=60), urlopen(f"{dashboard}/metrics"):
+            assert client.run_on_scheduler(plants.fork) == 7
+        client.restart(timeout=60)  # returns when all workers are there again
+        client.gather(client.map(neg, range(200), pure=False))
+        with urlopen(f"{dashboard}/metrics", timeout=60) as page:
+            assert b"dask_schedprof_longest_lag_seconds " in page.read()
         box.process.send_signal(signal.SIGTERM)
         box.process.wait(60)
+    troubles = ("could not be written", "has ended", "no samples", "no more samples", "took longer")
+    assert not [line for line in box.own_lines if any(each in line for each in troubles)]
+    assert box.own_lines[-1].endswith(": the scheduler closed\n")
     result = result_in(box.directory)
     assert result.cluster is not None
     assert result.cluster.address.startswith("tls://")
-    assert of(result, "cputime").window.tasks == 200
+    assert of(result, "cputime").window.tasks == 400
 
 
 def test_a_stall_is_written_with_its_function(tmp_path: Path) -> None:
@@ -146,6 +171,15 @@ def test_a_stall_is_written_with_its_function(tmp_path: Path) -> None:
         client.run_on_scheduler(plants.stall, 0.1)  # below the bound: nothing is written
         assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0
         assert len(box.runs()) == 1
+
+
+def test_a_loop_that_waits_is_written(tmp_path: Path) -> None:
+    options = {"every": "0s", "stall": "1h", "lag": "2s"}
+    with boxed(tmp_path, options=options) as box, Client(box.address) as client:
+        client.run_on_scheduler(plants.be_late, 3.0)
+        line = box.wait_for("the black box was written to")
+        assert float(re.findall(r"the event loop was late by (\S+) s", line)[0]) >= 2
+        assert result_in(box.directory).test_id == "blackbox[lag]"
 
 
 def test_a_callback_that_does_not_end_is_written_meanwhile(tmp_path: Path) -> None:
@@ -235,6 +269,24 @@ def test_another_profiler_that_comes_later_gets_the_signal(tmp_path: Path) -> No
         client.run_on_scheduler(plants.profile)
         box.wait_for("takes no more samples: another profiler has taken the signal SIGPROF")
         assert client.run_on_scheduler(lambda: 1 + 1) == 2
+
+
+def test_a_loop_beside_the_main_thread_has_no_samples_and_all_else(tmp_path: Path) -> None:
+    """As that of a LocalCluster."""
+    with (
+        dask.config.set({"schedprof.blackbox": {"directory": str(tmp_path / "boxes")}}),
+        LocalCluster(
+            n_workers=0,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"preload": "pytest_schedprof.blackbox"},
+        ) as cluster,
+    ):
+        assert main(["dump", cluster.scheduler_address, "--dir", str(tmp_path / "here")]) == 0
+    result = result_in(tmp_path / "here")
+    assert [each.backend for each in result.backends] == ["stalls"]
+    assert "the scheduler's event loop is not in the main thread" in result.evidence[0].notes[0]
+    assert result_in(tmp_path / "boxes").test_id == "blackbox[exit]"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from at_work import at_work
-from distributed import Client
+from distributed import Client, wait
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.record.fetching import record_workload
@@ -20,6 +20,11 @@ from pytest_schedprof.workloads import WORKLOADS, replay
 OPTIONS = {"duration": "uniform(100ms, 500ms)", "nbytes": "uniform(100kB, 2MB)"}
 SHAPES = ("tree_reduction", "all_to_all", "annotated_tasks")
 SIZE = 100
+
+
+def one(x: object) -> int:
+    """Be a task, or make an actor."""
+    return 1
 
 
 def begin(dask_scheduler: Any = None) -> int:
@@ -37,7 +42,10 @@ async def end(dask_scheduler: Any = None) -> tuple[int, float]:
 
 
 def work(client: Client) -> int:
-    """Run shapes of work one after the other."""
+    """Run actors and shapes of work one after the other."""
+    actors = client.map(one, range(SIZE), actor=True)
+    wait(client.map(one, actors, pure=False))
+    del actors  # before the recording ends, so that a replay releases them as late
     for shape in SHAPES:
         WORKLOADS[shape](client, SIZE)
     return 0

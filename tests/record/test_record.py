@@ -28,6 +28,7 @@ from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ArtifactError, ClusterError, SettingsError
 from pytest_schedprof.formats.workload import read_workload
+from pytest_schedprof.formats.workload_files import read_files
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.record.fetching import record_workload
 from pytest_schedprof.workloads import WORKLOADS, replay
@@ -217,11 +218,12 @@ PRELOADED = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "
 
 
 @contextmanager
-def preloaded(path: Path) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
+def preloaded(path: Path, **options: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """A scheduler of the command line that records; yields its process, address and log."""
+    given = {"path": str(path), **options}
     environment = {
         **os.environ,
-        "DASK_SCHEDPROF__RECORD__PATH": str(path),
+        **{f"DASK_SCHEDPROF__RECORD__{name.upper()}": value for name, value in given.items()},
         # For functions that run on the scheduler.
         "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
     }
@@ -341,7 +343,40 @@ async def wait_for_blocks(dask_scheduler: Any = None) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_a_scheduler_starts_though_the_file_cannot_be_written(tmp_path: Path) -> None:
-    with preloaded(tmp_path / "missing" / "work") as (_, address, log), Client(address) as client:
+@pytest.mark.parametrize(
+    ("path", "options", "complaint"),
+    [
+        ("missing/work", {}, "No such file or directory"),
+        ("work", {"rotate": "often"}, "'often' is no size such as 100MB and no time such as 1h"),
+    ],
+)
+def test_a_scheduler_starts_though_it_cannot_record(
+    tmp_path: Path, path: str, options: dict[str, str], complaint: str
+) -> None:
+    whole = tmp_path / path
+    with preloaded(whole, **options) as (_, address, log), Client(address) as client:
         assert client.run_on_scheduler(transitions) == 0
-    assert any("the workload is not recorded into" in line for line in log)
+    (line,) = (each for each in log if " schedprof: " in each)
+    assert f"the workload is not recorded into {whole}: " in line
+    assert complaint in line
+
+
+def flush(dask_scheduler: Any = None) -> None:
+    """Do what the recorder does every half a second; runs on the scheduler."""
+    dask_scheduler.extensions["schedprof-record"].flush()
+
+
+def test_a_scheduler_records_from_its_start_into_several_files(tmp_path: Path) -> None:
+    options = {"rotate": "1kB", "hashed": "True"}
+    path, number, stuck = tmp_path / "work.schedprof", 200, []
+    with preloaded(path, **options) as (process, address, _), Client(address) as client:
+        while not (tmp_path / "work-0003.schedprof").exists():
+            stuck += client.map(inc, range(number), pure=False)  # there are no workers
+            client.run_on_scheduler(wait_for_tasks, len(stuck))
+            client.run_on_scheduler(wait_for_blocks)
+            client.run_on_scheduler(flush)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    recorded = read_files(str(tmp_path / "work-*.schedprof"))
+    assert sum(1 for _ in recorded.tasks()) == len(stuck) >= 2 * number
+    assert "inc" not in {each.group.prefix for each in recorded.tasks()}

@@ -84,6 +84,21 @@ def test_clients_and_workers_come_and_go(
         assert makespan(again) == pytest.approx(makespan(recorded), rel=0.05)
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_graphs_come_so_much_faster(tmp_path: Path, kind: type[OwnCluster]) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster, duration="10ms") as client, record_workload(client, path):
+        kept = []
+        for _ in range(3):
+            kept += client.map(inc, range(4), pure=False)
+            client.sync(asyncio.sleep, 100)
+    again = replayed(kind, path, tmp_path / "again", speed=200.0)
+    first, *_, last = (each.time for each in again.graphs)
+    assert last - first >= 0.99
+    if kind is VirtualCluster:  # tasks take their time at any speed
+        assert last - first <= 1.1
+
+
 def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
     """What a client did when it had its results follows them, also if they come earlier."""
     path = tmp_path / "work.schedprof"
@@ -131,6 +146,20 @@ def test_what_was_cancelled_is_cancelled(tmp_path: Path) -> None:
     recorded = read_files(str(path))
     assert max(len(each.tasks) for each in recorded.releases) == 10
     assert len(replayed(VirtualCluster, path, tmp_path / "again").results) == 6
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_actors_are_actors_again(tmp_path: Path, kind: type[OwnCluster]) -> None:
+    """The scheduler spreads actors by their number, and moves none of them."""
+    path = tmp_path / "work.schedprof"
+    with at_work(kind, duration="10ms") as client, record_workload(client, path):
+        kept = client.map(inc, range(8), actor=True)
+        wait(client.map(inc, kept, pure=False))
+    recorded, again = read_files(str(path)), replayed(kind, path, tmp_path / "again")
+    wanted = [dict(each.annotations) for each in recorded.tasks()]
+    assert wanted == [{"actor": True}] * 8 + [{}] * 8
+    assert [dict(each.annotations) for each in again.tasks()] == wanted
+    assert len(again.results) == 16
 
 
 def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> None:
