@@ -75,6 +75,8 @@ class Recorder:
     is_shared: bool = False
     """Whether other clients may use the scheduler too."""
     watch: Watch = no_watch
+    is_repeated: bool = False
+    """Whether rounds are compared with each other: each begins without garbage then."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """Errors of the recording itself."""
@@ -170,6 +172,8 @@ class Recorder:
         with self._keeping_trouble(), self._unless_interrupted(opened):
             try:
                 self._settle()
+                if self.is_repeated:
+                    self.control.call(facts.collect_garbage)
                 for backend, target in self._observations():
                     opened.targets.append(target)
                     recording = backend.start(target, timeout_s=self.timeout_s)
