@@ -110,7 +110,7 @@ def collect_garbage(dask_scheduler: Any = None) -> None:
     """Collect what earlier work has left.
 
     A full collection takes as long as hundreds of tasks. Without this it is in one round and not in
-    the next, which makes most of the scatter of shares and of CPU time between them.
+    the next, and shares and CPU time scatter by it.
     """
     gc.collect()
 
