@@ -1,6 +1,6 @@
 """Measure the cost of each backend, the scatter of shares, and which counts are exact.
 
-    python benchmarks/backends.py cost [--repeats N] [--tasks N]
+    python benchmarks/backends.py cost [--repeats N] [--tasks N] [--arm NAME ...]
     python benchmarks/backends.py scatter [--windows N] [--tasks N] [--rate HZ]
     python benchmarks/backends.py exact [--runs N] [--tasks N]
 
@@ -38,6 +38,8 @@ from pytest_schedprof.remote.control import Control
 ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "pyspy": ("pyspy", {}),
     "cputime": ("cputime", {}),
+    "cputime, 250 Hz": ("cputime", {}),
+    "cputime, 1000 Hz": ("cputime", {}),
     "counts": ("counts", {}),
     "counts, all modules": ("counts", {"modules": "all"}),
     "counts, scheduling": ("counts", {"modules": "scheduling"}),
@@ -52,6 +54,7 @@ if sys.version_info >= FIRST_PYTHON:
     ARMS = {**ARMS, "tachyon": ("tachyon", {}), "tachyon, native": ("tachyon", {"native": True})}
     SAMPLERS.append("tachyon")
 NOTHING = "none"
+RATE_HZ = 100
 ASKED = {"counts": 4.0 if HAS_MONITORING else 10.0, "counts, calls alone": 3.0}
 STATE_MACHINE = "distributed.scheduler:SchedulerState."
 TOLERANCE = 0.001
@@ -65,6 +68,12 @@ class Round(NamedTuple):
     around_s: float
     """Seconds to enter and to leave the window, without the work in it."""
     content: bytes
+
+
+def rate_of(arm: str) -> float:
+    """Return the rate that the arm's name has, else the usual one."""
+    last = arm.rpartition(", ")[2]
+    return float(last.removesuffix(" Hz")) if last.endswith(" Hz") else RATE_HZ
 
 
 def backend_of(arm: str, rate_hz: float) -> list[Backend]:
@@ -92,21 +101,21 @@ def measure(control: Control, client: Client, backends: list[Backend], tasks: in
     return Round(cpu_us, (entered - begun) + (left - done), b"".join(contents))
 
 
-def cost(repeats: int, tasks: int) -> None:
+def cost(arms: list[str], repeats: int, tasks: int) -> None:
     rounds: dict[str, list[Round]] = defaultdict(list)
     with load() as (control, client):
-        for arm in interleaved([NOTHING, *ARMS], repeats + 1):
-            rounds[arm].append(measure(control, client, backend_of(arm, 100), tasks))
+        for arm in interleaved([NOTHING, *arms], repeats + 1):
+            rounds[arm].append(measure(control, client, backend_of(arm, rate_of(arm)), tasks))
     base = median(each.cpu_us for each in rounds[NOTHING][1:])  # the first round warms up
     print(f"{repeats} rounds of {tasks} tasks each, without a backend {base:.0f} us per task")
     print(f"{'backend':20s} {'CPU per task':>13s} {'enter + leave':>14s} {'artifact':>10s}")
     ratios = {}
-    for arm in ARMS:
+    for arm in arms:
         kept = rounds[arm][1:]
         ratios[arm] = median(each.cpu_us for each in kept) / base
         around, size = median(r.around_s for r in kept), median(len(r.content) for r in kept)
         print(f"{arm:20s} {ratios[arm]:12.2f}x {around:12.3f} s {size / 1e6:7.2f} MB")
-    for arm, asked in ASKED.items():
+    for arm, asked in ((arm, ASKED[arm]) for arm in arms if arm in ASKED):
         print(closing_line(f"{arm}, times the CPU per task without", ratios[arm], asked))
 
 
@@ -186,10 +195,11 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=20)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--tasks", type=int)
+    parser.add_argument("--arm", action="append", choices=list(ARMS))
     parser.add_argument("--rate", type=float, default=250)
     given = parser.parse_args()
     if given.what == "cost":
-        cost(given.repeats, given.tasks or 1000)
+        cost(given.arm or list(ARMS), given.repeats, given.tasks or 1000)
     elif given.what == "scatter":
         compare_scatter(given.windows, given.tasks or 3000, given.rate)
     else:

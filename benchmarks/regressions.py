@@ -2,7 +2,8 @@
 
     python benchmarks/regressions.py counts  [--trials 100] [--noise]
     python benchmarks/regressions.py shares  [--backend cputime] [--trials 200] [--noise]
-    python benchmarks/regressions.py power   [--backend cputime] [--trials 20] [--noise]
+    python benchmarks/regressions.py power   [--backend cputime] [--trials 20] [--rate 250]
+    python benchmarks/regressions.py draws   [--backend cputime] [--trials 200] [--rate 250]
     python benchmarks/regressions.py turns   [--backend counts,cputime] [--trials 50] [--budget 20]
     python benchmarks/regressions.py turns --planted [--backend counts] [--trials 50] [--budget 60]
 
@@ -13,7 +14,11 @@ tasks, assessed and compared as the plugin does. Changes are planted in the runn
 - `counts`: at least 1 % more bytecodes in one function of the state machine, a different one in
   each trial, and comparisons of unchanged code between the trials.
 - `shares`: comparisons of unchanged code, with several rounds on either side.
-- `power`: a function with a share of p gets a share of p + 6 points.
+- `power`: a function with a share of p gets a share of p + 6 points; and comparisons of what was
+  measured before, of identical code.
+- `draws`: the same from few rounds, for a busy machine: rounds of both sides are recorded in turns,
+  and each trial compares some of the one with some of the other. Trials share rounds, so they are
+  not independent of each other.
 - `turns`: A/B in one session, of identical code or with one function 10 % slower.
 
 With --noise two processes take a core each in bursts, as neighbours on a shared machine do.
@@ -24,15 +29,18 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import combinations
 from math import ceil
 from pathlib import Path
-from statistics import mean, median
+from random import Random
+from statistics import mean, median, stdev
 
 from coverage import neighbours
 from distributed import Client, wait
 
+from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean
@@ -42,9 +50,10 @@ from pytest_schedprof.measuring.plan import make_plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.model.verdict import Estimate, Verdict
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.settings.markers import read_call
+from pytest_schedprof.settings.session import Settings
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from injection import plant, uproot
@@ -58,7 +67,7 @@ POWER_TASKS = 4800
 """Tasks per round; rounds are few and long, because starts and stops take time and tell nothing."""
 
 RATE_HZ, SLOW_RATE_HZ = 250, 100
-"""Samples per second: the most that the kernel's clock allows, and what py-spy can keep up with."""
+"""Samples per second: the most that the kernel's tick allows, and what py-spy can keep up with."""
 
 LEAST_BYTECODES = 100
 """Bytecodes per call; in a smaller function, one more statement is far above 1 %."""
@@ -84,7 +93,9 @@ def inc(x: int) -> int:
 class Bench:
     """A scheduler for repeated measurements."""
 
-    def __init__(self, opened: ExitStack) -> None:
+    def __init__(self, opened: ExitStack, rate: float | None = None) -> None:
+        self.rate = rate
+        self.last: ProfiledTest | None = None
         cluster = SimulatedCluster(WORKERS, timeout_s=60)
         opened.callback(cluster.close)
         control = opened.enter_context(Control(cluster.address))
@@ -111,6 +122,13 @@ class Bench:
         return measure(self, backends, tasks, rounds=rounds)
 
 
+def profiled_test(
+    bench: Bench, settings: Settings, others: Mapping[str, SchedulerUnderTest]
+) -> ProfiledTest:
+    plan = make_plan(settings, BackendRegistry(), Nowhere())
+    return ProfiledTest("benchmark", plan, Nowhere(), bench.scheduler, others)
+
+
 def measure(
     bench: Bench,
     backends: str,
@@ -121,17 +139,20 @@ def measure(
     budget: float = 60.0,
 ) -> Result:
     """Run one profiled test, in turns with another scheduler if there is one."""
-    rate = SLOW_RATE_HZ if "pyspy" in backends else RATE_HZ
+    rate = bench.rate or (SLOW_RATE_HZ if "pyspy" in backends else RATE_HZ)
     settings = read_call("a benchmark", (), {}, backend=backends, rounds=rounds, rate=rate)
     settings = settings._replace(against="the other side" if against else None, budget=budget)
-    plan = make_plan(settings, BackendRegistry(), Nowhere())
-    other_schedulers = {"against": against.scheduler} if against else {}
-    profiled = ProfiledTest("benchmark", plan, Nowhere(), bench.scheduler, other_schedulers)
+    profiled = profiled_test(bench, settings, {"against": against.scheduler} if against else {})
     for take, side in profiled.schedule.body_runs():
         with side.recorder.round(take.backends, take.scale):
             (bench if side.scheduler is bench.scheduler else against or bench).body(tasks)
         with suppress(SchedprofError):  # on a busy machine a worker may answer late
             clean(side.scheduler.control)
+    bench.last = profiled
+    return assessed(profiled)
+
+
+def assessed(profiled: ProfiledTest) -> Result:
     profiled.assess()
     result = profiled.record("passed")
     if result.troubles:
@@ -211,11 +232,11 @@ def shares(backend: str, trials: int, rounds: int) -> None:
     print(f"unchanged code: {failures} of {trials} tests failed, asked: at most {trials // 100}")
 
 
-def power(backend: str, trials: int, rounds: int) -> None:
+def power(backend: str, trials: int, rounds: int, rate: float | None) -> None:
     with ExitStack() as opened:
-        bench = Bench(opened)
+        bench = Bench(opened, rate)
         loop = calibrated(bench, backend)
-        caught, seconds, found = 0, [], []
+        caught, seconds, found, unchanged = 0, [], [], []
         for trial in range(trials):
             begun = time.monotonic()
             before = bench.measure(backend, POWER_TASKS, rounds)
@@ -224,14 +245,38 @@ def power(backend: str, trials: int, rounds: int) -> None:
             seconds.append(time.monotonic() - begun)
             bench.restore()
             caught += f"share {MODULE}:{HOT}" in regressed(compared(before, after))
-            found.append((share(before), share(after)))
+            found.append((before, after))
+            unchanged.append(before)
             print(f"caught {caught} of {trial + 1} in {seconds[-1]:.1f} s", flush=True)
-    before_, after_ = (mean(side) for side in zip(*found, strict=True))
-    print(
-        f"{backend}: share of {HOT} {before_:.1%} before, {after_:.1%} after, {rounds} rounds each"
-    )
-    print(f"caught in {caught} of {trials}, asked: 95 %")
+    for name, side in zip(("before", "after"), zip(*found, strict=True), strict=True):
+        print(f"{name}: {described(side)}")
+    print(f"{backend}, {rounds} rounds each: caught in {caught} of {trials}, asked: 95 %")
     print(f"seconds per trial: median {median(seconds):.1f}, most {max(seconds):.1f}, asked: 30")
+    print_nulls(unchanged)
+
+
+def described(results: Sequence[Result]) -> str:
+    """Return the share of the hot function, the samples, and the scatter between results."""
+    estimates = [hot(each) for each in results]
+    values, samples = [each.value for each in estimates], mean(each.samples for each in estimates)
+    binomial = (mean(values) * (1 - mean(values)) / samples) ** 0.5
+    scatter = stdev(values) / binomial if len(values) > 1 else 0.0
+    dispersion = median(each.dispersion for each in estimates)
+    return (
+        f"share {mean(values):.1%}, {samples:.0f} busy samples, scatter between trials "
+        f"{scatter:.2f} times binomial, dispersion between rounds {dispersion:.2f}"
+    )
+
+
+def print_nulls(results: Sequence[Result]) -> None:
+    """Compare what was measured of identical code: each pair, and neighbours in time alone."""
+    pairs = list(combinations(range(len(results)), 2))
+    false = [pair for pair in pairs if regressed(compared(*(results[i] for i in pair)))]
+    near = sum(after - before == 1 for before, after in false)
+    print(
+        f"identical code: {len(false)} of {len(pairs)} pairs regressed in any figure, "
+        f"{near} of {len(results) - 1} neighbours, asked: 1 of 200"
+    )
 
 
 def calibrated(bench: Bench, backend: str, gain: float = 0.06) -> str:
@@ -248,11 +293,81 @@ def calibrated(bench: Bench, backend: str, gain: float = 0.06) -> str:
     return f"for _ in range({turns}): pass"
 
 
-def share(result: Result) -> float:
+RECORDED, FEW = 16, 4
+"""Rounds of each side from which trials are drawn; and rounds to find the planted loop by."""
+
+
+def draws(backend: str, trials: int, rounds: int, rate: float | None) -> None:
+    with ExitStack() as opened:
+        bench = Bench(opened, rate)
+        base = share(bench.measure(backend, POWER_TASKS, FEW))
+        bench.change(HOT, "for _ in range(1500): pass")
+        gained = share(bench.measure(backend, POWER_TASKS, FEW)) - base
+        bench.restore()
+        loop = f"for _ in range({round(0.06 * 1500 / gained)}): pass"
+        print(f"{loop!r} is planted", flush=True)
+        before, after = recorded_in_turns(bench, backend, loop)
+        print_draws(bench, before, after, trials, rounds)
+
+
+def recorded_in_turns(
+    bench: Bench, backend: str, loop: str
+) -> tuple[list[ProfiledTest], list[ProfiledTest]]:
+    before: list[ProfiledTest] = []
+    after: list[ProfiledTest] = []
+    for _ in range(RECORDED):
+        begun = time.monotonic()
+        for side in (before, after):
+            if side is after:
+                bench.change(HOT, loop)
+            bench.scheduler.control.call(facts.collect_garbage)  # as before each of several rounds
+            bench.measure(backend, POWER_TASKS)
+            assert bench.last
+            side.append(bench.last)
+            bench.restore()
+        print(f"a round of each side in {time.monotonic() - begun:.1f} s", flush=True)
+    return before, after
+
+
+def print_draws(
+    bench: Bench,
+    before: Sequence[ProfiledTest],
+    after: Sequence[ProfiledTest],
+    trials: int,
+    rounds: int,
+) -> None:
+    drawn, caught, false = Random(1), 0, 0
+    olds, news = [], []
+    for _ in range(trials):
+        some = drawn.sample(before, 2 * rounds)
+        first, second = (joined(bench, half) for half in (some[:rounds], some[rounds:]))
+        changed = joined(bench, drawn.sample(after, rounds))
+        caught += f"share {MODULE}:{HOT}" in regressed(compared(first, changed))
+        false += bool(regressed(compared(first, second)))
+        olds.append(first)
+        news.append(changed)
+    print(f"before: {described(olds)}\nafter: {described(news)}")
+    print(f"{trials} trials of {rounds} rounds each: caught in {caught}, asked: 95 %")
+    print(f"identical code: {false} of {trials} regressed in any figure, asked: 1 of 200")
+
+
+def joined(bench: Bench, tests: Sequence[ProfiledTest]) -> Result:
+    """Return the result of a test whose rounds are those of several."""
+    settings = tests[0].plan.settings._replace(rounds=len(tests))
+    test = profiled_test(bench, settings, {})
+    test.recorder.rounds = [list(each.recorder.rounds[0]) for each in tests]
+    return assessed(test)
+
+
+def hot(result: Result) -> Estimate:
     (backend,) = result.backends
     assert backend.shares
     name = f"{MODULE}:{HOT}"
-    return next(e.share.value for e in backend.shares.functions if e.function == name)
+    return next(e.share for e in backend.shares.functions if e.function == name)
+
+
+def share(result: Result) -> float:
+    return hot(result).value
 
 
 def turns(backends: str, trials: int, budget: float, *, is_planted: bool) -> None:
@@ -287,10 +402,11 @@ def surroundings(noise: bool) -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("counts", "shares", "power", "turns"))
+    parser.add_argument("what", choices=("counts", "shares", "power", "draws", "turns"))
     parser.add_argument("--backend")
     parser.add_argument("--trials", type=int)
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--rate", type=float, help="samples per second")
     parser.add_argument("--budget", type=float, default=60.0)
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--noise", action="store_true")
@@ -300,8 +416,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             counts(given.trials or 100)
         elif given.what == "shares":
             shares(given.backend or "cputime", given.trials or 200, given.rounds or 3)
+        elif given.what == "draws":
+            draws(given.backend or "cputime", given.trials or 200, given.rounds or 5, given.rate)
         elif given.what == "power":
-            power(given.backend or "cputime", given.trials or 20, given.rounds or 5)
+            power(given.backend or "cputime", given.trials or 20, given.rounds or 5, given.rate)
         else:
             backends = given.backend or "counts,cputime"
             turns(backends, given.trials or 50, given.budget, is_planted=given.planted)

@@ -10,20 +10,30 @@ KILL = 0x80000000
 
 def filter_tracing(action: int = EPERM, dask_scheduler: Any = None) -> None:
     """Make the kernel refuse ptrace and process_vm_readv from now on, as hardened containers do."""
+    refuse_calls({"x86_64": (101, 310), "aarch64": (117, 270)}, action)
+
+
+def filter_counters(dask_scheduler: Any = None) -> None:
+    """Make the kernel refuse perf_event_open from now on, as containers do by default."""
+    refuse_calls({"x86_64": (298,), "aarch64": (241,)}, EPERM)
+
+
+def refuse_calls(numbers: dict[str, tuple[int, ...]], action: int) -> None:
+    """Make the kernel refuse system calls, given by the processor."""
     import ctypes
     import platform
     import struct
 
-    calls = {"x86_64": (101, 310, 0xC000003E), "aarch64": (117, 270, 0xC00000B7)}
-    ptrace, readv, architecture = calls[platform.machine()]
+    machine = platform.machine()
+    calls = numbers[machine]
+    architecture = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
     load_arch, load_call, allow = (0x20, 0, 0, 4), (0x20, 0, 0, 0), (0x06, 0, 0, 0x7FFF0000)
     refuse = (0x06, 0, 0, action)
     program = [
         load_arch,
-        (0x15, 0, 3, architecture),
+        (0x15, 0, len(calls) + 1, architecture),
         load_call,
-        (0x15, 2, 0, ptrace),
-        (0x15, 1, 0, readv),
+        *((0x15, len(calls) - place, 0, call) for place, call in enumerate(calls)),
         allow,
         refuse,
     ]

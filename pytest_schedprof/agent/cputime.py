@@ -14,6 +14,7 @@ from statistics import median
 from types import FrameType, SimpleNamespace
 from typing import Any
 
+from .clocks import finest_clock
 from .recordings import (
     OwnProcess,
     Recording,
@@ -64,6 +65,8 @@ class Sampler(Samples):
     """Base of both samplers: takes samples and writes them to a journal, too."""
 
     mode = ""
+    remedy = ""
+    """What lets it sample at a higher rate; empty if nothing does."""
 
     def __init__(self, interval: float) -> None:
         super().__init__(self.mode, interval, 0.0)
@@ -114,25 +117,28 @@ def late_tick(number: int, frame: FrameType | None) -> None:
 
 
 class SignalSampler(Sampler):
-    """Uses a timer on the process's CPU time, handled in the main thread, which runs the loop."""
+    """Uses a clock of CPU time, whose signal is handled in the main thread, which runs the loop."""
 
     def begin(self) -> str:
-        """Start the timer, unless another profiler uses it."""
+        """Start the clock, unless another profiler uses the timer that sends its signal."""
         if signal.getitimer(signal.ITIMER_PROF) != (0.0, 0.0):
             return "busy"
         self.begin_at(time.thread_time())
         self.previous = signal.signal(signal.SIGPROF, self.tick)
         signal.siginterrupt(signal.SIGPROF, False)  # system calls are restarted
-        signal.setitimer(signal.ITIMER_PROF, 0.001, self.interval)
+        self.clock = finest_clock(self.interval)
+        self.remedy = self.clock.remedy
+        self.clock.start()
         return ""
 
     def tick(self, number: int, frame: FrameType | None) -> None:
         """Take a sample. Ticks during a call of C code are merged into one when it returns."""
         self.take(frame, time.thread_time())
+        self.clock.go_on()
 
     def end(self) -> None:
-        """Stop the timer; restore the former handler, or leave one that does nothing."""
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        """Stop the clock; restore the former handler, or leave one that does nothing."""
+        self.clock.stop()
         signal.signal(signal.SIGPROF, self.previous if callable(self.previous) else late_tick)
 
 
@@ -198,6 +204,7 @@ class CpuTimeRecording(Recording):
             "samples": len(ticks),
             "ticks": sum(ticks),
             "achieved_hz": 1 / unit,
+            "remedy": self.sampler.remedy,
         }
 
     def survivor(self) -> dict[str, int]:

@@ -135,6 +135,7 @@ class PySpyRecording(ChildRecording):
             if self.profiler.poll() is not None or time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.002)
+        self.ready_at, self.cpu_before = time.time(), time.thread_time()
         counts = holds and COUNTS_HOLDS
         held, kept_s = Counter[bool](), 0.0  # busy time only: standing still proves nothing
         while self.profiler.poll() is None and time.monotonic() < deadline:
@@ -147,6 +148,12 @@ class PySpyRecording(ChildRecording):
                 return True
             await asyncio.sleep(0)
         return False
+
+    async def end(self, timeout: float) -> dict[str, Any]:
+        """End py-spy, and tell when it last reported that it was late, and how busy this was."""
+        told_after = os.fstat(self.log_file).st_mtime - self.ready_at
+        cpu = time.thread_time() - self.cpu_before
+        return {**await super().end(timeout), "told_after": told_after, "cpu": cpu}
 
     def has_ended(self) -> bool:
         """Whether py-spy samples no longer."""

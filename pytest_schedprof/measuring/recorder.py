@@ -77,6 +77,8 @@ class Recorder:
     """Whether other clients may use the scheduler too."""
     watch: Watch = no_watch
     watch_workers: Watch = no_watch
+    is_repeated: bool = False
+    """Whether rounds are compared with each other: each begins without garbage then."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """Errors of the recording itself."""
@@ -173,6 +175,8 @@ class Recorder:
             try:
                 self._settle()
                 opened.unwatch_workers = self.watch_workers()
+                if self.is_repeated:
+                    self.control.call(facts.collect_garbage)
                 for backend, target in self._observations():
                     opened.targets.append(target)
                     recording = backend.start(target, timeout_s=self.timeout_s)

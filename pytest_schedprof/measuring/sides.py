@@ -69,6 +69,7 @@ class Side:
             is_shared=not scheduler.cluster.is_ours,
             watch=_watch(scheduler) if plan.times_client else no_watch,
             watch_workers=_watch_workers(scheduler) if plan.times_workers else no_watch,
+            is_repeated=plan.settings.rounds > 1 or plan.settings.against is not None,
         )
         scheduler.window = self.recorder.measure
         self.assessment = NOT_ASSESSED

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hardening import filter_counters
 
+from pytest_schedprof.agent.checkup import tick_hz
+from pytest_schedprof.agent.clocks import KernelClock, finest_clock
 from pytest_schedprof.agent.cputime import Sampler, ticks_of, unit_of
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
@@ -90,9 +93,39 @@ def test_samples_are_as_many_as_the_cpu_time_allows(control: Control) -> None:
     assert shares.total.busy == pytest.approx(25, abs=4)
 
 
+FAST_HZ = 1000
+
+
+def lends_its_clock() -> bool:
+    """Whether this kernel lends its clock of CPU time, whose ticks may be of any length."""
+    clock = finest_clock(1 / FAST_HZ)
+    clock.stop()
+    return isinstance(clock, KernelClock)
+
+
+def is_told(raw: RawProfile) -> bool:
+    """Whether the result says that the rate was not reached."""
+    return any("the system's clock gives" in text for text in raw.warnings)
+
+
+def test_rate_above_the_kernels_tick_is_reached_where_it_lends_its_clock(control: Control) -> None:
+    raw, shares = record(control, FAST_HZ, burn)
+    assert is_told(raw) or shares.total.busy > 0.75 * 0.5 * FAST_HZ
+    assert not (is_told(raw) and lends_its_clock())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")
+def test_timer_samples_where_a_filter_refuses_the_kernels_clock(hardened: Control) -> None:
+    hardened.call(filter_counters)
+    raw, shares = record(hardened, FAST_HZ, burn)
+    assert share_of(shares, "burn") > 0.9
+    assert is_told(raw) is (tick_hz() < 0.75 * FAST_HZ)
+    assert all("CAP_PERFMON it has a finer one" in text for text in raw.warnings[:1])
+
+
 def test_rate_that_the_clock_cannot_give_is_told(control: Control) -> None:
     raw, shares = record(control, 20_000, burn)
-    assert [text for text in raw.warnings if "the system's clock gives" in text]
+    assert is_told(raw)
     assert share_of(shares, "burn") > 0.9
 
 
@@ -151,6 +184,41 @@ def test_tick_that_comes_after_the_end_does_not_kill() -> None:
     ran = subprocess.run([sys.executable, "-c", BEGIN_AND_END], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.endswith("heard\n")
+
+
+FORK = """
+import os, signal, time
+from pytest_schedprof.agent.cputime import SignalSampler
+
+def burn():
+    end = time.thread_time() + 0.1
+    while time.thread_time() < end:
+        pass
+
+sampler = SignalSampler(0.002)
+assert sampler.begin() == ""
+burn()
+go_on, told = os.pipe()
+child = os.fork()
+if not child:
+    known = len(sampler.times)
+    burn()
+    os.read(go_on, 1)
+    os._exit(len(sampler.times) != known)
+sampler.end()
+known = len(sampler.times)
+assert known > 10, known
+signal.signal(signal.SIGPROF, lambda number, frame: print("a late tick"))
+burn()
+assert len(sampler.times) == known
+os.write(told, b"e")
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_forked_child_is_not_sampled_and_does_not_keep_the_clock_running() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", "")
 
 
 def test_options_of_others_are_none_of_its_own() -> None:

@@ -9,15 +9,15 @@ import time
 
 import pytest
 
+from pytest_schedprof.agent import perf_events
 from pytest_schedprof.agent import perfcount as agent
+from pytest_schedprof.agent.perf_events import instructions, open_counter
 from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.errors import BackendUnavailableError
 from pytest_schedprof.formats.perfcount import PerfcountFile, read_perfcount
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.remote.control import Control
-
-SOFTWARE, TASK_CLOCK = 1, 1
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system call is Linux's")
 
@@ -36,10 +36,10 @@ def ended(descriptor: int) -> PerfcountFile:
 
 def test_the_system_call_counts_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     # Every kernel has a counter of nanoseconds, which takes the same way as that of instructions.
-    monkeypatch.setattr(agent, "HARDWARE", SOFTWARE)
-    monkeypatch.setattr(agent, "INSTRUCTIONS", TASK_CLOCK)
+    monkeypatch.setattr(perf_events, "HARDWARE", perf_events.SOFTWARE)
+    monkeypatch.setattr(perf_events, "INSTRUCTIONS", perf_events.TASK_CLOCK)
     try:
-        descriptor = agent.open_counter()
+        descriptor = open_counter(instructions())
     except OSError as error:
         pytest.skip(f"this system permits no counter: {error}")
     found = ended(descriptor)

@@ -230,13 +230,33 @@ def test_rate_below_pyspys_range_is_refused() -> None:
     assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0
 
 
-def test_rate_that_pyspy_cannot_keep_is_told_and_judges_nothing(control: Control) -> None:
+def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Control) -> None:
     recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=10)
     for _ in range(8):
         control.call(burn)
     raw = recording.stop(timeout_s=20)
-    assert [text for text in raw.warnings if "s behind; lower the rate" in text]
-    assert "s behind in a window of" in raw.doubt
+    (told,) = [text for text in raw.warnings if "s behind: of 100000 samples per second" in text]
+    assert raw.doubt.startswith(told)
+    found = re.search(r"keeps up with about (\d+) here; set --schedprof-rate=\1, or try", told)
+    assert found
+    assert 1 <= int(found[1]) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("rate", "late", "told_after", "samples", "cpu", "kept"),
+    [
+        (250, 2.0, 4.0, 500, 3.0, 125),
+        (100_000, 1.99, 2.0, 300, 1.5, 200),  # 500, by a difference of two like times
+        (250, 2.0, 4.0, 3, 0.001, 125),  # the scheduler was idle
+        (250, 4.0, 4.0, 0, 3.0, 1),
+    ],
+)
+def test_rate_that_pyspy_keeps_up_with(
+    rate: float, late: float, told_after: float, samples: int, cpu: float, kept: float
+) -> None:
+    log = f"{late}s behind in sampling, results may be inaccurate\nSamples: {samples} Errors: 0"
+    answer = {"log": log, "told_after": told_after, "cpu": cpu}
+    assert pyspy.kept_hz(rate, answer) == pytest.approx(kept)
 
 
 BEACON = '{"shared": {"frames": [{"name": "beacon", "file": "%s", "line": 3}]}, "profiles": []}'
@@ -408,8 +428,6 @@ def test_recording_has_no_file_that_could_be_left(temporary: Path, lost: str) ->
 
 def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
     """py-spy reports failed and late samples only on its standard error."""
-    told = pyspy._quality("1.52s behind in sampling, results may be inaccurate\n")
-    assert told == ["py-spy fell 1.52 s behind; lower the rate"]
     assert pyspy._quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
     assert pyspy._quality("Samples: 99 Errors: 1") == []
     with pytest.raises(RecordingError, match="failed at 60 of 100 samples"):

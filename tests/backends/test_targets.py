@@ -105,6 +105,22 @@ def test_number_of_processes_and_addresses_choose_among_workers(
     assert names("workers:1", *ours.addresses) == [other.name, ours.name]
 
 
+def full_collections(dask_scheduler: Any = None) -> int:
+    import gc
+
+    return int(gc.get_stats()[-1]["collections"])
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_rounds_that_are_compared_begin_without_garbage(
+    control: Control, is_repeated: bool
+) -> None:
+    recorder = Recorder(control, [], 10.0, is_repeated=is_repeated)
+    before = control.call(full_collections)
+    with recorder.round():
+        assert control.call(full_collections) - before == is_repeated
+
+
 def test_address_of_no_worker_is_told(control: Control) -> None:
     recorder = Recorder(control, [], 10.0, targets=["scheduler", "tcp://127.0.0.1:1"])
     with recorder.round():

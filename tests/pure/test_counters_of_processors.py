@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.agent import perfcount as agent
+from pytest_schedprof.agent.perf_events import instructions
 from pytest_schedprof.backends.builtin.perfcount import PerfcountBackend, refusal
 from pytest_schedprof.errors import BackendNotPermittedError, FormatError
 from pytest_schedprof.formats.perfcount import read_perfcount
@@ -104,7 +104,7 @@ def test_a_refusal_says_why_and_what_to_do(answer: dict[str, Any], words: str, r
 
 
 def test_the_counter_is_of_instructions_in_user_space() -> None:
-    kind, size, config, *_, flags = struct.unpack_from("=IIQQQQQ", agent.attributes())
+    kind, size, config, *_, flags = struct.unpack_from("=IIQQQQQ", instructions())
     assert (kind, config) == (0, 1)
-    assert size == len(agent.attributes()) == 112
+    assert size == len(instructions()) == 112
     assert flags == 0b1100001  # off at first, without the kernel's and a hypervisor's

@@ -29,6 +29,10 @@ NOTED_MERGED = 0.2
 SLOW = 0.75
 """Fraction of the requested rate below which a result has a warning."""
 
+LIMITED_BY_TICK = (
+    "without the counters of perf, cputime takes at most as many samples a second of CPU time"
+)
+
 THREAD_BIAS = (
     "the event loop is not in the main thread, so a thread beside it took the samples: it sees "
     "too often the places where the interpreter's lock is given up; do not compare with others"
@@ -96,8 +100,7 @@ class CpuTimeBackend(Backend):
         """Return how samples are taken, and the limit of their rate."""
         notes = {"event loop": _way(scheduler.python, is_main_thread)}
         if scheduler.tick_hz:
-            text = "cputime takes at most as many samples a second of CPU time"
-            notes["kernel tick"] = text
+            notes["kernel tick"] = LIMITED_BY_TICK
         return notes
 
 
@@ -116,7 +119,7 @@ class CpuTimeRecording(RemoteRecording):
         if answer["achieved_hz"] < SLOW * self._rate_hz:
             warnings.append(
                 f"asked for {self._rate_hz:g} samples per second of CPU time, the system's clock "
-                f"gives {answer['achieved_hz']:.0f}"
+                f"gives {answer['achieved_hz']:.0f}{answer['remedy']}"
             )
         merged = answer["ticks"] - answer["samples"]
         if merged > NOTED_MERGED * answer["ticks"]:

@@ -123,7 +123,7 @@ class PySpyBackend(Backend):
             answer = self._ask(target, timeout_s, _program(answer, target.label))
         if "problem" in answer:
             _refuse(answer, target, timeout_s)
-        return PySpyRecording(target, answer, self.options)
+        return PySpyRecording(target, answer, self.options, self.rate_hz)
 
     def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
         arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
@@ -154,9 +154,12 @@ class PySpyBackend(Backend):
 class PySpyRecording(RemoteRecording):
     """A py-spy recording of one scheduler."""
 
-    def __init__(self, target: Target, answer: Mapping[str, Any], options: PySpyOptions) -> None:
+    def __init__(
+        self, target: Target, answer: Mapping[str, Any], options: PySpyOptions, rate_hz: float
+    ) -> None:
         super().__init__(target, answer["token"], "pyspy", answer["survivor"])
         self._options = options
+        self._rate_hz = rate_hz
         self._watchdog = answer["watchdog"]
 
     def stop(self, *, timeout_s: float) -> RawProfile:
@@ -191,16 +194,22 @@ class PySpyRecording(RemoteRecording):
                 f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} "
                 f"bytes: {_reason(answer['log'])!r}"
             )
-        return tuple(_quality(answer["log"]))
+        late = [self._lateness(answer)] if _behind(answer["log"]) else []
+        return (*_quality(answer["log"]), *late)
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
         """Return the doubt about samples that came too late, which show a later moment."""
-        late = _behind(answer["log"])
-        if late <= MAX_BEHIND * answer["seconds"]:
+        if _behind(answer["log"]) <= MAX_BEHIND * answer["seconds"]:
             return ""
+        return f"{self._lateness(answer)} (the window: {answer['seconds']:.1f} s)"
+
+    def _lateness(self, answer: Mapping[str, Any]) -> str:
+        """Say how late it was, what rate it keeps up with, and what to do."""
+        hz = kept_hz(self._rate_hz, answer)
+        other = "" if self._options.nonblocking else ", or try pyspy.nonblocking=true"
         return (
-            f"py-spy fell {late:g} s behind in a window of {answer['seconds']:.1f} s: "
-            "lower the rate"
+            f"py-spy fell {_behind(answer['log']):g} s behind: of {self._rate_hz:g} samples per "
+            f"second it keeps up with about {hz:.0f} here; set --schedprof-rate={hz:.0f}{other}"
         )
 
     def verify(self, content: bytes) -> None:
@@ -224,9 +233,22 @@ def _quality(log: str) -> list[str]:
             )
         if errors > NOTED_ERROR_SHARE * (samples + errors):
             warnings.append(f"py-spy failed at {errors} of {samples + errors} samples")
-    if late := _behind(log):
-        warnings.append(f"py-spy fell {late:g} s behind; lower the rate")
     return warnings
+
+
+def kept_hz(rate_hz: float, answer: Mapping[str, Any]) -> float:
+    """Return the samples per second that py-spy kept up with, at least one.
+
+    When it last told how late it was, it had taken the samples that were due so long before. Nor
+    can it have sampled a busy thread more often than it has samples for the thread's CPU time: that
+    is the better bound at rates far above.
+    """
+    told_after: float = max(answer["told_after"], 1e-3)
+    cpu: float = max(answer["cpu"], 1e-3)
+    counts = _COUNTS.search(answer["log"])
+    samples = int(counts[1]) if counts else 0
+    on_time = 1 - _behind(answer["log"]) / told_after
+    return max(1.0, min(rate_hz * on_time, samples / cpu))
 
 
 def _behind(log: str) -> float:

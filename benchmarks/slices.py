@@ -1,0 +1,170 @@
+"""Measure how far the CPU time of identical code scatters on virtual clusters, and what lessens it.
+
+    PYTHONHASHSEED=0 python benchmarks/slices.py [--rounds 14] [--tasks 2000]
+
+Two virtual clusters with the same seed run the same tasks in turns. Each round begins without
+garbage and is cut into slices of ten tasks, which are the same in every round. Between slices the
+scheduler does a fixed piece of other work, the yardstick: what the machine's other load does to CPU
+time (shared caches, a shared core) it does to both.
+
+Printed are the standard deviations, as a fraction of the mean, of a round's CPU time, of that in
+yardsticks, of the ratio of two rounds in turns, and of the sum of each slice's median over seven
+rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
+from statistics import correlation, mean, median, stdev
+from typing import Any, NamedTuple
+
+from distributed import Client, wait
+from overhead import inc
+
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.remote.control import Control
+
+WORKERS = 16
+MEDIAN_OF = 7
+ASKED = 0.01
+
+Round = Sequence[tuple[float, float]]
+"""CPU time at which each slice ended, and at which the next one began."""
+
+
+def cut_in_slices(dask_scheduler: Any = None) -> None:
+    """Note the CPU time at each tenth task, on either side of the yardstick."""
+    from time import thread_time
+
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class Slices(SchedulerPlugin):
+        name = "slices"
+
+        def begin(self) -> None:
+            self.done, self.at = 0, 0
+            self.cuts = [(0.0, thread_time())]
+
+        def transition(self, key: Any, start: str, finish: str, *more: Any, **other: Any) -> None:
+            if finish == "memory":
+                self.done += 1
+                if self.done % 10 == 0:
+                    before = thread_time()
+                    self.yardstick()
+                    self.cuts.append((before, thread_time()))
+
+        def yardstick(self) -> int:
+            """Follow links between objects that the caches do not hold all at once."""
+            item, found = items[self.at], 0
+            for _ in range(600):
+                found += item["number"] + len(item["set"])
+                item = item["next"]
+            self.at = (self.at + 4421) % len(items)
+            return found
+
+    items: list[dict[str, Any]] = [{"number": number, "set": {number}} for number in range(20_000)]
+    for number, item in enumerate(items):
+        item["next"] = items[number * 7919 % len(items)]
+    dask_scheduler.add_plugin(Slices())
+
+
+def begin(dask_scheduler: Any = None) -> None:
+    dask_scheduler.plugins["slices"].begin()
+
+
+def end(dask_scheduler: Any = None) -> Round:
+    found: Round = dask_scheduler.plugins["slices"].cuts
+    return found
+
+
+class Side(NamedTuple):
+    """One of the two clusters."""
+
+    cluster: VirtualCluster
+    control: Control
+    client: Client
+
+    def run(self, tasks: int) -> Round:
+        self.cluster.begin_round()
+        self.control.call(facts.collect_garbage)
+        self.control.call(begin)
+        with self.client.as_current():
+            wait(self.client.map(inc, range(tasks), pure=False))
+        cuts: Round = self.control.call(end)
+        clean(self.control)
+        return cuts
+
+
+def opened_side(opened: ExitStack) -> Side:
+    options = {"duration": "10ms", "seed": "1"}
+    cluster = VirtualCluster(WORKERS, timeout_s=60, options=options)
+    opened.callback(cluster.close)
+    control = opened.enter_context(cluster.open_line(60))
+    client = opened.enter_context(Client(cluster.address, set_as_default=False))
+    control.call(cut_in_slices)
+    return Side(cluster, control, client)
+
+
+def slices(cuts: Round) -> list[float]:
+    """Return the CPU time of each slice, without the yardsticks."""
+    return [after[0] - before[1] for before, after in pairwise(cuts)]
+
+
+def yardsticks(cuts: Round) -> float:
+    return sum(after - before for before, after in cuts[1:])
+
+
+def of_medians(rounds: Sequence[Round]) -> float:
+    """Return the sum of the medians of each slice."""
+    medians: list[float] = [median(each) for each in zip(*map(slices, rounds), strict=True)]
+    return sum(medians)
+
+
+def scatter(values: Sequence[float]) -> str:
+    return f"{stdev(values) / mean(values):.1%}"
+
+
+def tell(sides: Sequence[Sequence[Round]]) -> None:
+    def of_rounds(figure: Callable[[Round], float]) -> str:
+        ratios = [figure(there) / figure(here) for here, there in zip(*sides, strict=True)]
+        rounds = " and ".join(scatter([figure(cuts) for cuts in side]) for side in sides)
+        return f"{rounds} between rounds, {scatter(ratios)} between ratios of two in turns"
+
+    every = [cuts for side in sides for cuts in side]
+    cpu, others = [sum(slices(cuts)) for cuts in every], [*map(yardsticks, every)]
+    parts = [
+        of_medians(side[first : first + MEDIAN_OF])
+        for side in sides
+        for first in range(0, len(side) - MEDIAN_OF + 1, MEDIAN_OF)
+    ]
+    print(f"CPU time: {of_rounds(lambda cuts: sum(slices(cuts)))}")
+    print(f"in yardsticks: {of_rounds(lambda cuts: sum(slices(cuts)) / yardsticks(cuts))}")
+    print(f"correlation of a round's CPU time with its yardsticks: {correlation(cpu, others):.2f}")
+    print(f"medians of each slice over {MEDIAN_OF} rounds: {scatter(parts)} of {len(parts)} sums")
+    print(f"asked: {ASKED:.0%}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=2 * MEDIAN_OF)
+    parser.add_argument("--tasks", type=int, default=2000)
+    given = parser.parse_args()
+    with ExitStack() as opened:
+        sides = [opened_side(opened) for _ in range(2)]
+        found: list[list[Round]] = [[], []]
+        for number in range(given.rounds + 1):  # the first one warms up
+            for which in (0, 1) if number % 2 else (1, 0):
+                cuts = sides[which].run(given.tasks)
+                if number:
+                    found[which].append(cuts)
+    print(f"{given.rounds} rounds of {given.tasks} tasks on either side")
+    tell(found)
+
+
+if __name__ == "__main__":
+    main()
