@@ -6,7 +6,6 @@ cluster. It comes back with the time that it is then.
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import threading
 import uuid
@@ -22,6 +21,7 @@ from pytest_schedprof.virtual.jobs import Jobs
 from pytest_schedprof.virtual.names import RandomNames
 from pytest_schedprof.virtual.stories import Fault
 from pytest_schedprof.virtual.turns import Turns, have_arrived
+from pytest_schedprof.virtual.waiter import Waiter
 
 CHECK_S = 0.05
 """Interval in which loops that have ended are noticed."""
@@ -281,7 +281,7 @@ class Conductor:
         finally:
             self._is_expecting = False
 
-    def wait(self, waiter: Any, timeout: float | None, *, is_virtual: bool) -> bool:
+    def wait(self, waiter: Waiter, timeout: float | None, *, is_virtual: bool) -> bool:
         """Wait until somebody releases the lock, or the time is over; return whether it was.
 
         Raises:
@@ -294,16 +294,16 @@ class Conductor:
             waiter.release()
 
         with self.changed:
-            self._waits, self._wake_test = waiter.locked, wake
+            self._waits, self._wake_test = waiter.is_held, wake
             if is_virtual and timeout is not None:
                 self._expiry = self.now + timeout
             self._pass_turn()
             self.changed.notify_all()
         try:
             real_s = -1 if timeout is None or is_virtual else max(timeout, 0)
-            is_released = bool(waiter.acquire(True, real_s)) and not is_woken
+            is_released = waiter.acquire(real_s) and not is_woken
             if is_woken and self.is_gone and timeout is not None:
-                is_released = bool(waiter.acquire(True, timeout))  # its clients will notice
+                is_released = waiter.acquire(timeout)  # its clients will notice
         finally:
             self._end_waiting()
         fault, self._fault = self._fault, None
@@ -339,6 +339,4 @@ class Conductor:
 
     def sleep(self, seconds: float) -> None:
         """Let that much virtual time go by."""
-        lock = _thread.allocate_lock()
-        lock.acquire()
-        self.wait(lock, seconds, is_virtual=True)
+        self.wait(Waiter(), seconds, is_virtual=True)

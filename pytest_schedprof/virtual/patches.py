@@ -7,7 +7,6 @@ notice nothing.
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import gc
 import sys
@@ -27,6 +26,7 @@ from pytest_schedprof.virtual.chance import replacements_of_chance
 from pytest_schedprof.virtual.clocks import EPOCH, replace_clocks
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
 from pytest_schedprof.virtual.turns import OWN
+from pytest_schedprof.virtual.waiter import Waiter
 
 PATIENCE_S = 0.05
 """Real time after which a test that waits for something unknown is said to wait for the cluster."""
@@ -158,8 +158,7 @@ def _wait_in_turn(condition: Any, timeout: float | None, conductor: Conductor) -
         raise RuntimeError("cannot wait on un-acquired lock")
     if conductor.is_patient:
         timeout = None  # `sync` then waits again and again
-    waiter = _thread.allocate_lock()
-    waiter.acquire()
+    waiter = Waiter()
     condition._waiters.append(waiter)
     saved = condition._release_save()
     is_notified = False
