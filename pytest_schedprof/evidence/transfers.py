@@ -79,6 +79,6 @@ def _pairs(logs: Sequence[WorkerTransfers]) -> dict[tuple[str, str], Moved]:
             pair = names.get(each.peer, each.peer), log.name
             before = found.get(pair, Moved(0, 0.0, 0))
             found[pair] = Moved(
-                before.bytes + each.bytes, before.seconds + each.duration, before.count + 1
+                before.bytes + each.bytes, before.seconds + each.duration, before.transfers + 1
             )
     return found

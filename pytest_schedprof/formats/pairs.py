@@ -25,7 +25,7 @@ class Moved(NamedTuple):
 
     bytes: int
     seconds: float
-    count: int
+    transfers: int
 
     @property
     def bandwidth(self) -> float:
@@ -65,7 +65,7 @@ def _busiest(pairs: Pairs) -> list[str]:
 def _cell(place: tuple[int, int], pair: str, moved: Moved, fastest: float) -> str:
     x, y = place
     title = (
-        f"{pair}: {moved.bandwidth / 1e6:.3g} MB/s, {moved.bytes} bytes in {moved.count} transfers"
+        f"{pair}: {moved.bandwidth / 1e6:.3g} MB/s, {moved.bytes} bytes in {moved.transfers} transfers"
     )
     return (
         f"<g><title>{escape(title)}</title>"

@@ -9,7 +9,8 @@ class Waiter:
     """A lock that tells for good that it was released.
 
     Whoever waits takes a plain lock when it wakes, and the lock then looks as if somebody still
-    waited. If another thread gave the turn away in that moment, time went on before the test did.
+    waited; since Python 3.14 it is handed over, and never looks free. If another thread gave the
+    turn away in that moment, time went on before the test did.
     """
 
     def __init__(self) -> None:

@@ -210,12 +210,12 @@ import resource
 @pytest.fixture
 def room_again():
     yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 
 @pytest.mark.schedprof
 def test_it(room_again, schedprof_scheduler):
     burn(schedprof_scheduler)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, -1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
 """
     )
     result.assert_outcomes(failed=1)
