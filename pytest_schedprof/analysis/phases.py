@@ -42,7 +42,9 @@ def phases_of(found: Sequence[BackendResult]) -> Phases | None:
     worked_on = _timed("workers", WORKERS, window)
     phases = (*sent, *scheduler, *worked_on, *_timed("client", (RECEIVING,), window))
     steps = tuple(step for each in worked for step in _steps(each))
-    return Phases(window.tasks, phases, best.backend if best.shares else "", steps)
+    if best.shares is None:
+        return Phases(window.tasks, phases, "", steps)
+    return Phases(window.tasks, phases, best.backend, steps, best.shares.busy_samples)
 
 
 def _steps(result: BackendResult) -> list[Phase]:

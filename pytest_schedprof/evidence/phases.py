@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_schedprof.analysis.phases import bar_of, bar_of_steps, phases_of
 from pytest_schedprof.evidence.client import HAS_CLOCKS
@@ -16,9 +16,15 @@ from pytest_schedprof.evidence.contract import (
 )
 from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.bar import draw_bar
+from pytest_schedprof.model.evidence import Phases
 from pytest_schedprof.model.result import BackendResult
+from pytest_schedprof.model.verdict import MIN_SAMPLES
 
 UNSAMPLED = "no phases of the scheduler: they are shares, which no backend of the test measured"
+TOO_FEW = (
+    "no limit on phases of the scheduler is judged: they are shares of {} busy samples, "
+    f"at least {MIN_SAMPLES} are needed"
+)
 SAME_THREADS = (
     "no construction and sending: in the test's own process the client has no threads of its own"
 )
@@ -43,11 +49,22 @@ class PhasesKind(
             raise EvidenceUnavailableError("no backend saw the scheduler finish a task of the test")
         notes = [] if HAS_CLOCKS else [NO_CLOCK]
         notes += [] if phases.sampled_by else [UNSAMPLED]
+        notes += [TOO_FEW.format(phases.samples)] if _is_too_few(phases) else []
         notes += [] if self.test.known_scheduler else [SAME_THREADS]
         notes += [] if any(each.where == "workers" for each in phases.phases) else [NO_WORKERS]
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
         if steps := bar_of_steps(phases):
             files["phases.steps.svg"] = draw_bar(steps)
-        costs = [(each.name, each.cpu_seconds_per_task) for each in phases.phases]
-        figures = [RunFigures("phase", name, {TOGETHER: cost}) for name, cost in costs]
-        return Brought(files, tuple(notes), figures)
+        return Brought(files, tuple(notes), list(_figures(phases)))
+
+
+def _is_too_few(phases: Phases) -> bool:
+    """Whether the scheduler's phases are shares of too few samples to be judged."""
+    return bool(phases.sampled_by) and phases.samples < MIN_SAMPLES
+
+
+def _figures(phases: Phases) -> Iterator[RunFigures]:
+    """Yield what limits bound: the cost of each phase that is known well enough."""
+    for each in phases.phases:
+        if each.where != "scheduler" or not _is_too_few(phases):
+            yield RunFigures("phase", each.name, {TOGETHER: each.cpu_seconds_per_task})

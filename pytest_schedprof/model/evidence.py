@@ -325,3 +325,5 @@ class Phases:
     steps: tuple[Phase, ...] = ()
     """Steps in which the scheduler took in graphs, in order, if a backend timed them. That was in
     a run of the body of its own, so they do not add up to the phase `intake`."""
+    samples: int = 0
+    """Busy samples that the scheduler's phases are shares of."""

@@ -109,3 +109,20 @@ def test_evidence_that_is_missing_leaves_its_limits_undecided(project: Project) 
     directories = (project.path / ".schedprof").glob("*/tests/*/result.json")
     noted = [json.loads(path.read_text())["evidence"][0]["limits"] for path in directories]
     assert [each[0]["verdict"] for each in noted] == ["inconclusive"] * 2
+
+
+def test_relative_limits_are_held_against_the_other_side_in_turns(project: Project) -> None:
+    limits = ("transfers(bytes) <= baseline * 1.05", "transfers(count) <= baseline")
+    by_setting = body(*limits).replace(
+        f"submit(make, {MEGABYTE},", 'submit(make, 10_000 * dask.config.get("array.svg.size"),'
+    )
+    assert by_setting.count("dask.config.get") == 1
+    other = "--schedprof-against=config:array.svg.size=60"  # 120 if nothing is said
+    result = project.run_test(f"import dask.config\n{by_setting}", other)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*limit broken: transfers(bytes) <= baseline * 1.05*1.2 MB*(before: 600 kB)*"]
+    )
+    assert "transfers(count) <= baseline:" not in result.stdout.str()
+    verdicts = {each.limit: each.verdict for each in project.result().limits}
+    assert verdicts == dict(zip(limits, (Verdict.FAIL, Verdict.PASS), strict=True))

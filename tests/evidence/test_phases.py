@@ -154,6 +154,23 @@ def test_without_samples_the_client_has_phases_alone(project: Project) -> None:
     assert evidence.artifacts == ("phases.json", "phases.svg")
 
 
+FEW = """
+@pytest.mark.schedprof(
+    "phase(intake) <= 1us", "phase(construction) <= 10s", backend="cputime",
+    cluster="simulated", workers=2,
+)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+
+
+def test_few_samples_decide_nothing_about_the_schedulers_phases(project: Project) -> None:
+    project.run_test(FEW).assert_outcomes(passed=1)
+    intake, construction = project.result().limits
+    assert (intake.verdict, construction.verdict) == (Verdict.INCONCLUSIVE, Verdict.PASS)
+    assert "busy samples, at least 50 are needed" in intake.note
+
+
 def test_limit_on_a_phase_that_was_not_timed_is_inconclusive() -> None:
     timed = Segment(1.0, 0.5, 100, 600, client={"sending": 0.02})
     limit = parse_limit("cpu(@client-sending) <= 300us")
