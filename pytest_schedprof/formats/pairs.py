@@ -65,7 +65,8 @@ def _busiest(pairs: Pairs) -> list[str]:
 def _cell(place: tuple[int, int], pair: str, moved: Moved, fastest: float) -> str:
     x, y = place
     title = (
-        f"{pair}: {moved.bandwidth / 1e6:.3g} MB/s, {moved.bytes} bytes in {moved.transfers} transfers"
+        f"{pair}: {moved.bandwidth / 1e6:.3g} MB/s, "
+        f"{moved.bytes} bytes in {moved.transfers} transfers"
     )
     return (
         f"<g><title>{escape(title)}</title>"
