@@ -110,6 +110,7 @@ class PySpyRecording(ChildRecording):
 
     def launch(self, pyspy: str, guard: str, arguments: list[str], log_level: str) -> None:
         """Start py-spy and its watchdog."""
+        self.mark_begin()
         me, output = str(os.getpid()), path_of(self.descriptor)
         more = {"RUST_LOG": log_level} if log_level else {}
         self.spawn([pyspy, "record", "--pid", me, "--output", output, *arguments], more)
@@ -123,6 +124,10 @@ class PySpyRecording(ChildRecording):
             start_new_session=True,
         )
 
+    def mark_begin(self) -> None:
+        """Note when sampling begins, and the CPU time that this thread had used then."""
+        self.began_at, self.cpu_before = time.time(), time.thread_time()
+
     async def prove(self, ticks: int, interval: float, *, holds: bool, deadline: float) -> bool:
         """Keep this thread busy until py-spy has sampled it; return False if it does not.
 
@@ -135,7 +140,7 @@ class PySpyRecording(ChildRecording):
             if self.profiler.poll() is not None or time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.002)
-        self.ready_at, self.cpu_before = time.time(), time.thread_time()
+        self.mark_begin()
         counts = holds and COUNTS_HOLDS
         held, kept_s = Counter[bool](), 0.0  # busy time only: standing still proves nothing
         while self.profiler.poll() is None and time.monotonic() < deadline:
@@ -151,7 +156,7 @@ class PySpyRecording(ChildRecording):
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """End py-spy, and tell when it last reported that it was late, and how busy this was."""
-        told_after = os.fstat(self.log_file).st_mtime - self.ready_at
+        told_after = os.fstat(self.log_file).st_mtime - self.began_at
         cpu = time.thread_time() - self.cpu_before
         return {**await super().end(timeout), "told_after": told_after, "cpu": cpu}
 
