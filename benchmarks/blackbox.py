@@ -41,6 +41,8 @@ from pytest_schedprof.clusters.simulated import SimulatedCluster
 ASKED, ASKED_PART, ASKED_MB = 1.01, 1.0, 30.0
 WORKERS = 16
 ROUNDS_BETWEEN_RESTARTS = 3
+PATIENCE_S = 300.0
+"""Seconds that a round or a restart may take."""
 
 
 def inc(x: int) -> int:
@@ -178,12 +180,12 @@ def soak(seconds: float, tasks: int) -> None:
             sys.exit(problem)
         rounds, most, until = 0, 0.0, time.monotonic() + seconds
         while time.monotonic() < until:
-            for client in clients.values():
-                wait(client.map(inc, range(tasks), pure=False))
+            for name, client in clients.items():
+                _load(name, client, tasks)
             rounds += 1
             if rounds % ROUNDS_BETWEEN_RESTARTS == 0:
                 for client in clients.values():
-                    client.restart(timeout=60)
+                    client.restart(timeout=PATIENCE_S)
                 grown = _grown(clients, first)
                 most = max(most, grown)
                 print(f"{rounds} rounds: {grown:+.1f} MB", flush=True)
@@ -199,6 +201,14 @@ def soak(seconds: float, tasks: int) -> None:
     part = sum(spent.values()) / (cpu["boxed"] * rounds * tasks)
     print(closing_line("the box's own part of the CPU time", 100 * part, ASKED_PART, " %"))
     print(closing_line("most memory above the other scheduler's", most, ASKED_MB, " MB"))
+
+
+def _load(name: str, client: Client, tasks: int) -> None:
+    """Run one round; after a restart of workers a client may miss a report, and wait for ever."""
+    try:
+        wait(client.map(inc, range(tasks), pure=False), timeout=PATIENCE_S)
+    except TimeoutError:
+        print(f"a round of {name!r} was not reported to its client", flush=True)
 
 
 def _grown(clients: dict[str, Client], first: dict[str, tuple[float, float]]) -> float:
