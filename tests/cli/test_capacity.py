@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -58,11 +59,25 @@ def test_a_scheduler_is_measured_and_larger_clusters_are_forecast(
     looks = side["measured"]["sweeps"]["looks"]
     assert [each["workers"] for each in looks] == [2, 5, 10, 40]
     assert all(1e-10 < seconds < 1e-5 for each in looks for seconds in each["seconds"])
+    assert (side["measured"]["by_load"] is None) == (cluster == "virtual")
+    if cluster == "simulated":
+        check_loads(side["measured"]["by_load"], text)
     (second,) = side["saturation"]
     assert second["threads"]["low"] <= second["threads"]["value"]
     page = (directory / "capacity.html").read_text()
     assert page.count("<svg") == 2
     assert "saturated at about" in page
+
+
+def check_loads(found: dict[str, Any], text: str) -> None:
+    """Check that the rate follows from the loads that were tried: a busy machine carries less."""
+    assert found["loads"]
+    assert all(each["ended"] > 0 and each["lag"] >= 0 for each in found["loads"])
+    assert found["rate"] in [0, *(each["asked"] for each in found["loads"] if not each["broken"])]
+    failed = found["failed"]
+    assert failed in [None, *(each["asked"] for each in found["loads"] if each["broken"])]
+    assert failed is None or found["rate"] < failed
+    assert "tasks a second" in text
 
 
 @pytest.mark.slow
