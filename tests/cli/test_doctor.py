@@ -22,7 +22,7 @@ from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.remote.control import Control
 
-ABSENT_BEFORE_315 = {"tachyon"}
+ABSENT = {"tachyon"} if sys.version_info < (3, 15) else set()
 
 
 def attributes(dask_scheduler: Any = None) -> list[str]:
@@ -65,7 +65,7 @@ def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(
     assert abs(found["clock"]["seconds"]) <= found["clock"]["uncertainty"] + 0.001
     assert 0 < found["clock"]["uncertainty"] < 1
     works = {each["name"]: each["works"] for each in found["backends"]}
-    absent = {*ABSENT_BEFORE_315, "decisions", "callgrind"}  # which need clusters of their own
+    absent = {*ABSENT, "decisions", "callgrind"}  # which need clusters of their own
     absent |= set() if works["perfcount"] else {"perfcount"}  # as the machine has it
     assert works == {name: name not in absent for name in BUILTIN}
     assert [each["name"] for each in found["backends"] if each["is_chosen"]] == ["pyspy"]
