@@ -88,7 +88,9 @@ def nothing_left() -> Callable[[], bool]:
 
 def test_another_setting_is_compared(project: Project, nothing_left: Callable[[], bool]) -> None:
     against = f"--schedprof-against=config:{SATURATION}=inf"
-    result = project.run_test(SETTING, *ARGUMENTS, FILE, against, "-s", timeout_s=200)
+    # Containers take longer than the default on a busy machine.
+    patient = "--schedprof-timeout=100"
+    result = project.run_test(SETTING, *ARGUMENTS, FILE, against, patient, "-s", timeout_s=280)
     result.assert_outcomes(failed=1)  # queuing costs a task half as many bytecodes more
     result.stdout.fnmatch_lines([f"schedprof: regressed against 'config:{SATURATION}=inf'*"])
     assert {"saturation 1.1", "saturation inf"} <= {*map(str.strip, result.outlines)}
