@@ -57,7 +57,11 @@ def test_profiler_that_keeps_a_dead_scheduler_from_its_grave_is_killed(
 @pytest.mark.parametrize("stopped", [False, True])
 def test_profiler_of_a_dead_scheduler_may_write_its_file(tmp_path: Path, stopped: bool) -> None:
     file = tmp_path / "profile"
-    program = f"import sys; print(flush=True); input(); open({str(file)!r}, 'w').write('written')"
+    # As py-spy does, it writes its file though it is told to end.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, lambda *_: None); print(flush=True); "
+        f"input(); open({str(file)!r}, 'w').write('written')"
+    )
     with (
         subprocess.Popen(
             [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
