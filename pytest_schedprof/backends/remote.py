@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_schedprof.agent import guard, recordings
 from pytest_schedprof.backends.contract import RawProfile
-from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.remote.contract import Target
 
 CHUNK_BYTES = 4 * 2**20
@@ -181,6 +181,27 @@ def _close(descriptor: int) -> None:
         os.close(descriptor)
     except OSError:
         pass  # the test closed it
+
+
+def begun(
+    answer: Mapping[str, Any],
+    target: Target,
+    backend: str,
+    refusal: Callable[[Mapping[str, Any], str], SchedprofError],
+) -> RemoteRecording:
+    """Return the recording that the agent began.
+
+    Args:
+        answer: of the agent: a `token`, or the `problem` that it has.
+        target: where it is.
+        backend: whose recording it is.
+        refusal: returns the error for a problem other than a recording under way.
+    """
+    if answer.get("problem") == "busy":
+        raise already_at_work(backend, target.label, "stop it first")
+    if "problem" in answer:
+        raise refusal(answer, target.label)
+    return RemoteRecording(target, answer["token"], backend)
 
 
 def already_at_work(backend: str, label: str, reason: str) -> RecordingError:

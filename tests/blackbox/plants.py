@@ -79,3 +79,9 @@ def dask_setup(scheduler: Any) -> None:
         import signal
 
         signal.signal(signal.SIGPROF, lambda number, frame: None)
+
+
+def seen(dask_scheduler: Any = None) -> tuple[int, int]:
+    """Return how many tasks the black box has counted, and of those that are not forgotten."""
+    counting = dask_scheduler.extensions["schedprof-blackbox"].counting
+    return counting.tasks, counting.tasks_then

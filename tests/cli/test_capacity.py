@@ -98,8 +98,7 @@ def test_a_recorded_workload_is_measured_on_both_sides(
     here, other = (each["measured"] for each in told["sides"])
     assert other["name"] == there[1]
     for point in (*here["workers"], *other["workers"]):
-        # The file has 49 tasks. On a busy machine what is left of a round may end in the next one.
-        assert 44 <= point["tasks"] < 2 * 49
+        assert 44 <= point["tasks"] <= 49
     assert [each["workers"] for each in told["changes"]] == [2, 5, 10]
     # The mean of the recorded durations is of interest, too.
     assert len(told["sides"][0]["saturation"]) == 2

@@ -31,7 +31,7 @@ from pytest_schedprof.model.evidence import LocalScheduler
 
 
 def made(number: int) -> bytes:
-    end = default_timer() + 0.1
+    end = default_timer() + 0.3  # for some samples on a busy machine too
     while default_timer() < end:
         pass
     return bytes(1000 + number)
@@ -72,7 +72,7 @@ def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
         (str(each.key), each.metric) for each in cache.results
     ]
     assert all(each.cached <= each.freed for each in told.cache)
-    assert len(told.resources) > 1  # a busy machine samples less often
+    assert len(told.resources) > 2
     gaps = [after.time - before.time for before, after in pairwise(told.resources)]
     assert min(gaps) > INTERVAL_S / 2
     assert max(each.cpu_percent for each in told.resources) > 1
@@ -163,7 +163,8 @@ def test_profilers_of_the_user_stand_for_ours() -> None:
         told = msgspec.json.decode(kind.bring(()).files["local.json"], type=LocalScheduler)
         assert len(told.tasks) == len(told.cache) == 7
         assert (told.cache_metric, told.cache[-1].amount) == ("length", len("6015"))
-    assert resources.results  # at its own interval, which a busy machine does not keep
+    gaps = [after[0] - before[0] for before, after in pairwise(resources.results)]
+    assert min(gaps) < INTERVAL_S / 2
     assert not resources._is_running()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_schedprof.agent import gil as agent
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.plain import PlainBackend
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.remote import RemoteRecording, begun
 from pytest_schedprof.errors import BackendNotPermittedError, BackendUnavailableError
 from pytest_schedprof.formats.gil import GilFile, read_gil
 from pytest_schedprof.model.backend import JSON, Artifact
@@ -34,11 +34,7 @@ class GilBackend(PlainBackend):
     def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
         """Begin to sample the thread that runs the scheduler."""
         answer = target.call(agent.start, target.client_id, timeout_s, timeout_s=2 * timeout_s)
-        if answer.get("problem") == "busy":
-            raise already_at_work(self.name, target.label, "stop it first")
-        if "problem" in answer:
-            raise refusal(answer, target.label)
-        return RemoteRecording(target, answer["token"], self.name)
+        return begun(answer, target, self.name, refusal)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""
