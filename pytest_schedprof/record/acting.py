@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.errors import ClusterError
+from pytest_schedprof.formats.workload import MICRO
 from pytest_schedprof.model.workload import Graph, Key, Release, Task, Workload
 from pytest_schedprof.record.following import Action, Script
 from pytest_schedprof.record.graphs import actors_among, graph_of, with_earlier
@@ -39,6 +41,7 @@ class Play:
         self.tasks: dict[int, Task] = {}
         self._homes = {task.number: graph for graph in self.workload.graphs for task in graph.tasks}
         self._sent = {id(graph): asyncio.Event() for graph in self.workload.graphs}
+        self._users = _users(self.workload.graphs)
         start = workload.graphs[0].time if workload.graphs else 0.0
         self._begun = asyncio.get_running_loop().time() - start / speed
 
@@ -60,6 +63,16 @@ class Play:
         for number in {id(home) for home in homes if home is not None}:
             await self._sent[number].wait()
 
+    async def until_used(self, release: Release) -> None:
+        """Wait until all graphs were submitted that used results before their release.
+
+        On a slower scheduler a graph may have to wait for a result, and the release after it not.
+        """
+        for number in release.tasks:
+            for graph in self._users.get(number, ()):
+                if round(graph.time * MICRO) <= round(release.time * MICRO):
+                    await self._sent[id(graph)].wait()
+
     async def until_task_sent(self, number: int) -> None:
         """Wait until the graph of a task was submitted, unless it is left out."""
         if (home := self._homes.get(number)) is not None and number not in self.keys:
@@ -70,6 +83,15 @@ class Play:
         self.keys.update({each.number: each.group.key(each.number) for each in tasks})
         self.tasks.update({each.number: each for each in tasks})
         self._sent[id(graph)].set()
+
+
+def _users(graphs: Sequence[Graph]) -> dict[int, list[Graph]]:
+    """Return the graphs that use a result of an earlier one."""
+    users: dict[int, list[Graph]] = defaultdict(list)
+    for graph in graphs:
+        for number in needed_from_outside(graph):
+            users[number].append(graph)
+    return users
 
 
 def _part(workload: Workload, only: str) -> Workload:
@@ -137,6 +159,7 @@ class ActingClient:
         if isinstance(action.event, Graph):
             await self._submit(action.event)
         else:
+            await self.play.until_used(action.event)
             self._release(action.event)
 
     async def _until(self, action: Action) -> None:

@@ -118,6 +118,32 @@ def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
     assert took[1] == pytest.approx(13, abs=0.5)
 
 
+def runs(dask_scheduler: Any = None) -> list[str]:
+    """Return the tasks that workers have run, each as often as it ran; runs on the scheduler."""
+    log = dask_scheduler.transition_log
+    return [str(each[0]) for each in log if tuple(each[1:3]) == ("processing", "memory")]
+
+
+def test_nothing_is_released_before_what_needs_it_is_submitted(tmp_path: Path) -> None:
+    """On more workers results come at once that came one after the other; tasks ran twice."""
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster, duration="20ms") as client, record_workload(client, path):
+        level = client.map(inc, range(16), pure=False)
+        while len(level) > 1:
+            client.sync(asyncio.sleep, 0.05)
+            level = client.map(inc, level[::2], pure=False)
+        wait(level)
+    cluster = VirtualCluster(8, timeout_s=60, options={"workload": str(path)})
+    try:
+        with Client(cluster.address) as client:
+            replay(client, path)
+            ran = Counter(client.run_on_scheduler(runs))
+    finally:
+        cluster.close()
+    assert len(ran) == 31
+    assert set(ran.values()) == {1}
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 def test_a_loop_over_results_takes_as_long(tmp_path: Path, kind: type[OwnCluster]) -> None:
     path = tmp_path / "work.schedprof"
