@@ -118,6 +118,29 @@ def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
     assert took[1] == pytest.approx(13, abs=0.5)
 
 
+def spread(client: Client) -> None:
+    """Let each of four workers hold a result, and one fetch those of the others."""
+    workers: Any = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    held = [client.submit(inc, 0, pure=False, workers=[each]) for each in workers]
+    wait(client.submit(inc, held, pure=False, workers=workers[:1]))
+    client.sync(asyncio.sleep, 5)  # for some heartbeats
+
+
+def test_transfers_take_as_long_as_where_they_were_recorded(tmp_path: Path) -> None:
+    """Workers tell the scheduler the bandwidth that they measured, and the file has it."""
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster, nbytes="20MB", bandwidth="4MB", duration="0s") as client:
+        client.sync(asyncio.sleep, 20)  # the scheduler's mean begins with a guess
+        with record_workload(client, path):
+            spread(client)
+    recorded = read_files(str(path))
+    assert recorded.bandwidth == pytest.approx(4e6, rel=0.05)
+    again = replayed(VirtualCluster, path, tmp_path / "again")
+    # Three results of 20 MB come to one worker, at 4 MB a second.
+    assert makespan(recorded) == pytest.approx(15, rel=0.1)
+    assert makespan(again) == pytest.approx(makespan(recorded), rel=0.1)
+
+
 def runs(dask_scheduler: Any = None) -> list[str]:
     """Return the tasks that workers have run, each as often as it ran; runs on the scheduler."""
     log = dask_scheduler.transition_log
