@@ -14,6 +14,12 @@ from .recordings import Recording, begin, under_way
 StatsKey = tuple[str, int, str]
 """File, first line and name: how pstats names a function."""
 
+EVENTS = (
+    "PY_START", "PY_RESUME", "PY_THROW", "PY_RETURN", "PY_YIELD", "PY_UNWIND",
+    "CALL", "C_RETURN", "C_RAISE",
+)  # fmt: skip
+"""What the standard library's profiler is called for since Python 3.12."""
+
 
 def proof() -> None:
     """Do nothing; called once when recording begins, so that every valid profile has it."""
@@ -54,29 +60,24 @@ def qualified(stats: dict[StatsKey, Any], codes: list[CodeType | str]) -> dict[S
     }
 
 
-def keep_to_this_thread(profiler: Any) -> None:
-    """Filter the profiler's callbacks so that they ignore calls of other threads.
+def keep_to_this_thread() -> None:
+    """Filter the callbacks of the profiler at work so that they ignore calls of other threads.
 
     Since Python 3.12 a profiler gets the calls of all threads and counts them as one thread's.
     """
     monitoring = getattr(sys, "monitoring", None)
     if monitoring is None:
         return
-    mine, events = threading.get_ident(), monitoring.events
+    mine = threading.get_ident()
 
     def here(callback: Any) -> Any:
         return lambda *event: callback(*event) if threading.get_ident() == mine else None
 
-    begins, ends = here(profiler._pystart_callback), here(profiler._pyreturn_callback)
-    calls, returns = here(profiler._ccall_callback), here(profiler._creturn_callback)
-    for callback, names in (
-        (begins, (events.PY_START, events.PY_RESUME, events.PY_THROW)),
-        (ends, (events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND)),
-        (calls, (events.CALL,)),
-        (returns, (events.C_RETURN, events.C_RAISE)),
-    ):
-        for event in names:
-            monitoring.register_callback(monitoring.PROFILER_ID, event, callback)
+    for name in EVENTS:
+        event = getattr(monitoring.events, name)
+        # What stood there is returned. Which callback an event has differs between Pythons.
+        if callback := monitoring.register_callback(monitoring.PROFILER_ID, event, None):
+            monitoring.register_callback(monitoring.PROFILER_ID, event, here(callback))
 
 
 async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
@@ -89,6 +90,6 @@ async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     except ValueError:  # since Python 3.12 only one is possible
         recording.remove()
         return {"problem": "busy"}
-    keep_to_this_thread(recording.profiler)
+    keep_to_this_thread()
     proof()
     return begin(dask_scheduler, recording)
