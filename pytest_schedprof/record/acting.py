@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,14 +63,15 @@ class Play:
         for number in {id(home) for home in homes if home is not None}:
             await self._sent[number].wait()
 
-    async def until_used(self, release: Release) -> None:
+    async def until_used(self, results: Iterable[int], released: float) -> None:
         """Wait until all graphs were submitted that used results before their release.
 
-        On a slower scheduler a graph may have to wait for a result, and the release after it not.
+        Graphs and releases follow different results. If these come in another order than in the
+        recording, a release would overtake a graph, and what this needs would run again.
         """
-        for number in release.tasks:
+        for number in results:
             for graph in self._users.get(number, ()):
-                if round(graph.time * MICRO) <= round(release.time * MICRO):
+                if round(graph.time * MICRO) <= round(released * MICRO):
                     await self._sent[id(graph)].wait()
 
     async def until_task_sent(self, number: int) -> None:
@@ -159,8 +160,9 @@ class ActingClient:
         if isinstance(action.event, Graph):
             await self._submit(action.event)
         else:
-            await self.play.until_used(action.event)
-            self._release(action.event)
+            release = action.event
+            await self.play.until_used(release.tasks or list(self.held), release.time)
+            self._release(release)
 
     async def _until(self, action: Action) -> None:
         """Wait until it is time, by the client's own clock."""
