@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot
 
+from pytest_schedprof.analysis.busy_time import BusyTime, wall_of
 from pytest_schedprof.analysis.costs import Costs
 from pytest_schedprof.analysis.estimate import (
     MIN_ROUNDS,
@@ -46,6 +47,8 @@ class Shares:
     """Samples that may be the scheduler's or not, by function and by `@owner`."""
     is_shared: bool = False
     """Whether workers and clients ran in the scheduler's process."""
+    sample_seconds: float = 0.0
+    """Time by the clock that each sample stands for; 0 of samples at steps of CPU time."""
 
     @property
     def cpu(self) -> Estimate:
@@ -129,13 +132,15 @@ class Shares:
             drift=0.0 if self.rounds else self.drift,
             is_shared=self.is_shared,
             waiting_samples=self.total.waiting,
+            sample_seconds=self.sample_seconds,
         )
 
     def _cost(self, share: Estimate) -> Estimate:
         """Multiply a share with the CPU time of busy samples; the rest was not the scheduler's."""
         busy, cpu = self.total.busy_part, self.cpu
         mine = replace(cpu, value=cpu.value * busy, low=cpu.low * busy, high=cpu.high * busy)
-        return product(share, mine)
+        wall = wall_of(self.total.busy, self.sample_seconds, cpu.samples)
+        return BusyTime(mine.high, wall).widened(share, product(share, mine))
 
     def of_function(self, function: Function) -> Estimate:
         """Return the share of samples whose stack contains the function."""
@@ -217,4 +222,5 @@ def shares_of(
         whole,
         undivided=sum(map(undivided, profiles), Counter()),
         is_shared=any(profile.is_shared for profile in profiles),
+        sample_seconds=max((profile.sample_seconds for profile in profiles), default=0.0),
     )

@@ -35,4 +35,9 @@ def name_frames(
         empty_samples=sum(samples.empty for samples in file.threads),
         is_held_back=is_held_back,
         is_of_cpu=is_of_cpu,
+        sample_seconds=0.0 if is_of_cpu else _seconds(file),
     )
+
+
+def _seconds(file: SpeedscopeFile) -> float:
+    return max((samples.seconds for samples in file.threads), default=0.0)

@@ -67,6 +67,8 @@ class SampleProfile:
     is_of_cpu: bool = False
     """Whether it was sampled at steps of CPU time. Then a sample in which a thread waits stands for
     CPU time, too: that of beginning to wait."""
+    sample_seconds: float = 0.0
+    """Time by the clock that each sample stands for; 0 if it was sampled at steps of CPU time."""
     whose: tuple[SpanName, ...] = ()
     """Of each stack, the span whose work it was; empty if nobody knows. A stack that was seen for
     several spans is there several times."""

@@ -132,6 +132,9 @@ class SampledShares:
     are then in no share."""
     waiting_samples: int | None = None
     """Idle samples that stand for no CPU time; None in records without it."""
+    sample_seconds: float = 0.0
+    """Time by the clock that each sample stands for; 0 of samples at steps of CPU time, and in
+    records without it."""
 
     @property
     def samples(self) -> int:

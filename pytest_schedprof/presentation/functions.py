@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from pytest_schedprof.analysis.busy_time import BusyTime, wall_of
 from pytest_schedprof.analysis.owners import PLUMBING
 from pytest_schedprof.model.backend import KnownBackends, rank_of
 from pytest_schedprof.model.result import (
@@ -25,6 +26,8 @@ from pytest_schedprof.presentation.amounts import (
     name_of,
     percent,
 )
+
+NO_TIME = BusyTime(0.0, 0.0)
 
 LISTED = 25
 """Functions that a test's page lists: the flame graph has all."""
@@ -95,11 +98,11 @@ def owner_rows(backend: BackendResult) -> tuple[OwnerRow, ...]:
         return ()
     owners = backend.shares.owners
     top = max(each.share.high for each in owners)
-    whole = _busy_micros(backend, backend.shares)
+    whole = busy_time(backend)
     return tuple(_owner_row(each, top, whole) for each in owners)
 
 
-def _owner_row(found: OwnerShare, top: float, whole: float) -> OwnerRow:
+def _owner_row(found: OwnerShare, top: float, whole: BusyTime) -> OwnerRow:
     return OwnerRow(
         found.owner,
         found.share.value,
@@ -116,32 +119,36 @@ def function_table(backend: BackendResult) -> FunctionTable:
     if shares is None:
         return FunctionTable((), 0)
     shown = hottest(shares.functions, LISTED)
-    rows = _function_rows(shown, _busy_micros(backend, shares))
+    rows = _function_rows(shown, busy_time(backend))
     return FunctionTable(rows, len(shares.functions) - len(shown))
 
 
-def _busy_micros(backend: BackendResult, shares: SampledShares) -> float:
-    """Return the CPU time per task that all busy samples together stand for."""
-    return micros_per_sample(backend) * shares.busy_samples
+def busy_time(backend: BackendResult) -> BusyTime:
+    """Return what all busy samples of a backend stand for."""
+    if (shares := backend.shares) is None:
+        return NO_TIME
+    cpu = micros_per_sample(backend) * shares.busy_samples
+    return BusyTime(
+        cpu, wall_of(shares.busy_samples, shares.sample_seconds, backend.window.tasks) if cpu else 0
+    )
 
 
-def costs_of(share: Estimate, whole: float) -> tuple[str, str]:
-    """Return the CPU time per task that a share is, and its bounds, which are those of the share.
+def costs_of(share: Estimate, whole: BusyTime) -> tuple[str, str]:
+    """Return the CPU time per task that a share is, and its bounds.
 
     The CPU time of the whole is measured: its error is small beside that of a share of samples.
     """
-    low, high = micros(share.low * whole) or "0 us", micros(share.high * whole)
-    return micros(
-        share.value * whole
-    ), f"{low} to {high}" if share.low < share.high and high else ""
+    low, high = map(micros, whole.bounds(share))
+    bounds = f"{low or '0 us'} to {high}" if share.low < share.high and high else ""
+    return micros(share.value * whole.cpu), bounds
 
 
-def _function_rows(functions: Sequence[FunctionShare], whole: float) -> tuple[FunctionRow, ...]:
+def _function_rows(functions: Sequence[FunctionShare], whole: BusyTime) -> tuple[FunctionRow, ...]:
     top = max((each.share.high for each in functions), default=1.0)
     return tuple(_function_row(each, top, whole) for each in functions)
 
 
-def _function_row(found: FunctionShare, top: float, whole: float) -> FunctionRow:
+def _function_row(found: FunctionShare, top: float, whole: BusyTime) -> FunctionRow:
     return FunctionRow(
         name_of(found.function),
         found.owner,
@@ -181,7 +188,7 @@ def functions_of_run(backends: Iterable[BackendResult]) -> tuple[FunctionRow, ..
         FunctionShare(function, owner, _exactly(share), _exactly(own))
         for (function, owner), (share, own) in held.items()
     ]
-    return _function_rows(hottest(functions, LISTED_OF_RUN), 0.0)
+    return _function_rows(hottest(functions, LISTED_OF_RUN), NO_TIME)
 
 
 def _shares(backends: Iterable[BackendResult]) -> Iterator[SampledShares]:

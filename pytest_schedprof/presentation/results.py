@@ -10,7 +10,11 @@ from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.amounts import Fact, size_of
+from pytest_schedprof.presentation.functions import busy_time
 from pytest_schedprof.presentation.parting import HASH_SHOWN
+
+TOLD_PART = 0.1
+"""Part of the time of busy samples without a processor from which on it is told."""
 
 
 def headline(backend: BackendResult, thousands: str = "") -> str:
@@ -40,7 +44,19 @@ def notes_of(backend: BackendResult) -> tuple[str, ...]:
     """
     doubt = (f"not used for limits and comparisons: {backend.doubt}",) if backend.doubt else ()
     warnings = (text for text in backend.warnings if text != backend.doubt)
-    return (*doubt, *warnings, *filter(None, [left_out_words(backend)]))
+    return (*doubt, *warnings, *filter(None, [waited_words(backend), left_out_words(backend)]))
+
+
+def waited_words(backend: BackendResult) -> str:
+    """Say how much of its samples' time the scheduler had no processor; empty if it was little."""
+    part = busy_time(backend).waited_part
+    if part < TOLD_PART:
+        return ""
+    return (
+        f"for {part:.0%} of the time of its busy samples the scheduler waited for a processor, in "
+        "functions that samples by the clock cannot tell: the bounds of costs allow for "
+        "it, and a backend that samples CPU time need not"
+    )
 
 
 def left_out_words(backend: BackendResult) -> str:

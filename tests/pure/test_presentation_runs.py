@@ -38,6 +38,7 @@ from pytest_schedprof.presentation.results import (
     facts_of_test,
     headline,
     notes_of,
+    waited_words,
 )
 from pytest_schedprof.presentation.trends import (
     changed_rows,
@@ -64,6 +65,16 @@ def test_a_headline_has_samples_only_where_there_are_some() -> None:
 def test_a_doubt_is_told_once() -> None:
     backend = replace(COUNTED, warnings=("torn", "late"), doubt="torn")
     assert notes_of(backend) == ("not used for limits and comparisons: torn", "late")
+
+
+@pytest.mark.parametrize(("seconds", "part"), [(0.0, ""), (300e-6, ""), (500e-6, "40%")])
+def test_time_without_a_processor_is_told(seconds: float, part: str) -> None:
+    backend = sampled({(TRANSITION,): 1.0})  # 5,000 samples, and 1.5 s of CPU time
+    assert backend.shares is not None
+    backend = replace(backend, shares=replace(backend.shares, sample_seconds=seconds))
+    assert waited_words(backend).startswith(f"for {part} of the time" if part else "")
+    assert bool(waited_words(backend)) is bool(part)
+    assert notes_of(backend) == tuple(filter(None, [waited_words(backend)]))
 
 
 OTHERS = replace(ENVIRONMENT, versions={"dask": "2"}, test_versions={"dask": "1"})
