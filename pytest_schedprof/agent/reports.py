@@ -13,12 +13,6 @@ def clock(dask_scheduler: Any = None) -> dict[str, Any]:
     return {"time": time.time(), "looks": dask_scheduler.monitor.count}
 
 
-async def profile(since: float, dask_scheduler: Any = None) -> dict[str, Any]:
-    """Return the profile of all workers' threads, merged, as `Client.profile` does."""
-    found: dict[str, Any] = await dask_scheduler.get_profile(start=since)
-    return found
-
-
 async def draw(begun: dict[str, Any], code: str, dask_scheduler: Any = None) -> str:
     """Return the performance report, usable without a network; "" without Bokeh."""
     if find_spec("bokeh") is None:

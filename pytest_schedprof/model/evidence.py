@@ -254,6 +254,38 @@ class WorkerProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileSlice:
+    """Samples of one worker's threads in one stretch of time."""
+
+    worker: str
+    start: float
+    stop: float
+    """By the scheduler's clock."""
+    samples: dict[str, int]
+    """By the prefix of the tasks that ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDoings:
+    """What workers' threads did, together, by prefix of tasks and over time."""
+
+    description: str
+    samples: int
+    children: tuple[WorkerProfile, ...] = ()
+    """Functions that were called for tasks of any prefix."""
+    prefixes: dict[str, WorkerProfile] = field(default_factory=dict)
+    """The same for each prefix, that with the most samples first."""
+    slices: tuple[ProfileSlice, ...] = ()
+    """In the order in which they ended."""
+    begun: float = 0.0
+    """When the first of them began."""
+    interval_s: float = 0.0
+    """Seconds between two samples of a worker."""
+    cycle_s: float = 0.0
+    """Seconds of a slice; those at the begin and at the end of the test are shorter."""
+
+
+@dataclass(frozen=True, slots=True)
 class LocalTask:
     """A task of one of dask's local schedulers; times are seconds since the epoch."""
 

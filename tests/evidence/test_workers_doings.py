@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,18 +12,29 @@ import pytest
 from distributed import Scheduler, Worker, wait
 from witness import opened
 
+from pytest_schedprof.agent.doings import CYCLE, SAMPLER
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import Brought, ObservedTest
 from pytest_schedprof.evidence.registry import built_in
 from pytest_schedprof.model.evidence import (
     MemorySamples,
     TaskStream,
+    WorkerDoings,
     WorkerProfile,
     WorkerTransfers,
 )
 from pytest_schedprof.model.metric import MEASURES
 
 KINDS = ("span", "report", "memory", "tasks", "transfers", "workers")
+
+
+OFTEN: dict[str, object] = {"interval": 0.002, "cycle": 0.1}
+
+
+def before(number: int) -> bytes:
+    """Work like `burn`, before the test begins."""
+    return burn(number)
 
 
 def burn(number: int) -> bytes:
@@ -46,7 +58,9 @@ def fail(value: object) -> None:
 def told() -> Any:
     """Evidence of each kind from two body runs on one scheduler, and the scheduler's own data."""
     with opened("local") as scheduler:
-        test = ObservedTest("test_it[<b>]", scheduler)
+        wait(scheduler.client.map(before, range(4), pure=False))
+        test = ObservedTest("test_it[<b>]", scheduler, options={"workers": OFTEN})
+        intervals = scheduler.client.run(intervals_of)
         kinds = {name: built_in(name)(test) for name in KINDS}
         scheduler.client.run_on_scheduler(note_samples)
         for number in (1, 2):
@@ -61,6 +75,7 @@ def told() -> Any:
         brought = {name: kind.bring(()) for name, kind in kinds.items()}
         for kind in kinds.values():
             kind.close()
+        assert scheduler.client.run(intervals_of) == intervals
         plugins = scheduler.client.run_on_scheduler(plugins_of)
         yield brought, live, logs, scheduler.client.run_on_scheduler(samples_of), plugins
 
@@ -96,6 +111,10 @@ def stream_of(dask_scheduler: Scheduler) -> list[Any]:
 
 def plugins_of(dask_scheduler: Scheduler) -> list[str]:
     return list(dask_scheduler.plugins)
+
+
+def intervals_of(dask_worker: Worker) -> list[float]:
+    return [dask_worker.periodic_callbacks[name].callback_time for name in (SAMPLER, CYCLE)]
 
 
 def logs_of(dask_worker: Worker) -> dict[str, Any]:
@@ -181,10 +200,35 @@ def test_transfers_are_those_of_the_logs(told: Any) -> None:
 
 def test_profile_shows_what_workers_ran(told: Any) -> None:
     brought = told[0]["workers"]
-    profile = read(brought, "workers.json", WorkerProfile)
-    burning = [each for each in walk(profile) if each.description.startswith("burn (")]
-    assert sum(each.samples for each in burning) > 0.5 * profile.samples
+    found = read(brought, "workers.json", WorkerDoings)
+    burning = [each for child in found.children for each in walk(child)]
+    burned = sum(each.samples for each in burning if each.description.startswith("burn ("))
+    assert burned > 0.5 * found.samples
     assert b"burn (" in brought.files["workers.svg"]
+    assert (found.interval_s, found.cycle_s) == (OFTEN["interval"], OFTEN["cycle"])
+
+
+def test_samples_are_those_of_the_test_by_prefix_and_over_time(told: Any) -> None:
+    brought = told[0]["workers"]
+    found = read(brought, "workers.json", WorkerDoings)
+    assert set(found.prefixes) <= {"burn", "join", "fail"}  # not what ran before
+    assert next(iter(found.prefixes)) == "burn"
+    assert sum(each.samples for each in found.prefixes.values()) == found.samples
+    over_time: Counter[str] = Counter()
+    for each in found.slices:
+        over_time.update(each.samples)
+        assert found.begun <= each.start < each.stop
+    assert over_time == {name: each.samples for name, each in found.prefixes.items()}
+    assert {each.worker for each in found.slices} == {"0", "1"}
+    picture = ElementTree.fromstring(brought.files["workers.timeline.svg"])
+    texts = [str(text.text) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert f"1  burn: {found.prefixes['burn'].samples} samples" in texts
+
+
+@pytest.mark.parametrize("name", ["interval", "cycle"])
+def test_an_interval_below_zero_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match=rf"workers\.{name} must be seconds above 0, got -1"):
+        built_in("workers").read_options({name: -1})
 
 
 def walk(profile: WorkerProfile) -> list[WorkerProfile]:
@@ -214,4 +258,5 @@ def test_it(schedprof_scheduler):
     assert found["transfers"].missing == "hollow workers keep no log of transfers"
     assert found["span"].notes
     assert not found["tasks"].missing
+    assert found["workers"].missing.startswith("workers have no profiles: they are hollow, or")
     assert not found["memory"].missing
