@@ -11,6 +11,7 @@ import asyncio
 import gc
 import inspect
 import json
+import linecache
 import pickle
 import sys
 from collections import Counter, deque
@@ -45,6 +46,8 @@ def read(scheduler: Any) -> bytes:
     length is put aside: it depends on what the scheduler did before.
     """
     _forget_executing(scheduler)
+    # dask's profile of the event loop looks up lines at some time, each time of a whole file.
+    linecache.clearcache()
     emptied = _empty_messages()
     with profile.lock, _logs_aside(scheduler):
         for _ in range(2):  # what the first one frees may have kept more alive

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import distributed.scheduler
 import pytest
 from distributed import Client, wait
 from injection import plant, uproot
@@ -115,6 +117,29 @@ def test_a_task_takes_the_same_objects_each_time(
     blocks = [whole(each, "blocks") for each in found[1:]]
     assert blocks[0] == pytest.approx(blocks[1], rel=0.03)
     assert blocks[0] > whole(found[0], "objects")
+
+
+def look_up(dask_scheduler: Any = None) -> int:
+    """Read the lines of a file, as dask's profile of the event loop does at any time."""
+    return len(linecache.getlines(distributed.scheduler.__file__))
+
+
+def forget(dask_scheduler: Any = None) -> None:
+    linecache.clearcache()
+
+
+def test_lines_of_source_that_dask_looked_up_are_not_counted(
+    control: Control, client: Client, work: Callable[[], object]
+) -> None:
+    def work_and_look_up() -> None:
+        work()
+        assert client.run_on_scheduler(look_up) > 5 * TASKS
+
+    before = recorded(control, work)
+    client.run_on_scheduler(forget)
+    after = recorded(control, work_and_look_up, rounds=1)
+    left = [whole(each, "blocks_leaked") for each in (before, after)]
+    assert left[1] == pytest.approx(left[0], abs=1)
 
 
 def test_one_more_object_of_each_held_task_is_named_in_both_directions(
