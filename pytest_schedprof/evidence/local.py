@@ -25,6 +25,7 @@ from pytest_schedprof.evidence.contract import (
 )
 from pytest_schedprof.evidence.described import described
 from pytest_schedprof.evidence.pictures import as_json, local_picture, with_pictures
+from pytest_schedprof.evidence.resources import Resources
 from pytest_schedprof.model.evidence import (
     CachedResult,
     LocalScheduler,
@@ -79,14 +80,6 @@ def _imported(place: str) -> Any:
         return resolve_name(place)
     except (ImportError, AttributeError, ValueError):
         return None
-
-
-class Resources(ResourceProfiler):
-    """Ends its process with each graph, because tests of dask check for processes left behind."""
-
-    def _finish(self, dsk: Any, state: Any, failed: bool) -> None:
-        super()._finish(dsk, state, failed)  # type: ignore[no-untyped-call]
-        self.close()  # type: ignore[no-untyped-call]
 
 
 class LocalKind(
