@@ -1,31 +1,72 @@
-"""Take the screenshots that the README shows: `python docs/write_picture.py RUN TEST`.
+"""Take the screenshots that the README and pages.md show: `python docs/write_picture.py RUN TEST`.
 
-RUN is the directory of a run, TEST a part of a test's ID; the README shows a test of the examples.
-The pictures are written beside this file. Chromium is needed, as for the tests of pages.
+RUN is the directory of a run that kept sources (`--schedprof-save`), TEST a part of a test's ID;
+the README shows a test of the examples. The pictures are written beside this file. Chromium is
+needed, as for the tests of pages.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from playwright.sync_api import Page
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from browsing import Reader, launched
 
 SIZE = {"width": 1100, "height": 1160}
+LOW = {"width": 1100, "height": 760}
 ROW = 18
 """Height of a box in the flame graph, in pixels; used to point at a box in the picture."""
 
+FUNCTION = "SchedulerState._transition"
+
 
 def main(run: str, test: str) -> None:
-    page = next(Path(run).resolve().glob(f"tests/*{test}*/index.html"))
+    path = next(Path(run).resolve().glob(f"tests/*{test}*/index.html"))
     with launched() as browser:
         reader = Reader(browser)
         for scheme in ("light", "dark"):
-            opened = reader.open(page, color_scheme=scheme, viewport=SIZE)
-            opened.locator(".flame canvas").hover(position={"x": 120, "y": 14.5 * ROW})
-            opened.screenshot(path=Path(__file__).with_name(f"page-{scheme}.png"))
+            page = reader.open(path, color_scheme=scheme, viewport=SIZE)
+            page.locator("canvas.main").hover(position={"x": 120, "y": 14.5 * ROW})
+            page.screenshot(path=Path(__file__).with_name(f"page-{scheme}.png"))
+            for name, choose in VIEWS.items():
+                page = reader.open(path, color_scheme=scheme, viewport=LOW)
+                choose(page)
+                page.screenshot(path=Path(__file__).with_name(f"{name}-{scheme}.png"))
         reader.close()
+
+
+def find(page: Page, function: str) -> None:
+    """Move to the first box of a function."""
+    search = page.locator(".search")
+    search.fill(function)
+    search.press("Enter")
+    page.locator("canvas.main").focus()
+
+
+def callers(page: Page) -> None:
+    """Show the callers and callees of a function, in a window."""
+    for name, slices in (("from", 20), ("to", 30)):
+        slider = page.get_by_role("slider", name=name)
+        for _ in range(slices):
+            slider.press("ArrowRight" if name == "from" else "ArrowLeft")
+    find(page, FUNCTION)
+    page.keyboard.press("b")
+    page.locator(".flame").evaluate("each => each.scrollIntoView()")
+
+
+def code(page: Page) -> None:
+    """Show the code of the hottest function of the scheduler with the samples of its lines."""
+    held = page.locator('details.code[data-function^="distributed.scheduler:"]').first
+    held.locator("summary").click()
+    held.locator("summary .dim").evaluate("each => each.remove()")  # the file's path
+    held.evaluate("each => each.scrollIntoView()")
+
+
+VIEWS: dict[str, Callable[[Page], None]] = {"callers": callers, "code": code}
 
 
 if __name__ == "__main__":

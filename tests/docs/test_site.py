@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -55,4 +55,18 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_links_that_leave_docs_lead_to_the_repository(
     hook: ModuleType, link: str, target: str
 ) -> None:
-    assert hook.on_page_markdown(f"See [it]({link}).", config=CONFIG) == f"See [it]({target})."
+    page = SimpleNamespace(url="pages/")
+    assert hook.on_page_markdown(f"See [it]({link}).", page, CONFIG) == f"See [it]({target})."
+
+
+@pytest.mark.parametrize(("url", "above"), [("", ""), ("pages/", "../")])
+def test_pictures_in_html_are_found_from_every_page(hook: ModuleType, url: str, above: str) -> None:
+    written = '<source srcset="a-dark.png"><img src="a-light.png" alt="b">'
+    told = hook.on_page_markdown(written, SimpleNamespace(url=url), CONFIG)
+    assert told == f'<source srcset="{above}a-dark.png"><img src="{above}a-light.png" alt="b">'
+
+
+def test_every_picture_of_a_page_is_there() -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        for name in re.findall(r'src(?:set)?="([^"]+\.png)"', page.read_text(encoding="utf-8")):
+            assert (ROOT / "docs" / name).is_file()
