@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
-from pytest_schedprof.comparison.figures import Between, Figures
+from pytest_schedprof.comparison.counted import Between
+from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
@@ -79,16 +80,15 @@ class Measurement(OfRecord):
             for each in calibration.backends
             if (each.backend, each.mode) == (self.of.backend, self.of.mode)
         )
-        is_in_process = self.kind == IN_PROCESS
         return Figures(
             self.of,
-            noise,
-            is_in_process,
-            self.hash_seed,
-            is_reproduced,
-            modules,
-            between,
-            is_per_round,
+            is_in_process=self.kind == IN_PROCESS,
+            hash_seed=self.hash_seed,
+            is_reproduced=is_reproduced,
+            modules=modules,
+            between=between,
+            is_per_round=is_per_round,
+            noise=noise,
         )
 
     @property

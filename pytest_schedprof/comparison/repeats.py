@@ -19,8 +19,9 @@ from pytest_schedprof.analysis.scatter import (
     variance_of,
 )
 from pytest_schedprof.comparison.compare import compare_one
+from pytest_schedprof.comparison.counted import STEADY
 from pytest_schedprof.comparison.detectable import Noise, detectable
-from pytest_schedprof.comparison.figures import STEADY, Figures, freedom_of
+from pytest_schedprof.comparison.figures import Figures, freedom_of
 from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.model.calibration import (

@@ -1,0 +1,228 @@
+"""Counts of one backend's window, with the standard errors that a comparison needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import TypeAlias
+
+from pytest_schedprof.analysis.costs import LEAST_ROUNDS
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS
+from pytest_schedprof.analysis.owners import NOT_SCHEDULER, is_used_by_all
+from pytest_schedprof.analysis.usual import LEAST_RUNS
+from pytest_schedprof.comparison.contrast import Figure
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.modules import EVERYTHING, is_of, is_work
+from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.result import BackendResult, FunctionCost
+
+STEADY = 0.001
+"""Counts whose scatter between three or more rounds is below this are exact: a tenth of the
+smallest relevant change. No function is exact by itself: the state machine also depends on which
+worker was idle when, and on the order of messages."""
+
+UNSTEADY = 0.05
+"""Assumed standard deviation of a count, as a fraction, without three rounds to measure it."""
+
+UNSTEADY_IN_PROCESS = 0.1
+"""Least scatter between sessions of a count that scatters at all, in the test's own process. There
+one thread runs scheduler, workers and clients, so how often a task is stolen or queued depends on
+the load of the machine: between sessions of the same code under loads of 2 to 8, counts differed by
+up to 49 %, though they scattered by 2 % between the rounds of one session."""
+
+UNKNOWN_ORDERS = 2.0
+"""The same of a count that an earlier release made there: in the order of other hash seeds, one
+function ran 14 to 93 bytecodes per task, and the same number in all rounds of each session."""
+
+FLOOR = 1e-4
+"""Part of the whole below which a change is ignored: rare events often depend on chance."""
+
+FLOOR_IN_PROCESS = 3e-3
+"""The same in the test's own process. Three rounds of one session agreed on 4 tasks of 92 that were
+fetched twice (4e-4 of all bytecodes), those of another one on 32 comparisons of 40 tasks (1.4e-3);
+in other sessions there were none. One message more per task is 5e-3."""
+
+UNSTEADY_TRAFFIC = 0.2
+"""The same of messages and their bytes with fewer than three rounds: 2.06 and 3.01 messages per
+task were measured of the same code, in two rounds each. How many are sent in one batch depends on
+who is busy, so rounds that agree in one session say little about the next: with three or more
+rounds 5 % is assumed."""
+
+
+Between: TypeAlias = Callable[[str, str], float]
+"""Returns the standard deviation of a metric of a function, or of the whole, between runs."""
+
+
+@dataclass(frozen=True)
+class CountedFigures:
+    """What a backend counted in its window."""
+
+    result: BackendResult
+    is_in_process: bool = False
+    """Whether the scheduler shared its process with the test, workers and clients."""
+    hash_seed: str = ""
+    """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
+    is_reproduced: bool = False
+    """Whether both sides would count the same in each run, so that any difference is real."""
+    modules: tuple[str, ...] = ()
+    """Names of the modules, with wildcards, that both sides counted; all if there are none."""
+    between: Between | None = None
+    """How much counts vary between runs; None if too few earlier runs are known."""
+    is_per_round: bool = False
+    """Whether costs are of a round and not per task: both sides have one body, but other tasks."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all code was counted, so that the sums are of the functions that work on tasks,
+        and functions that cost little have one line for each module."""
+        modules = self.result.settings.get("modules")
+        return isinstance(modules, list) and EVERYTHING in modules
+
+    @property
+    def floor(self) -> float:
+        """Part of the whole below which a change of a count is ignored."""
+        if self.is_reproduced:
+            return 0.0
+        return FLOOR_IN_PROCESS if self.is_in_process else FLOOR
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of all rounds."""
+        return self.result.window.tasks
+
+    def exact(self, metric: str) -> dict[Function, Figure]:
+        """Return the count per task of every function of the scheduler."""
+        if self.result.costs is None or not self.tasks:
+            return {}
+        return {
+            each.function: self._count(
+                metric,
+                each.function,
+                each.total[metric] / self._divisor(metric),
+                each.scatter.get(metric),
+                is_carrier=self.is_everything and not is_work(each.function),
+            )
+            for each in self.result.costs.functions
+            if metric in each.total and (METRICS[metric].is_here or self._is_schedulers(each))
+        }
+
+    def _divisor(self, metric: str) -> int:
+        """Return what totals are divided by."""
+        return 1 if METRICS[metric].is_peak else self._units
+
+    @property
+    def _units(self) -> int:
+        """Return how many tasks or rounds share the costs."""
+        return self.result.window.rounds if self.is_per_round else self.tasks
+
+    def _is_schedulers(self, cost: FunctionCost) -> bool:
+        """Whether the scheduler made all calls of a function."""
+        if cost.owner in NOT_SCHEDULER or not self._is_of_both(cost.function):
+            return False
+        return not (self.is_in_process and is_used_by_all(cost.function))
+
+    def _is_of_both(self, function: Function) -> bool:
+        """Whether both sides counted the function's module."""
+        return not self.modules or is_of(function.partition(":")[0], self.modules)
+
+    def whole(self, metric: str) -> Figure | None:
+        """Return the figure of the scheduler as a whole, None if the backend has none."""
+        if self.result.costs is None or not self.tasks:
+            return None
+        is_sum = self.is_everything and METRICS[metric].of_functions
+        if metric in self.result.costs.whole and not is_sum:
+            value = self.result.costs.whole[metric] / self._divisor(metric)
+            return self._count(metric, "", value, self.result.costs.scatter.get(metric))
+        found = self.exact(metric)
+        parts = [found[name] for name in found if not self.is_everything or is_work(name)]
+        # Not the root of the squares: how messages were batched, and the load where the test's own
+        # process runs the scheduler, move many functions together.
+        error = sum(part.error for part in parts)
+        value = sum(part.value for part in parts)
+        if self.between and parts:
+            return self._by_past(metric, "", value, 0.0)
+        return Figure(value, error) if parts else None
+
+    def _count(
+        self,
+        metric: str,
+        subject: str,
+        value: float,
+        scatter: float | None,
+        *,
+        is_carrier: bool = False,
+    ) -> Figure:
+        rounds = self._rounds
+        if METRICS[metric].is_decision or self.is_reproduced:
+            return Figure(value)
+        if self.between:
+            return self._by_past(metric, subject, value, scatter or 0.0)
+        if METRICS[metric].is_traffic or is_carrier:
+            least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
+            return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
+        if self._has_unknown_orders:
+            return Figure(value, value * UNKNOWN_ORDERS)
+        if scatter is None or rounds < MIN_ROUNDS:
+            return Figure(value, value * max(scatter or 0.0, UNSTEADY))
+        if scatter < STEADY:
+            return Figure(value)
+        least = UNSTEADY_IN_PROCESS if self.is_in_process else 0.0
+        return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
+
+    def _by_past(self, metric: str, subject: str, value: float, scatter: float) -> Figure:
+        """Return a count with the error that earlier runs show, or these rounds if it is larger."""
+        assert self.between
+        between = self.between(metric, subject)
+        within = value * scatter / sqrt(self._rounds)
+        if between < STEADY * value and scatter < STEADY:
+            return Figure(value)
+        runs = LEAST_RUNS if between >= within else self._rounds
+        return Figure(value, max(between, within), max(1, runs - 1))
+
+    @property
+    def shows_scatter(self) -> bool:
+        """Whether there are enough rounds to tell how much figures vary between them."""
+        return self._rounds >= MIN_ROUNDS
+
+    def wavering(self, metric: str) -> dict[str, float]:
+        """Return how much the count per task of each function varies between rounds.
+
+        It is the standard deviation; the whole is the empty name. Nothing is known of fewer than
+        three rounds.
+        """
+        costs = self.result.costs
+        if costs is None or not self.tasks or not self.shows_scatter:
+            return {}
+        parts = [(each.function, each.total, each.scatter) for each in costs.functions]
+        return {
+            subject: total[metric] / self._divisor(metric) * scatter[metric]
+            for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
+            if metric in total and metric in scatter
+        }
+
+    @property
+    def _has_unknown_orders(self) -> bool:
+        """Whether an earlier release counted, which left the order of sets to the hash seed."""
+        return self.is_in_process and not self.hash_seed
+
+    @property
+    def _rounds(self) -> int:
+        """Rounds at each scale."""
+        window = self.result.window
+        return window.rounds // max(1, len(window.scales))
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Exact metrics that the backend measured."""
+        costs = self.result.costs
+        if costs is None:
+            return []
+        found = {metric for each in costs.functions for metric in each.total} | set(costs.whole)
+        rounds = self._rounds
+        return [
+            name
+            for name, metric in METRICS.items()
+            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or not metric.is_least)
+        ]
