@@ -23,7 +23,7 @@ from overhead import collect_between_rounds, inc
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence import KINDS
-from pytest_schedprof.evidence.contract import Kind
+from pytest_schedprof.evidence.contract import Kind, ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.evidence.registry import built_in
 from pytest_schedprof.measuring.recorder import Recorder
@@ -40,7 +40,8 @@ def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[type[Kind]], tas
     """Microseconds of the scheduler's CPU for each task of one round."""
     control = scheduler.control
     control.call(collect_between_rounds)
-    gathering, recorder = gather(kinds, scheduler, "benchmark"), Recorder(control, [], 30.0)
+    test = ObservedTest("benchmark")
+    gathering, recorder = gather(kinds, scheduler, test), Recorder(control, [], 30.0)
     with gathering.around(), recorder.round():
         wait(scheduler.client.map(inc, range(tasks), pure=False), timeout=60)
     gathering.keep(None, ())

@@ -5,12 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pytest_schedprof.errors import SettingsError, quoted
-from pytest_schedprof.model.words import read_boolean
+from pytest_schedprof.model.words import read_boolean, read_seconds
 
 T = TypeVar("T")
+
+Names: TypeAlias = tuple[str, ...]
+"""Type of an option of names, in a list or separated by commas."""
+Seconds: TypeAlias = float
+"""Type of an option that is a time, as a number or as `500ms`."""
 
 
 def read_options(
@@ -69,6 +74,14 @@ def _to_words(value: object) -> tuple[str, ...]:
     return tuple(shlex.split(value))
 
 
+def _to_names(value: object) -> Names:
+    given = value.split(",") if isinstance(value, str) else _to_words(value)
+    names = tuple(dict.fromkeys(word.strip() for word in given))
+    if not all(names) or not names:
+        raise ValueError(value)
+    return names
+
+
 def _to_things(value: object) -> tuple[Any, ...]:
     """Keep objects as they are: they are for the scheduler."""
     return tuple(value) if isinstance(value, (list, tuple)) else _to_words(value)
@@ -85,12 +98,18 @@ def _to_number(value: object, kind: type[int] | type[float]) -> int | float:
     return number
 
 
+def _to_seconds(value: object) -> Seconds:
+    return _to_number(read_seconds(value) if isinstance(value, str) else value, float)
+
+
 _CONVERTERS: dict[str, Callable[[object], object]] = {
     "bool": read_boolean,
     "int": lambda value: _to_number(value, int),
     "float": lambda value: _to_number(value, float),
     "str": str,
     "tuple[str, ...]": _to_words,
+    "Names": _to_names,
+    "Seconds | None": _to_seconds,
     "tuple[Any, ...]": _to_things,
     "Any": lambda value: value,
 }
@@ -100,6 +119,8 @@ _WORDS = {
     "float": f"a number of at most {MOST}",
     "str": "text",
     "tuple[str, ...]": "a list of words",
+    "Names": "names, separated by commas",
+    "Seconds | None": f"a time such as 500ms or 2s, of at most {MOST} s",
     "tuple[Any, ...]": "a list",
     "Any": "anything",
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.evidence import ALL
+from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.result import BackendResult
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class ObservedTest:
     """The session's callbacks of dask's local schedulers; empty unless a kind needs them."""
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Options as the user gave them, by kind."""
+    limits: Sequence[Limit] = ()
+    """Limits on evidence of the test."""
 
     @property
     def scheduler(self) -> SchedulerUnderTest:

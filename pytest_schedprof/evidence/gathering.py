@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
-
-from dask.callbacks import Callback
 
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
@@ -26,8 +23,6 @@ from pytest_schedprof.evidence.contract import (
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.storage.run_directory import write
-
-NO_OPTIONS: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 
 
 class Gathering:
@@ -113,15 +108,11 @@ class Gathering:
 
 
 def gather(
-    kinds: Sequence[type[Kind]],
-    scheduler: SchedulerUnderTest | InProcess,
-    test_id: str,
-    callbacks: Sequence[Callback] = (),
-    options: Mapping[str, Mapping[str, object]] = NO_OPTIONS,
+    kinds: Sequence[type[Kind]], scheduler: SchedulerUnderTest | InProcess, test: ObservedTest
 ) -> Gathering:
-    """Start these kinds for one test; callbacks are for dask's local schedulers."""
+    """Start these kinds for one test, on one of its schedulers."""
     known = None if isinstance(scheduler, InProcess) else scheduler
-    return Gathering(kinds, ObservedTest(test_id, known, callbacks, options))
+    return Gathering(kinds, replace(test, known_scheduler=known))
 
 
 def _make(kind: type[Kind], test: ObservedTest) -> Kind:

@@ -24,12 +24,17 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     ObservedTest,
 )
-from pytest_schedprof.evidence.memory import INTERVAL_S, MemoryKind, brought_memory
+from pytest_schedprof.evidence.memory import (
+    INTERVAL_S,
+    MemoryKind,
+    MemoryOptions,
+    brought_memory,
+    measures_of,
+)
 from pytest_schedprof.evidence.span import SpanKind, brought_spans, span_around
 from pytest_schedprof.evidence.tasks import TasksKind, brought_tasks
 from pytest_schedprof.evidence.transfers import TransfersKind, brought_transfers
 from pytest_schedprof.model.evidence import MemorySamples
-from pytest_schedprof.model.metric import MEASURES
 from pytest_schedprof.model.result import BackendResult
 
 NO_WORKER = "no worker of the test ran in its own process"
@@ -61,6 +66,8 @@ class _Here(Kind, Observer, name="here", description="observes schedulers of thi
 class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs=[]):
     """Samples what each scheduler knows of its workers' memory, also when one of them leaves."""
 
+    options_type = MemoryOptions
+
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._samples: dict[int, list[tuple[float, Any]]] = {}
@@ -68,7 +75,8 @@ class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs
 
     def begin(self, scheduler: Scheduler) -> None:
         """Sample in the scheduler's event loop."""
-        sampler = PeriodicCallback(lambda: self._sample(scheduler), INTERVAL_S * 1000)
+        interval_s = self.options.interval or INTERVAL_S
+        sampler = PeriodicCallback(lambda: self._sample(scheduler), interval_s * 1000)
         self._samplers[scheduler] = sampler
         sampler.start()
         self._sample(scheduler)
@@ -96,7 +104,7 @@ class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs
                 run, measure, tuple((when, getattr(held, measure)) for when, held in each)
             )
             for run, each in self._samples.items()
-            for measure in MEASURES
+            for measure in measures_of(self.options, self.test.limits)
         ]
         return brought_memory(samples, (SAME_MEMORY,))
 

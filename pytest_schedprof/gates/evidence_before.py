@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.analysis.run_amounts import EvidenceMeasurements
@@ -31,8 +31,8 @@ class EvidenceBefore:
     """Why nothing was found, if nothing was."""
     is_same_machine: bool = False
 
-    def doubt(self, metric: str) -> str:
-        """Return why a limit on the metric cannot be judged; empty if it can."""
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
+        """Return why a limit on the metric of these cannot be judged; empty if it can."""
         if self.found is None:
             return self.reason
         if reason := another_kind(self.found, self.after):
@@ -40,8 +40,11 @@ class EvidenceBefore:
         is_of_machine = METRICS[metric].units is TIME and not self.is_same_machine
         if is_of_machine and (reason := another_machine(self.found, self.after)):
             return reason
-        has_figures = any(each.metric == metric for each in self.found.of.amounts)
-        return "" if has_figures else f"the baseline has no figures of {metric!r}"
+        there = {each.subject for each in self.found.of.amounts if each.metric == metric}
+        if not there:
+            return f"the baseline has no figures of {metric!r}"
+        lacking = sorted({*subjects} - there) if METRICS[metric].choices else []
+        return f"the baseline has no {metric}({lacking[0]})" if lacking else ""
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the earlier estimate of a metric; 0 of a task that did not run."""

@@ -36,8 +36,8 @@ class Baseline(Protocol):
     def line(self, metric: str, function: Function) -> str:
         """Return under which name the baseline has a function: its own, or its module's others."""
 
-    def doubt(self, metric: str) -> str:
-        """Return why the limit cannot be judged; empty if it can."""
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
+        """Return why a limit on the metric of these cannot be judged; empty if it can."""
 
 
 class NoBaseline:
@@ -55,7 +55,7 @@ class NoBaseline:
         """Never called: doubt() is non-empty."""
         raise NotImplementedError
 
-    def doubt(self, metric: str) -> str:
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
         """Return what to do about it."""
         return "no baseline to compare with: give one with --schedprof-compare"
 
@@ -81,7 +81,8 @@ def judge(
         LimitError: if the pattern matches nothing in the scheduler's code.
     """
     subjects = _subjects(limit, measurements, known)
-    if doubt := _doubt(limit, measurements) or (limit.is_relative and baseline.doubt(limit.metric)):
+    doubt = _doubt(limit, measurements)
+    if doubt or (limit.is_relative and (doubt := baseline.doubt(limit.metric, subjects))):
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
     findings = sorted(
         _findings(limit, subjects, measurements, baseline),

@@ -141,7 +141,7 @@ class Before:
     """Why no measurement was found; else empty."""
     calibrations: tuple[Calibration, ...] = ()
 
-    def doubt(self, metric: str) -> str:
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
         """Return why a limit on the metric cannot be judged; empty if it can."""
         if self.found is None:
             return self.reason

@@ -34,6 +34,7 @@ from pytest_schedprof.errors import (
     SchedulerLostError,
     as_own,
 )
+from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.measuring.assessment import Assessment, keep_rounds
 from pytest_schedprof.measuring.judging import judge, unjudged
@@ -83,7 +84,12 @@ class ProfiledTest:
         self._must_have_scheduler = must_have_scheduler
         self._attempt = Attempt(test_id, now())
         self._store = store
-        self._callbacks = callbacks
+        self._observed = ObservedTest(
+            test_id,
+            callbacks=callbacks,
+            options=plan.options_of_evidence,
+            limits=[each for each in plan.settings.limit if each.evidence],
+        )
         self.is_assessed = False
         """Whether the runs of the body are over."""
         self.schedule = Schedule(plan, self._sides(scheduler, other_schedulers))
@@ -97,10 +103,7 @@ class ProfiledTest:
         return Sides(self._side(scheduler), sides.get(AGAINST), sides.get(NULL))
 
     def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
-        options = self.plan.options_of_evidence
-        gathering = gather(
-            self.plan.evidence, scheduler, self._attempt.test_id, self._callbacks, options
-        )
+        gathering = gather(self.plan.evidence, scheduler, self._observed)
         return Side(self._attempt, self.plan, scheduler, gathering, name)
 
     @property

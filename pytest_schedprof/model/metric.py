@@ -11,8 +11,18 @@ from typing import Any, NamedTuple
 
 from pytest_schedprof.model.phases import PHASES
 
-MEASURES = ("process", "managed", "spilled")
-"""Measures of workers' memory, under dask's own names."""
+SAMPLED = ("process", "managed", "spilled")
+"""Measures of workers' memory that are sampled if nothing else is asked for, as dask names them."""
+
+MEASURES = (
+    *SAMPLED,
+    "managed_total",
+    "unmanaged",
+    "unmanaged_old",
+    "unmanaged_recent",
+    "optimistic",
+)
+"""All measures of workers' memory: what a limit can name, which is then sampled too."""
 
 PERCENT = {"%": Decimal("0.01")}
 NUMBER = {"": Decimal(1)}

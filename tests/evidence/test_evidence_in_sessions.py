@@ -11,6 +11,7 @@ import pytest
 from support import Project
 from witness import opened
 
+from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.evidence.report import ReportKind
 from pytest_schedprof.evidence.tasks import TasksKind
@@ -132,7 +133,7 @@ def test_of_a_kind_that_fails_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -
         raise OSError("as it should")
 
     with opened("simulated") as scheduler:
-        gathering = gather((TasksKind, ReportKind), scheduler, "test_it")
+        gathering = gather((TasksKind, ReportKind), scheduler, ObservedTest("test_it"))
         with gathering.around():
             monkeypatch.setattr(TasksKind, "_activities", failing)
         gathering.keep(None, ())

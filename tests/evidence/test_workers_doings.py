@@ -24,7 +24,7 @@ from pytest_schedprof.model.evidence import (
     WorkerProfile,
     WorkerTransfers,
 )
-from pytest_schedprof.model.metric import MEASURES
+from pytest_schedprof.model.metric import SAMPLED
 
 KINDS = ("span", "report", "memory", "tasks", "transfers", "workers")
 
@@ -131,7 +131,7 @@ def read(brought: Brought, file: str, kind: Any) -> Any:
 def test_memory_is_that_of_the_sampler(told: Any) -> None:
     found = read(told[0]["memory"], "memory.json", list[MemorySamples])
     assert {(each.take, each.measure) for each in found} == {
-        (take, measure) for take in (1, 2) for measure in MEASURES
+        (take, measure) for take in (1, 2) for measure in SAMPLED
     }
     assert [list(each.samples) for each in found] == [
         [tuple(sample) for sample in samples] for samples in told[3]

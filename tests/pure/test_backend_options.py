@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.options import Names, Seconds, read_options
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.model.words import FALSE, TRUE
 
@@ -18,6 +18,8 @@ class Options:
     native: bool = False
     idle: bool = True
     extra: tuple[str, ...] = ()
+    names: Names = ("a",)
+    every: Seconds | None = None
 
 
 def read(**given: object) -> Options:
@@ -64,11 +66,36 @@ def test_words_come_as_text_or_as_a_list(given: object, expected: tuple[str, ...
     assert read(extra=given).extra == expected
 
 
+@pytest.mark.parametrize("given", ["b,c", " b , c,b", ["b", "c"], ("b", "c", "b")])
+def test_names_come_with_commas_or_as_a_list(given: object) -> None:
+    assert read(names=given).names == ("b", "c")
+
+
+@pytest.mark.parametrize("given", ["", "b,,c", ",", [], [""], 5, None])
+def test_what_is_no_list_of_names_is_refused_by_name(given: object) -> None:
+    with pytest.raises(SettingsError, match=r"option made-up\.names must be names, separated by"):
+        read(names=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("500ms", 0.5), ("2s", 2), ("2", 2), (2, 2), (0.25, 0.25), ("1min", 60)]
+)
+def test_times_come_with_a_unit_or_as_seconds(given: object, expected: float) -> None:
+    assert read(every=given).every == expected
+
+
+@pytest.mark.parametrize("given", ["", "soon", "5 parsecs", "1e99", "nan", float("nan"), [1]])
+def test_what_is_no_time_is_refused_by_name(given: object) -> None:
+    with pytest.raises(SettingsError, match=r"option made-up\.every must be a time such as 500ms"):
+        read(every=given)
+
+
 def test_an_unknown_option_is_named_with_those_that_exist() -> None:
     with pytest.raises(SettingsError) as caught:
         read(nativ=True)
     assert str(caught.value) == (
-        "schedprof: backend 'made-up' has no option 'nativ'; known: extra, idle, native"
+        "schedprof: backend 'made-up' has no option 'nativ'; "
+        "known: every, extra, idle, names, native"
     )
 
 

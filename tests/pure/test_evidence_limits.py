@@ -11,13 +11,23 @@ from hypothesis import strategies as st
 from measured import ENVIRONMENT, counted, measured
 
 from pytest_schedprof.errors import LimitError
+from pytest_schedprof.evidence.memory import MemoryOptions, measures_of
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.gates.reference import InTurns, Reference
 from pytest_schedprof.measuring.assessment import Earlier
 from pytest_schedprof.measuring.judging_evidence import judge_evidence
 from pytest_schedprof.model.environment import ClusterFacts
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
-from pytest_schedprof.model.metric import ANY_KIND, BYTES, METRICS, NUMBER, OF_EVIDENCE, TIME
+from pytest_schedprof.model.metric import (
+    ANY_KIND,
+    BYTES,
+    MEASURES,
+    METRICS,
+    NUMBER,
+    OF_EVIDENCE,
+    SAMPLED,
+    TIME,
+)
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import LimitResult, Verdict
 from pytest_schedprof.presentation.limits import describe, limit_rows
@@ -74,8 +84,8 @@ def error_of(text: str) -> LimitError | None:
     ("text", "column", "wanted"),
     [
         ("memory <= 4GiB", 8, "'(' and a measure, as in memory(process) <= 6.1B"),
-        ("memory(mangd) <= 4GiB", 8, "process, managed, spilled (did you mean 'managed'?)"),
-        ("memory(a:b) <= 4GiB", 8, "a measure: process, managed, spilled"),
+        ("memory(mangd) <= 4GiB", 8, f"{', '.join(MEASURES)} (did you mean 'managed'?)"),
+        ("memory(a:b) <= 4GiB", 8, "a measure: process, managed, spilled, managed_total, "),
         ("memory(process) <= 4", 21, "a number with its unit (B, kB"),
         ("transfers(bites) <= 1MB", 10, "there is also transfers(bytes) and transfers(count)"),
         ("phase(sendg) <= 1ms", 7, "(did you mean 'sending'?)"),
@@ -192,6 +202,24 @@ def test_evidence_that_is_missing_or_has_no_figure_is_a_doubt() -> None:
     assert judged("phase(intake) <= 1ms", unsampled).note == "no phases of the scheduler"
 
 
+@pytest.mark.parametrize(
+    ("limits", "added"),
+    [
+        ((), set()),
+        (("memory(process) <= 1B", "transfers(bytes) <= 1B"), set()),
+        (("memory(unmanaged) <= 1B", "memory(spilled) <= baseline"), {"unmanaged"}),
+        (("growth(memory, managed_total) <= 1",), {"managed_total"}),
+        (("memory(unmanaged_*) <= 1B",), {"unmanaged_old", "unmanaged_recent"}),
+        (("memory(*) <= 1B",), {*MEASURES} - {*SAMPLED}),
+    ],
+)
+def test_measures_that_limits_bound_are_sampled(limits: tuple[str, ...], added: set[str]) -> None:
+    parsed = [parse_limit(text) for text in limits]
+    assert {*measures_of(MemoryOptions(), parsed)} == {*SAMPLED, *added}
+    alone = measures_of(MemoryOptions(("spilled",)), parsed)
+    assert {"spilled", *added} <= {*alone}
+
+
 def reference(*gathered: Evidence, **facts: Any) -> Reference:
     return Reference("main", [of_test(*gathered, **facts)])
 
@@ -235,7 +263,10 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
     assert "times are of another machine" in doubt(time, DURATIONS, there)
     assert doubt(time, DURATIONS, InTurns("old", of_test(DURATIONS, environment=elsewhere))) == ""
     other = reference(evidence(("memory", "managed", [1.0])))
-    assert judged(memory, of_memory(1), other).verdict is Verdict.FAIL
+    assert doubt(memory, of_memory(1), other) == "the baseline has no memory(process)"
+    assert doubt("memory(*) <= baseline", of_memory(1), reference(of_memory(2))) == ""
+    fewer = reference(evidence(("duration", "sum", [0.1]), kind="tasks"))
+    assert judged("duration(inc) <= baseline", DURATIONS, fewer).verdict is Verdict.FAIL
 
 
 def test_rows_name_the_kind_and_the_runs() -> None:
