@@ -18,7 +18,7 @@ exit status: 0; 1 if shtab is not installed, 2 for a mistake on the command line
 
 SHELLS = ("bash", "zsh", "fish")
 
-FILES = ("A", "B", "FILE")
+FILES = ("A", "B", "FILE", "SOURCE")
 DIRECTORIES = ("DIR", "DIR_OR_URL")
 """Metavars of arguments that are files or directories."""
 

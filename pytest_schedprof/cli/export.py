@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_run
+from pytest_schedprof.cli.output import write_output
 from pytest_schedprof.errors import SettingsError
 
 EXAMPLE = """\
@@ -106,10 +107,4 @@ def _write(content: bytes, output: str | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return
-    from pytest_schedprof.storage.run_directory import write
-
-    path = Path(output).resolve()
-    if path.exists() and not path.is_file():  # such as /dev/null, or a pipe
-        path.write_bytes(content)
-    else:
-        write(path, content)
+    write_output(output, content)

@@ -1,8 +1,9 @@
-"""Print: the only module of the command `schedprof` that writes text to a terminal."""
+"""Print, and write files: no other module of the command `schedprof` writes to a terminal."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TextIO
 
 from pytest_schedprof.errors import printable
@@ -17,3 +18,18 @@ def say(text: object = "", file: TextIO | None = None) -> None:
 def complain(text: object) -> None:
     """Print text on standard error."""
     say(text, sys.stderr)
+
+
+def write_output(output: str, content: bytes) -> None:
+    """Write the file that a user named.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+    """
+    from pytest_schedprof.storage.run_directory import write
+
+    path = Path(output).resolve()
+    if path.exists() and not path.is_file():  # such as /dev/null, or a pipe
+        path.write_bytes(content)
+    else:
+        write(path, content)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
@@ -23,6 +24,8 @@ from pytest_schedprof.evidence.contract import (
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.storage.run_directory import write
+
+NONE_BESIDE: Mapping[str, Gathering] = MappingProxyType({})
 
 
 class Gathering:
@@ -54,9 +57,23 @@ class Gathering:
                 opened.enter_context(self._guarded(kind, number))
             yield
 
-    def keep(self, directory: Path | None, found: Sequence[BackendResult]) -> None:
-        """End all kinds and write their files into the directory, if there is one; only once."""
+    def keep(
+        self,
+        directory: Path | None,
+        found: Sequence[BackendResult],
+        beside: Mapping[str, Gathering] = NONE_BESIDE,
+    ) -> None:
+        """End all kinds and write their files into the directory, if there is one; only once.
+
+        Args:
+            directory: of the side's files.
+            found: what its backends found.
+            beside: evidence of the other sides, which has been kept, by their names.
+        """
         if self.kept is None:
+            for name, kind in self._at_work():
+                theirs = ((side, dict(each._at_work()).get(name)) for side, each in beside.items())
+                kind.others = {side: each for side, each in theirs if each}
             self.kept = self._keep(directory, found)
 
     def _keep(self, directory: Path | None, found: Sequence[BackendResult]) -> tuple[Evidence, ...]:

@@ -10,12 +10,15 @@ from pytest_schedprof.agent import reports
 from pytest_schedprof.backends.options import Names, Seconds
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.evidence.contract import Brought, Kind, ObservedTest, RunFigures
-from pytest_schedprof.evidence.pictures import as_json, memory_picture, with_pictures
+from pytest_schedprof.evidence.memory_picture import Drawn, memory_picture
+from pytest_schedprof.evidence.pictures import as_json, with_pictures
 from pytest_schedprof.model.evidence import MemorySamples
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import MEASURES, SAMPLED
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import BackendResult
+from pytest_schedprof.storage.kept_memory import FILE
+from pytest_schedprof.storage.run_directory import NOW
 
 INTERVAL_S = 0.2
 """Workers report their memory at most twice a second, each at a time of its own."""
@@ -86,14 +89,17 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
                 self._samples.append(MemorySamples(number, measure, found))
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the samples as JSON, and one picture in which all runs begin at zero."""
-        return brought_memory(self._samples)
+        """Return the samples as JSON, and one picture of all sides."""
+        others = [Drawn(side, each._samples) for side, each in self.others.items()]
+        return brought_memory(self._samples, others=others)
 
 
-def brought_memory(samples: Sequence[MemorySamples], notes: tuple[str, ...] = ()) -> Brought:
-    """Return samples with a picture and the highest of each run."""
-    data = {"memory.json": as_json(samples)}
-    brought = with_pictures(data, {"memory.html": lambda: memory_picture(samples)}, notes)
+def brought_memory(
+    samples: Sequence[MemorySamples], notes: tuple[str, ...] = (), others: Sequence[Drawn] = ()
+) -> Brought:
+    """Return samples with a picture and the highest of each run; others are drawn beside."""
+    data, drawn = {FILE: as_json(samples)}, [Drawn(NOW, samples), *others]
+    brought = with_pictures(data, {"memory.html": lambda: memory_picture(drawn)}, notes)
     measures = dict.fromkeys(each.measure for each in samples)
     return replace(brought, figures=[_peaks(measure, samples) for measure in measures])
 

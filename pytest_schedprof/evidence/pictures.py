@@ -11,13 +11,9 @@ import msgspec
 from dask.utils import key_split
 
 from pytest_schedprof.evidence.contract import Brought
-from pytest_schedprof.model.evidence import MemorySamples, TaskRecord
+from pytest_schedprof.model.evidence import TaskRecord
 
 NO_BOKEH = "no picture of it: Bokeh is not installed where the tests run; pip install bokeh"
-
-MEGABYTE = 2**20
-
-DASHES = ("solid", "dashed", "dotted", "dotdash")
 
 
 def as_json(data: Any) -> bytes:
@@ -40,33 +36,6 @@ def with_pictures(
         except Exception as error:  # a release of dask may not support this release of Bokeh
             told.append(f"no {name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
     return Brought(drawn, tuple(told))
-
-
-def memory_picture(found: Sequence[MemorySamples]) -> bytes:
-    """Draw a line for each run of the body and measure; dashes tell runs, colours tell measures."""
-    from bokeh.palettes import Category10
-    from bokeh.plotting import figure
-
-    plot = figure(
-        x_axis_label="seconds since the take began",
-        y_axis_label="memory of all workers (MiB)",
-        sizing_mode="stretch_both",
-        tools="pan,wheel_zoom,box_zoom,reset,hover",
-        tooltips=[("seconds", "$x{0.0}"), ("MiB", "$y{0.0}")],
-    )
-    measures = list(dict.fromkeys(each.measure for each in found))
-    for each in found:
-        begun = each.samples[0][0]
-        plot.line(
-            [when - begun for when, _ in each.samples],
-            [held / MEGABYTE for _, held in each.samples],
-            legend_label=f"{each.measure}, take {each.take}",
-            line_dash=DASHES[(each.take - 1) % len(DASHES)],
-            line_width=2,
-            color=Category10[10][measures.index(each.measure)],
-        )
-    plot.legend.click_policy = "hide"
-    return page(plot, "memory of all workers")
 
 
 def tasks_picture(tasks: Sequence[TaskRecord]) -> bytes:

@@ -20,7 +20,7 @@ from pytest_schedprof.measuring.assessment import NOT_ASSESSED, Assessment, Earl
 from pytest_schedprof.measuring.judging_evidence import judge_evidence
 from pytest_schedprof.measuring.keeping import keep_record
 from pytest_schedprof.measuring.plan import Plan
-from pytest_schedprof.measuring.sides import NULL, Side, Sides
+from pytest_schedprof.measuring.sides import Side, Sides
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import BackendResult
@@ -28,7 +28,7 @@ from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.changes import regressions, undecided
 from pytest_schedprof.presentation.limits import describe
 from pytest_schedprof.storage.decided import decided_in, decided_in_run
-from pytest_schedprof.storage.run_directory import AGAINST, make_directory
+from pytest_schedprof.storage.run_directory import AGAINST, NULL, make_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def judge(plan: Plan, sides: Sides, policy: Policy, directory: Path | None) -> J
     here = sides.here
     earlier = Earlier(reference, here.record())
     seen = assess(here.recorder, plan.limits, directory, earlier)
-    here.gathering.keep(directory, seen.backends)
+    here.gathering.keep(directory, seen.backends, sides.gatherings_beside)
     here.evidence, wrong = judge_evidence(plan.limits, here.evidence, earlier)
     here.assessment = Assessment(seen.backends, (*seen.errors, *troubles, *wrong))
     judgement = replace(

@@ -42,11 +42,11 @@ from pytest_schedprof.measuring.keeping import keep_log, keep_record
 from pytest_schedprof.measuring.plan import ArtifactStore, Plan
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.measuring.schedule import Schedule
-from pytest_schedprof.measuring.sides import NULL, Attempt, Side, Sides
+from pytest_schedprof.measuring.sides import Attempt, Side, Sides
 from pytest_schedprof.measuring.sources import keep_sources
 from pytest_schedprof.measuring.trimming import is_remarkable, trimmed
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.run_directory import AGAINST, make_directory
+from pytest_schedprof.storage.run_directory import AGAINST, NULL, make_directory
 
 UNFINISHED = "schedprof: the test did not end: its session was killed, or is still running"
 

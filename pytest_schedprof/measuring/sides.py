@@ -27,11 +27,7 @@ from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.run_directory import AGAINST
-
-NULL = "null"
-"""Name of the side with the same code again; `AGAINST` is that of the side with other code. Their
-files are in directories of these names."""
+from pytest_schedprof.storage.run_directory import AGAINST, NULL, side_word
 
 
 class Attempt(NamedTuple):
@@ -156,6 +152,11 @@ class Sides(NamedTuple):
         """The sides beside the one under test, by the name of their directory."""
         named = {AGAINST: self.against, NULL: self.null}
         return {name: side for name, side in named.items() if side is not None}
+
+    @property
+    def gatherings_beside(self) -> dict[str, Gathering]:
+        """The evidence of the other sides, by what these are called."""
+        return {side_word(name, side.name): side.gathering for name, side in self.others.items()}
 
     @property
     def all(self) -> list[Side]:

@@ -192,8 +192,7 @@ def without_turns(arguments: Sequence[str]) -> Iterator[str]:
 def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSession]:
     """Return one cluster session for each side, shared by all tests."""
     from pytest_schedprof.clusters.session import ClusterSession
-    from pytest_schedprof.measuring.sides import NULL
-    from pytest_schedprof.storage.run_directory import AGAINST
+    from pytest_schedprof.storage.run_directory import AGAINST, NULL
 
     if OTHER_SESSIONS not in config.stash:
         there = config.stash.get(INTERPRETER, None)

@@ -20,8 +20,16 @@ if sys.platform != "win32":
 RUN_FILE, RESULT_FILE = "run.json", "result.json"
 """Names of the records of a run and of a test."""
 
-AGAINST = "against"
-"""Directory of the other side, beside the record of a test that ran in turns."""
+AGAINST, NULL = "against", "null"
+"""Directories of the other sides of a test that ran in turns, beside its record: of the side with
+other code or settings, and of the one with the same code again."""
+NOW = "now"
+"""What the side under test is called beside others."""
+
+
+def side_word(directory: str, against: str) -> str:
+    """Return what the side in a directory is called beside others; against names the other one."""
+    return {"": NOW, AGAINST: f"before: {against}", NULL: "the null arm"}[directory]
 
 
 def new_run_id() -> str:

@@ -41,8 +41,7 @@ class KeptRun:
             raise ArtifactError(
                 f"schedprof: {entry.test_id} has no artifacts in {str(self.path)!r}"
             )
-        path = inside(self.path, entry.directory)
-        return KeptTest(path, read_record(path / RESULT_FILE, Result))
+        return read_test(inside(self.path, entry.directory))
 
     def results(self) -> list[Result]:
         """Return the results of all tests.
@@ -50,9 +49,16 @@ class KeptRun:
         Raises:
             ArtifactError: if a record cannot be read.
         """
+        return [each.result for each in self.tests()]
+
+    def tests(self) -> list[KeptTest]:
+        """Return all tests that have artifacts.
+
+        Raises:
+            ArtifactError: if a record cannot be read.
+        """
         names = [each.directory for each in self._entries().values() if each.directory]
-        kept = [inside(self.path, name) for name in names]
-        return [read_record(path / RESULT_FILE, Result) for path in kept]
+        return [read_test(inside(self.path, name)) for name in names]
 
     def _entries(self) -> dict[str, TestEntry]:
         """Return the tests by ID; of several attempts at a test the last one."""
@@ -101,6 +107,15 @@ class KeptTest:
             ArtifactError: if it cannot be read.
         """
         return read_kept(inside(self.path, name))
+
+
+def read_test(path: Path) -> KeptTest:
+    """Return the test whose artifacts are in a directory.
+
+    Raises:
+        ArtifactError: if its record cannot be read.
+    """
+    return KeptTest(path, read_record(path / RESULT_FILE, Result))
 
 
 def find_run(place: Path) -> KeptRun:

@@ -8,14 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from bokeh_pages import legend_of
 from support import Project
 from witness import opened
 
+from pytest_schedprof.cli.main import main
 from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.evidence.report import ReportKind
 from pytest_schedprof.evidence.tasks import TasksKind
 from pytest_schedprof.model.evidence import Spans
+from pytest_schedprof.model.metric import SAMPLED
 from pytest_schedprof.model.result import Result
 
 TASKS = """
@@ -64,6 +67,13 @@ def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
     (other,) = (project.run_directory / "tests").glob("*/against/span.json")
     told = msgspec.json.decode(other.read_bytes(), type=Spans)
     assert told.merged.tasks == 20 * rounds
+    sides = ("now", f"before: {sys.executable}")
+    labels = [f"{side}: {measure}" for side in sides for measure in SAMPLED]
+    assert legend_of(other.parents[1] / "memory.html") == labels
+    page = (other.parents[1] / "index.html").read_text()
+    assert 'href="memory.html"' in page
+    assert main(["memory", str(project.run_directory), "-o", "again.html"]) == 0
+    assert legend_of(project.path / "again.html") == labels
 
 
 def test_it_is_not_counted(project: Project) -> None:

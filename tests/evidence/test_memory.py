@@ -81,7 +81,7 @@ def test_it(schedprof_scheduler):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("memory.measures=process,rss", "measures must be any of process, .*mistic, got 'rss'"),
+        ("memory.measures=process,rss", "measures must be any of process, managed, .* got 'rss'"),
         ("memory.measures=", "memory.measures must be names, separated by commas, got ''"),
         ("memory.interval=0", "memory.interval must be above 0, got 0"),
         ("memory.interval=soon", "memory.interval must be a time such as 500ms .* got 'soon'"),
