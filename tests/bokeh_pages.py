@@ -1,4 +1,4 @@
-"""What pages that Bokeh draws have in them: legends and lines."""
+"""What pages that Bokeh draws have in them: legends, lines and texts."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def title_of(page: Path) -> str:
     """Return the title that is drawn."""
     (title,) = _models(_document(page), "Title")
     return str(title["text"])
+
+
+def texts_of(page: Path) -> list[str]:
+    """Return the texts between plots, which are HTML."""
+    return [each["text"] for each in _models(_document(page), "Div")]
 
 
 def _document(page: Path) -> Any:

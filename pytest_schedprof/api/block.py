@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from distributed import Client
 
 from pytest_schedprof.api.attachment import connected
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
+from pytest_schedprof.evidence.code import calling_code
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ class Block(Generic[T]):
         self._opened = ExitStack()
         self.is_async = False
         """Whether `begin` and `end` are called in another thread than the body runs in."""
+        self.caller: CodeType | None = None
+        """The code that the body is a part of."""
 
     def begin(self, client: Client, opened: ExitStack) -> T:
         """Prepare for the body; `opened` is closed after `end`, or if this raises."""
@@ -37,6 +40,7 @@ class Block(Generic[T]):
         raise NotImplementedError
 
     def __enter__(self) -> T:
+        self.caller = calling_code()
         client = connected(self._client)
         if client.asynchronous:
             raise SettingsError(
@@ -58,6 +62,7 @@ class Block(Generic[T]):
             _note(error, trouble)
 
     async def __aenter__(self) -> T:
+        self.caller = calling_code()
         client = connected(self._client)
         self.is_async = True
         try:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pytest_schedprof.errors import (
     SettingsError,
     together,
 )
+from pytest_schedprof.evidence.code import source_of
 from pytest_schedprof.evidence.registry import EvidenceRegistry
 from pytest_schedprof.measuring.keeping import keep_record
 from pytest_schedprof.measuring.plan import make_plan
@@ -132,7 +134,8 @@ class _ProfileBlock(Block[SchedulerProfile]):
         cluster = Attachment(client, timeout_s=self._settings.timeout)
         opened.callback(cluster.close)
         scheduler = SchedulerUnderTest(client, cluster, cluster.control)
-        self._profiled = ProfiledTest(self._name, plan, self._place, scheduler)
+        code = partial(source_of, self.caller)
+        self._profiled = ProfiledTest(self._name, plan, self._place, scheduler, code=code)
         if self.is_async:
             self._profiled.recorder.watch = no_watch
         self._round = opened.enter_context(ExitStack())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -62,6 +62,8 @@ class ObservedTest:
     """Options as the user gave them, by kind."""
     limits: Sequence[Limit] = ()
     """Limits on evidence of the test."""
+    code: Callable[[], str] = str
+    """Returns the source of what is measured, which is read by then; empty if there is none."""
 
     @property
     def scheduler(self) -> SchedulerUnderTest:

@@ -34,8 +34,9 @@ class ReportKind(Kind, name="report", description="dask's performance report"):
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return the page."""
+        code = escape(f"{self.test.test_id}\n\n{self.test.code()}".rstrip())
         with self._stream.watched():
-            page = self._control.call(reports.draw, self._begun, escape(self.test.test_id))
+            page = self._control.call(reports.draw, self._begun, code)
         if not page:
             raise EvidenceUnavailableError(
                 "Bokeh is not installed where the scheduler runs; pip install bokeh"

@@ -17,7 +17,7 @@ back. `calibrating.py` and `doctor.py` are commands of their own on top of the s
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +67,7 @@ class ProfiledTest:
         other_schedulers: Mapping[str, SchedulerUnderTest] = NO_OTHERS,
         callbacks: Sequence[Callback] = (),
         must_have_scheduler: bool = True,
+        code: Callable[[], str] = str,
     ) -> None:
         """Put a recorder on each scheduler.
 
@@ -75,6 +76,7 @@ class ProfiledTest:
                 their sides.
             callbacks: for dask's local schedulers.
             must_have_scheduler: whether it is an error if no scheduler runs in this process.
+            code: returns the source of the body, or nothing.
         """
         self.plan = plan
         self.directory: Path | None = None
@@ -88,6 +90,7 @@ class ProfiledTest:
             test_id,
             callbacks=callbacks,
             options=plan.options_of_evidence,
+            code=code,
             limits=[each for each in plan.settings.limit if each.evidence],
         )
         self.is_assessed = False

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SchedprofError, as_own
+from pytest_schedprof.evidence.code import source_of
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.measuring.plan import Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
@@ -79,6 +81,7 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         other_schedulers,
         callbacks,
         must_have_scheduler=plan.settings.strict or _is_marked_itself(item),
+        code=partial(source_of, getattr(item, "function", None)),
     )
 
 

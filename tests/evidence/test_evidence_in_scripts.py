@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from bokeh_pages import texts_of
 from distributed import Client, wait
 from witness import opened
 
@@ -34,6 +35,10 @@ def tasks_of_the_span(directory: Path) -> int:
     return msgspec.json.decode((directory / "span.json").read_bytes(), type=Spans).merged.tasks
 
 
+def told_by_report(directory: Path) -> str:
+    return "\n".join(texts_of(directory / "report.html"))
+
+
 def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     with profile_scheduler("counts", tmp_path, evidence="all") as profile:
         wait(scheduler.client.map(neg, range(20), pure=False))
@@ -41,6 +46,7 @@ def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     assert {"construction", "sending"} <= set(profile.result.backends[0].window.segments[0].client)
     assert "include the cost of gathering evidence" in profile.result.backends[0].warnings[-1]
     assert tasks_of_the_span(tmp_path) == profile.result.backends[0].window.tasks == 20
+    assert "\ndef test_of_a_body(" in told_by_report(tmp_path)
 
 
 def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
@@ -48,7 +54,7 @@ def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path
         async with Client(scheduler.address, asynchronous=True) as client:
             async with profile_scheduler(
                 "counts", tmp_path, client=client, evidence="all"
-            ) as profile:
+            ) as profile:  # this line is in the report
                 await wait(client.map(neg, range(20), pure=False))
             return profile.result
 
@@ -56,6 +62,8 @@ def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path
     assert {*missing(result)} - {"workers"} == {"span", "local"}
     assert result.evidence[0].missing == ELSEWHERE
     assert result.backends[0].window.segments[0].client == {}
+    assert "\nasync def body()" in told_by_report(tmp_path)
+    assert "# this line is in the report" in told_by_report(tmp_path)
 
 
 def test_kinds_that_there_are_not(scheduler: SchedulerUnderTest) -> None:

@@ -1,0 +1,84 @@
+"""Tests of the kind `report`: it has the source of the test."""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import html
+import runpy
+from contextlib import ExitStack
+from pathlib import Path
+
+from bokeh_pages import texts_of
+from support import Project
+
+from pytest_schedprof.evidence.code import calling_code, source_of
+
+BODY = """
+@pytest.mark.parametrize("text", ["<b>"])
+def test_it(schedprof_scheduler, text):
+    # bold < plain & so on
+    assert schedprof_scheduler.client.submit(inc, 1).result() == 2
+
+class TestClass:
+    @pytest.mark.parametrize("number", [1])
+    def test_method(self, schedprof_scheduler, number):
+        pass
+
+exec("def test_made(schedprof_scheduler):\\n    pass")
+"""
+
+OPTIONS = ("--schedprof=cputime", "--schedprof-evidence=report", "--schedprof-workers=1")
+
+
+def code_in(project: Project, test: str) -> list[str]:
+    (page,) = project.run_directory.glob(f"tests/*{test}*/report.html")
+    (summary,) = [text for text in texts_of(page) if "<h2> Calling Code </h2>" in text]
+    code = summary.partition("<pre>")[2].partition("</pre>")[0]
+    assert "<" not in code
+    return html.unescape(code).strip().splitlines()
+
+
+def test_the_report_has_the_source_of_the_test(project: Project) -> None:
+    project.run_test(BODY, *OPTIONS).assert_outcomes(passed=3)
+    assert code_in(project, "test_it-b") == [
+        "test_it.py::test_it[<b>]",
+        "",
+        '@pytest.mark.parametrize("text", ["<b>"])',
+        "def test_it(schedprof_scheduler, text):",
+        "    # bold < plain & so on",
+        "    assert schedprof_scheduler.client.submit(inc, 1).result() == 2",
+    ]
+    assert code_in(project, "test_method")[2:4] == [
+        '@pytest.mark.parametrize("number", [1])',
+        "def test_method(self, schedprof_scheduler, number):",
+    ]
+    assert code_in(project, "test_made") == ["test_it.py::test_made"]
+    assert not any(each.missing for of in project.results().values() for each in of.evidence)
+
+
+def test_what_has_no_source_gives_none() -> None:
+    example = doctest.DocTestParser().get_doctest(">>> 1\n1", {}, "name", "none.py", 0)
+    for thing in (None, example, 5, len, functools.partial(len)):
+        assert source_of(thing) == ""
+
+
+class Asking:
+    """A context manager whose value is the source of the code that enters it."""
+
+    def __enter__(self) -> str:
+        return source_of(calling_code())
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_calling_code_is_that_of_the_caller(tmp_path: Path) -> None:
+    with Asking() as directly, ExitStack() as stack:
+        indirectly = stack.enter_context(Asking())
+    assert directly.startswith("def test_calling_code_is_that_of_the_caller(tmp_path")
+    assert indirectly == directly
+    script = tmp_path / "script.py"
+    script.write_text("x = 1\n\nwith Asking() as source:\n    y = 2\n")
+    found = runpy.run_path(str(script), {"Asking": Asking})
+    assert found["source"] == script.read_text()
