@@ -73,7 +73,8 @@ def run(given: argparse.Namespace) -> int:
 
     found = _found(given.sources or [DEFAULT], given.dir, given.test)
     if given.measures:
-        found = [_of_measures(each, given.measures.split(",")) for each in found]
+        names = [name.strip() for name in given.measures.split(",")]
+        found = [_of_measures(each, names) for each in found]
     if len(found) > MOST:
         raise SettingsError(
             f"schedprof: a picture has room for {MOST} tests and sides, these are {len(found)}: "

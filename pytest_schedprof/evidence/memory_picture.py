@@ -60,8 +60,9 @@ def memory_picture(found: Sequence[Drawn], title: str = "memory of all workers")
             line_width=2,
             color=colours[style.colour % MOST],
         )
-    plot.legend.click_policy = "hide"
-    plot.add_layout(plot.legend[0], "right")
+    for legend in plot.legend[:1]:
+        legend.click_policy = "hide"
+        plot.add_layout(legend, "right")
     return page(plot, title)
 
 

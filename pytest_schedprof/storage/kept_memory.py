@@ -37,10 +37,11 @@ def kept_memory(test: KeptTest) -> Iterator[KeptMemory]:
         ArtifactError: if it cannot be read.
     """
     places = {name: test.path / name for name in ("", AGAINST, NULL)}
-    there = {name: path for name, path in places.items() if (path / FILE).is_file()}
-    for name, path in there.items():
+    files = {name: path / FILE for name, path in places.items() if (path / FILE).is_file()}
+    there = {name: samples for name, file in files.items() if (samples := _read(file))}
+    for name, samples in there.items():
         side = side_word(name, test.result.baseline) if len(there) > 1 else ""
-        yield KeptMemory(test.result.test_id, _run_of(test.path), side, _read(path / FILE))
+        yield KeptMemory(test.result.test_id, _run_of(test.path), side, samples)
 
 
 def _run_of(path: Path) -> str:

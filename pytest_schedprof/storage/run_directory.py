@@ -28,8 +28,9 @@ NOW = "now"
 
 
 def side_word(directory: str, against: str) -> str:
-    """Return what the side in a directory is called beside others; against names the other one."""
-    return {"": NOW, AGAINST: f"before: {against}", NULL: "the null arm"}[directory]
+    """Return what the side in a directory is called; `against` is the name of the other code."""
+    before = ": ".join(filter(None, ["before", against]))
+    return {"": NOW, AGAINST: before, NULL: "the null arm"}[directory]
 
 
 def new_run_id() -> str:

@@ -79,6 +79,25 @@ def test_sources_are_directories_of_tests_and_baselines_too(runs: Path, tmp_path
     assert len(legend_of(tmp_path / "memory.html")) == 2 * len(SAMPLED)
 
 
+def test_sides_are_told_apart(runs: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(runs / COPY, tmp_path / "copy")
+    (directory,) = copy.glob("tests/*other*")
+    for side in ("against", "null"):
+        shutil.copytree(runs / COPY / "tests" / directory.name, directory / side)
+    assert main(["memory", str(directory), "--measures", "process"]) == 0
+    sides = ["now: process", "before: process", "the null arm: process"]
+    assert legend_of(tmp_path / "memory.html") == sides
+
+
+def test_a_test_without_samples_is_left_out(runs: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(runs / COPY, tmp_path / "copy")
+    (file,) = copy.glob("tests/*other*/memory.json")
+    file.write_text("[]")
+    assert main(["memory", str(copy), "--measures", "process, managed"]) == 0
+    assert "process, take 1" in legend_of(tmp_path / "memory.html")
+    assert title_of(tmp_path / "memory.html") == f"memory of all workers, {ONE}, copy"
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
