@@ -10,6 +10,7 @@ from typing import Any
 from distributed import profile as dasks
 
 from pytest_schedprof.agent import doings
+from pytest_schedprof.backends.options import Seconds
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     Brought,
@@ -32,16 +33,16 @@ MILLISECONDS = 1000.0
 class WorkersOptions:
     """Options of the kind; without them workers sample as dask's configuration says."""
 
-    interval: float = 0.0
-    """Seconds between two samples; 0 for what workers have."""
-    cycle: float = 0.0
-    """Seconds of a slice of the timeline; 0 for what workers have."""
+    interval: Seconds | None = None
+    """Between two samples."""
+    cycle: Seconds | None = None
+    """Of a slice of the timeline."""
 
     def __post_init__(self) -> None:
-        for name in ("interval", "cycle"):
-            if (value := getattr(self, name)) < 0:
+        for name, value in (("interval", self.interval), ("cycle", self.cycle)):
+            if value is not None and not value > 0:
                 raise SettingsError(
-                    f"schedprof: option workers.{name} must be seconds above 0, got {value:g}"
+                    f"schedprof: option workers.{name} must be above 0, got {value:g}"
                 )
 
     def milliseconds(self) -> dict[str, float]:
