@@ -56,9 +56,8 @@ def test_in_several_processes(project: Project) -> None:
 
 
 def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
-    result = project.run_test(
-        TASKS, *OPTIONS, f"--schedprof-against={sys.executable}", "-k", "20", timeout_s=100
-    )
+    turns = (f"--schedprof-against={sys.executable}", "--schedprof-budget=20")
+    result = project.run_test(TASKS, *OPTIONS, *turns, "-k", "20", timeout_s=100)
     result.assert_outcomes(passed=1, deselected=1)
     (record,) = project.results().values()
     assert had(record) == HAD_BY_HOLLOW
