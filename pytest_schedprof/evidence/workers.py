@@ -134,7 +134,8 @@ def _slices(told: Sequence[Mapping[str, Any]]) -> Iterator[ProfileSlice]:
     for each in told:
         for start, stop, profiles in each["profiles"]:
             counts = {prefix: state["count"] for prefix, state in profiles.items()}
-            yield ProfileSlice(each["name"], start, stop, counts)
+            # A worker's guess of the scheduler's clock may have gone back by some milliseconds.
+            yield ProfileSlice(each["name"], start, max(start, stop), counts)
 
 
 def _timeline(found: WorkerDoings) -> bytes:

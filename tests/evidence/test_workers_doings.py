@@ -217,7 +217,7 @@ def test_samples_are_those_of_the_test_by_prefix_and_over_time(told: Any) -> Non
     over_time: Counter[str] = Counter()
     for each in found.slices:
         over_time.update(each.samples)
-        assert found.begun <= each.start < each.stop
+        assert found.begun <= each.start <= each.stop
     assert over_time == {name: each.samples for name, each in found.prefixes.items()}
     assert {each.worker for each in found.slices} == {"0", "1"}
     picture = ElementTree.fromstring(brought.files["workers.timeline.svg"])
