@@ -11,7 +11,7 @@ from pytest_schedprof.analysis.costs import DRIFT
 from pytest_schedprof.analysis.growth import MIN_SCALES, exponent
 from pytest_schedprof.analysis.laws import Fit, fit
 from pytest_schedprof.analysis.student import MANY, bound_at
-from pytest_schedprof.analysis.sweeps import cost_of
+from pytest_schedprof.analysis.sweeps import cost_of, slower
 from pytest_schedprof.model.capacity import (
     AtSize,
     Bounds,
@@ -92,7 +92,10 @@ def cost_law(points: Sequence[Point], sweeps: Sweeps | None) -> Fit:
 
     If it was counted what the scheduler does for each worker, nothing else grows with their number.
     """
-    return fit(least(points, COST), None if sweeps is None else cost_of(sweeps))
+    if sweeps is None:
+        return fit(least(points, COST))
+    most = max(each.workers for each in points)
+    return fit(least(points, COST), cost_of(sweeps), lambda size: slower(sweeps.looks, size, most))
 
 
 def least(points: Sequence[Point], figure: Callable[[Point], float]) -> list[tuple[int, float]]:

@@ -44,6 +44,9 @@ SLOW: tuple[tuple[str, ...], ...] = (("1",), ("1", "once"), ("1", "log"), ("1", 
 Known = Callable[[float], Forecast]
 """Returns the part of a figure that is known at a size."""
 
+Slower = Callable[[float], float]
+"""Returns by which factor memory is slower at a size than at those that were measured."""
+
 NOTHING = Forecast(0.0, 0.0, 0.0)
 
 LEAST_SCATTER = 0.03
@@ -102,6 +105,8 @@ class Fit:
 
     laws: tuple[Law, ...]
     known: Known = lambda size: NOTHING
+    slower: Slower = lambda size: 1.0
+    """Bounds of forecasts allow that all of the unknown part is slower by this factor."""
 
     @property
     def best(self) -> Law:
@@ -117,7 +122,8 @@ class Fit:
         known = self.known(size)
         all_of_them = [law.forecast(size, known) for law in self.laws]
         low, high = (min(each.low for each in all_of_them), max(each.high for each in all_of_them))
-        return Forecast(self.best.at(size) + known.value, low, high)
+        rest = self.best.at(size)
+        return Forecast(rest + known.value, low, high + (self.slower(size) - 1) * rest)
 
     def where(self, bound: float, of: Callable[[float, float], float] | None = None) -> Forecast:
         """Return the size at which the value reaches a bound, with bounds.
@@ -137,7 +143,7 @@ class Fit:
         )
 
 
-def fit(points: Points, known: Known | None = None) -> Fit:
+def fit(points: Points, known: Known | None = None, slower: Slower = lambda size: 1.0) -> Fit:
     """Fit all laws to sizes and values; a value that is not positive is left out."""
     part = known or (lambda size: NOTHING)
     used = [(float(size), value, part(size).value) for size, value in points if value > 0]
@@ -145,12 +151,13 @@ def fit(points: Points, known: Known | None = None) -> Fit:
     shapes = [each for each in (SLOW if known else SHAPES) if len(each) < max(2, sizes)]
     solved = [each for shape in shapes for each in solve(shape, used)]
     if not solved:
-        return Fit((Law(("1",), (0.0,), ((0.0,),), 0.0, 0.0, MANY),), part)
+        return Fit((Law(("1",), (0.0,), ((0.0,),), 0.0, 0.0, MANY),), part, slower)
     # The scatter is that around the law that fits best for its number of terms.
     scatter = sqrt(min(each.left / each.freedom for each in solved))
     laws = [each.law(max(scatter, LEAST_SCATTER), scatter > LEAST_SCATTER) for each in solved]
     laws.sort(key=lambda law: law.criterion)
-    return Fit(tuple(law for law in laws if law.criterion - laws[0].criterion < RULED_OUT), part)
+    kept = tuple(law for law in laws if law.criterion - laws[0].criterion < RULED_OUT)
+    return Fit(kept, part, slower)
 
 
 @dataclass(frozen=True, slots=True)

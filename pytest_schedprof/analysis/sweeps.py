@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from math import log
+from statistics import median
 
 from pytest_schedprof.analysis.laws import NOTHING
 from pytest_schedprof.model.capacity import Forecast, Look, Sweeps
@@ -62,6 +63,16 @@ def cost_of(sweeps: Sweeps) -> Callable[[float], Forecast]:
     if not sweeps.bytecodes:
         return lambda size: NOTHING
     return lambda size: _scaled(time_at(sweeps.looks, size), sweeps.bytecodes * size)
+
+
+def slower(looks: Sequence[Look], size: float, than: float) -> float:
+    """Return how much longer a bytecode of a sweep usually takes than on a smaller cluster.
+
+    What is not done for each worker is slower by less: a part of its objects is in the caches. How
+    much less, no small cluster tells. So this is a bound.
+    """
+    usual = [Look(each.workers, (median(each.seconds),)) for each in looks]
+    return max(1.0, time_at(usual, size).value / time_at(usual, than).value) if usual else 1.0
 
 
 def time_at(looks: Sequence[Look], size: float) -> Forecast:

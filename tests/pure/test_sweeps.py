@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.analysis.carrying import cost_law
-from pytest_schedprof.analysis.sweeps import cost_of, growing, sweeps_of, time_at
+from pytest_schedprof.analysis.sweeps import cost_of, growing, slower, sweeps_of, time_at
 from pytest_schedprof.model.capacity import Look, Sweeps
 from pytest_schedprof.presentation.capacity import sentences
 
@@ -75,6 +75,23 @@ def test_a_forecast_sees_the_caches_that_small_clusters_do_not_miss() -> None:
     assert found.low <= truth[10_000] <= found.high
     assert found.high < 1.5 * truth[10_000]
     assert cost_law(points, None).forecast(10_000).value < 0.8 * truth[10_000]
+
+
+def test_bounds_allow_that_the_rest_misses_caches_as_sweeps_do() -> None:
+    """Without load, `tree_reduction` cost 298 us with 2,000 workers, and 372 with 10,000."""
+    points = [point(size, 3e-4) for size in SIZES if size <= 2000]
+    nothing_for_each = replace(sweeps(), bytecodes=0.0, functions=())
+    found = cost_law(points, nothing_for_each)
+    assert found.forecast(10_000).value == pytest.approx(3e-4)
+    assert slower(nothing_for_each.looks, 10_000, 2000) == pytest.approx(1.05 * MISSES / (2 * FITS))
+    assert found.forecast(10_000).high > 3e-4 * 1.05 * MISSES / (2 * FITS)
+    assert found.forecast(2000).high < 1.1 * 3e-4
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e6))
+def test_memory_is_never_faster_than_where_it_was_measured(size: float, than: float) -> None:
+    assert 1 <= slower(sweeps().looks, size, than) <= 1.1 * MISSES / FITS
+    assert slower((), size, than) == 1
 
 
 def test_what_is_done_for_each_worker_is_told() -> None:
