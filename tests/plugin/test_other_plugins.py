@@ -82,9 +82,7 @@ def test_fixture(schedprof_scheduler):
     forked = ("-p", "pytest_forked", "--forked")
     project.write("def test_unmarked():\n    pass\n")
     if project.pytester.runpytest_subprocess("-p", "no:schedprof", *forked).ret:
-        pytest.skip(
-            "pytest-forked does not work with this pytest or Python, even alone"
-        )
+        pytest.skip("pytest-forked does not work with this pytest or Python, even alone")
     result = project.run_test(GEN_CLUSTER + fixture, *forked)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["limits: 2 passed", "artifacts of 2 profiled tests: *"])
