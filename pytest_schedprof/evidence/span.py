@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +25,9 @@ from pytest_schedprof.model.result import BackendResult
 
 CODE = "distributed.diagnostics.computations.nframes"
 """Option of dask: how many of the caller's frames a client sends with a graph, by default none."""
+
+IGNORED = "distributed.diagnostics.computations.ignore-files"
+"""Option of dask: patterns of files whose frames are nobody's own code."""
 
 HOLLOW = "workers measured nothing: cumulative_worker_metrics holds no time of theirs"
 
@@ -70,10 +75,21 @@ def span_around(name: str) -> Iterator[str]:
     """Open a span with this name, and yield its ID; tasks tell the code that submitted them."""
     frames = max(1, dask.config.get(CODE))
     try:
-        with dask.config.set({CODE: frames}), _no_warning(), span(name) as identity:
+        seen = {CODE: frames, IGNORED: ignored_here(dask.config.get(IGNORED, []), os.getcwd())}
+        with dask.config.set(seen), _no_warning(), span(name) as identity:
             yield identity
     except ValueError:  # a context variable is reset in another context
         raise EvidenceUnavailableError(ELSEWHERE) from None
+
+
+def ignored_here(patterns: Sequence[str], directory: str) -> list[str]:
+    """Leave out patterns of files that the directory of the tests matches itself.
+
+    dask ignores all files below directories that have `pytest` in their names, such as a checkout
+    of a plugin.
+    """
+    within = directory.replace("\\", "/") + "/"
+    return [each for each in patterns if not re.match(rf".*/({each})/", within)]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from witness import opened
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.evidence.contract import ObservedTest
-from pytest_schedprof.evidence.span import HOLLOW, SpanKind
+from pytest_schedprof.evidence.span import HOLLOW, SpanKind, ignored_here
 from pytest_schedprof.model.evidence import Span, Spans
 
 FIELDS = (
@@ -190,6 +190,24 @@ def test_runs_are_merged_as_dask_merges_spans(spans: Any) -> None:
     _, found, _, _, merged = spans
     assert {name: plain(found.merged)[name] for name in merged} == merged
     assert found.merged.tasks == 58
+
+
+DASKS = ["runpy", r".*py\.?test.*", "pycharm"]
+
+
+@pytest.mark.parametrize(
+    ("directory", "ignored"),
+    [
+        ("/home/me/project", DASKS),
+        ("/home/me/pytest-schedprof", ["runpy", "pycharm"]),
+        ("/home/pytest/tests", ["runpy", "pycharm"]),
+        ("C:\\pycharm\\project", ["runpy", r".*py\.?test.*"]),
+    ],
+)
+def test_code_of_a_checkout_that_dask_takes_for_pytest_is_told(
+    directory: str, ignored: list[str]
+) -> None:
+    assert ignored_here(DASKS, directory) == ignored
 
 
 NESTED = """
