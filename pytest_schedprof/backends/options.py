@@ -38,6 +38,16 @@ def read_options(
     )
 
 
+def check_above_zero(option: str, value: float | None) -> None:
+    """Check an amount that may be left out.
+
+    Raises:
+        SettingsError: if it is 0 or less.
+    """
+    if value is not None and not value > 0:
+        raise SettingsError(f"schedprof: option {option} must be above 0, got {value:g}")
+
+
 def plain(options: Any) -> dict[str, Any]:
     """Return all options for the record: lists instead of tuples, and objects by their class."""
     named = ((field.name, getattr(options, field.name)) for field in fields(options))

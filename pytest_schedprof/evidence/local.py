@@ -15,6 +15,7 @@ from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
 from dask.utils import funcname
 
+from pytest_schedprof.backends.options import check_above_zero
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     Brought,
@@ -53,8 +54,7 @@ class LocalOptions:
     """Size of a result: `bytes`, `count`, a function, or where to find it, as `module:name`."""
 
     def __post_init__(self) -> None:
-        if not self.dt > 0:
-            raise SettingsError(f"schedprof: option local.dt must be above 0, got {self.dt:g}")
+        check_above_zero("local.dt", self.dt)
         self.sized()
 
     def sized(self) -> tuple[Metric, str]:

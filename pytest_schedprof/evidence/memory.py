@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pytest_schedprof.agent import reports
-from pytest_schedprof.backends.options import Names, Seconds
+from pytest_schedprof.backends.options import Names, Seconds, check_above_zero
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.evidence.contract import Brought, Kind, ObservedTest, RunFigures
 from pytest_schedprof.evidence.memory_picture import Drawn, memory_picture
@@ -41,10 +41,7 @@ class MemoryOptions:
                 f"schedprof: option memory.measures must be any of {', '.join(MEASURES)}, "
                 f"got {quoted(unknown[0])}"
             )
-        if self.interval is not None and not self.interval > 0:
-            raise SettingsError(
-                f"schedprof: option memory.interval must be above 0, got {self.interval:g}"
-            )
+        check_above_zero("memory.interval", self.interval)
 
 
 def measures_of(options: MemoryOptions, limits: Sequence[Limit]) -> tuple[str, ...]:

@@ -2,68 +2,88 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from timeit import default_timer
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
-import psutil
 from dask.diagnostics.profile import ResourceData, ResourceProfiler
 
-MEGABYTE = 1e6
+from pytest_schedprof.evidence import usage
+
+ENDING_S = 5.0
 
 
 class Resources(ResourceProfiler):
-    """Samples in a thread that ends with each graph.
+    """Samples from a process that is started as a program, before the first graph.
 
-    dask's own does it in a process. That is forked beside running threads, or leaves Python's fork
-    server behind, which tests of dask take for a leak.
+    dask's own is forked beside running threads, or leaves Python's fork server behind, which tests
+    of dask take for a leak.
     """
 
+    def register(self) -> None:
+        """Start the process, so that no graph waits for that."""
+        self._tracker: Any = _Sampler(self._dt)
+        super().register()
+
+    def close(self) -> None:
+        """End the process, and release its pipes if it was killed."""
+        if self._tracker:
+            self._tracker.shutdown()
+            self._tracker = None
+
     def _start_collect(self) -> None:
-        if not self._is_running():  # type: ignore[no-untyped-call]
-            self._tracker: Any = _Sampler(self._dt)
-            self._tracker.start()
+        if self._is_running():  # type: ignore[no-untyped-call]
+            self._tracker.begin()
 
     def _stop_collect(self) -> None:
         if self._is_running():  # type: ignore[no-untyped-call]
-            self._tracker.shutdown()
-            self.results.extend(self._tracker.samples)
+            self.results.extend(self._tracker.end())
 
 
-class _Sampler(threading.Thread):
-    """Adds what the process and its children use, at once and every `dt` seconds."""
+class _Sampler:
+    """The process that samples. If it is killed there are no samples, and the graph goes on."""
 
-    def __init__(self, dt: float) -> None:
-        super().__init__(name="schedprof-resources", daemon=True)
-        self.samples: list[ResourceData] = []
-        self._dt = dt
-        self._ended = threading.Event()
+    def __init__(self, interval_s: float) -> None:
+        command = [sys.executable, "-m", usage.__name__, str(os.getpid()), str(interval_s)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # a Ctrl-C is for the test
+        )
 
-    def run(self) -> None:
-        """Sample until it is shut down."""
-        process = psutil.Process()
-        observed = [process, *process.children()]
-        while True:
-            self.samples.append(_sample(observed))
-            if self._ended.wait(self._dt):
-                return
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def begin(self) -> None:
+        """Sample from now on."""
+        self._order(usage.BEGIN)
+
+    def end(self) -> list[ResourceData]:
+        """Return the samples since then."""
+        self._order(usage.END)
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        return [ResourceData(*each) for each in json.loads(line or "[]")]
 
     def shutdown(self) -> None:
-        """End it, and wait for its last sample."""
-        self._ended.set()
-        self.join()
-
-
-def _sample(observed: list[psutil.Process]) -> ResourceData:
-    when, used = default_timer(), list(_used(observed))
-    return ResourceData(when, sum(held for held, _ in used), sum(cpu for _, cpu in used))
-
-
-def _used(observed: list[psutil.Process]) -> Iterator[tuple[float, float]]:
-    """Yield megabytes and percent of a core of each process that still runs."""
-    for each in observed:
+        """End it. Processes that were forked meanwhile have the pipe, too, so closing is no end."""
+        self._order("")
         try:
-            yield each.memory_info().rss / MEGABYTE, each.cpu_percent()
-        except psutil.Error:
-            continue
+            self._process.communicate(timeout=ENDING_S)
+        except (subprocess.TimeoutExpired, OSError):
+            self._process.kill()
+            self._process.communicate()
+
+    def _order(self, text: str) -> None:
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(f"{text}\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass
