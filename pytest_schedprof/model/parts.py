@@ -12,12 +12,15 @@ def joined(parts: Iterable[Workload]) -> Workload:
     """Return one workload from files that followed one another, in any order.
 
     Each file begins with what is there already, so that it can be read without the others: its
-    workers, and results that later tasks need. Here these are left out.
+    workers, and results that later tasks need. Here these are left out. A file without its first
+    block is of a recording that was killed when it had just begun that file.
 
     Raises:
         ValueError: the files are of different recordings.
     """
-    ordered = sorted(parts, key=lambda each: each.since)
+    found = list(parts)
+    begun = [each for each in found if each.distributed] or found[:1]
+    ordered = sorted(begun, key=lambda each: each.since)
     if len(ordered) > 1 and len({each.name for each in ordered}) > 1:
         raise ValueError("they are files of different recordings")
     whole = replace(ordered[0], graphs=[], releases=[], workers=[], results={})

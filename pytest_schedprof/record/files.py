@@ -31,7 +31,12 @@ class RecordingFiles:
 
     def _open(self) -> None:
         self._file = self.name.open("xb", buffering=0)
-        self._file.write(MAGIC)
+        try:
+            self.write(MAGIC)
+        except OSError:
+            self.close()
+            self.name.unlink()  # readers of the recording's other files would refuse an empty one
+            raise
 
     def begin_next(self) -> None:
         """Close the file, and open the next one."""

@@ -31,6 +31,7 @@ from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.formats.workload_files import read_files
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.record.files import RecordingFiles
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 SIZE = 100
@@ -318,6 +319,15 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(small: Path) -> None:
     workload = read(path)
     assert 10 <= sum(1 for _ in workload.tasks()) < 510
     assert not workload.is_cut
+
+
+def test_no_empty_file_is_left_on_a_full_disk(small: Path) -> None:
+    files = RecordingFiles(small / "work.schedprof", is_numbered=True)
+    files.write(b"a block")
+    _fill(small / "filler")
+    with pytest.raises(OSError, match="No space left"):
+        files.begin_next()
+    assert [each.name for each in small.glob("work*")] == ["work-0001.schedprof"]
 
 
 def _fill(path: Path) -> None:
