@@ -206,14 +206,11 @@ class Stalls:
             if cpu > longest.get(name, {}).get("cpu", 0.0):
                 longest[name] = {"cpu": cpu, "wall": wall}
         durations = self._durations()
-        longest_of_all = max((cpu for cpu, _ in self.longest.values()), default=0.0)
-        if not self.longest and durations:
-            longest_of_all = durations[-1][0]
         return {
             "schedprof_stalls": 1,
             "callbacks": sum(count for _, count in durations),
             "cpu": sum(duration * count for duration, count in durations),
-            "longest": longest_of_all,
+            "longest": self._longest_of_all(),
             "longest_wall": self.wall,
             "percentiles": {name: self._percentile(part) for name, part in PERCENTILES.items()},
             "functions": longest,
@@ -221,6 +218,14 @@ class Stalls:
             "paused": sum(took for _, took in self.pauses),
             "longest_pause": max((took for _, took in self.pauses), default=0.0),
         }
+
+    def _longest_of_all(self) -> float:
+        """Return the CPU time of the longest callback.
+
+        It may be a short one: those that took long by the clock may have waited for a processor.
+        """
+        short = max((n for n, count in enumerate(self.short) if count), default=-0.5) + 0.5
+        return max([short / MICRO, *(cpu for cpu, _ in self.longest.values())])
 
     def _durations(self) -> list[tuple[float, int]]:
         """Return how many callbacks took how long, the shortest first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from distributed import Client, wait
 from injection import plant, uproot
 
 from pytest_schedprof.agent import names
+from pytest_schedprof.agent.stalls import Stalls
 from pytest_schedprof.backends.builtin.stalls import StallsBackend
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.simulated import SimulatedCluster
@@ -132,6 +134,17 @@ def test_what_only_takes_time_by_the_clock_is_no_stall(control: Control, client:
     client.run_on_scheduler(in_tables)
     assert costs.whole["stall_wall"] >= BURNT_S
     assert costs.whole["stall"] < BURNT_S / 2
+
+
+def test_the_longest_may_be_a_short_one() -> None:
+    stalls = Stalls(is_virtual=False)
+    assert stalls.record()["longest"] == 0.0
+    stalls.short[30] = 1
+    before = perf_counter()
+    stalls.read(before)
+    stalls.note(None, before, 0.2)  # by the clock; it had no processor meanwhile
+    assert stalls.record()["longest_wall"] == 0.2
+    assert 30.5e-6 <= stalls.record()["longest"] < 0.1
 
 
 def test_collections_are_told_apart(control: Control, client: Client) -> None:
