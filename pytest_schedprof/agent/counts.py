@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any
 
 from .choice import Answer, Choice
+from .counted import Counted
 from .decisions import WORLD
 from .details import Callers, lines_of
 from .monitoring import Monitor
@@ -172,7 +173,7 @@ class CountsRecording(Recording):
         return {"spans": spans}
 
     def _counts(
-        self, counter: Monitor | Opcodes, functions: dict[str, list[CodeType]]
+        self, counter: Counted | Opcodes, functions: dict[str, list[CodeType]]
     ) -> dict[str, dict[str, int]]:
         """Return the counts of each function that ran."""
         counts = {
@@ -182,7 +183,7 @@ class CountsRecording(Recording):
         }
         return {name: each for name, each in counts.items() if any(each.values())}
 
-    def _counts_of(self, counter: Monitor | Opcodes, codes: list[CodeType]) -> dict[str, int]:
+    def _counts_of(self, counter: Counted | Opcodes, codes: list[CodeType]) -> dict[str, int]:
         calls = {"calls": sum(map(counter.calls_of, codes))}
         if not self.bytecodes:
             return calls

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
-from types import CodeType, FrameType, MappingProxyType
+from functools import wraps
+from types import CodeType, FrameType
 from typing import Any
 
-from .blocks import Flow
 from .choice import MOST_ALONE, Answer, Choice, is_import
+from .counted import Counted, Offsets
 from .details import Callers
 from .offload import in_offload_thread
 from .untraced import Untraced
@@ -24,22 +23,6 @@ NAME = "schedprof"
 Callbacks = dict[int, Callable[..., object]]
 """Callbacks by event."""
 
-Offsets = defaultdict[int, defaultdict[int, int]]
-"""How often something happened, by the `id` of the code and by the offset in it.
-
-So what happened in one function is found without a look at all others.
-"""
-
-NEVER: Mapping[int, int] = MappingProxyType({})
-
-
-def _zero() -> list[int]:
-    return [0]
-
-
-def _by_code() -> Any:
-    return defaultdict(partial(defaultdict, int))
-
 
 def monitoring() -> Any:
     """Return `sys.monitoring`, or None on Python 3.11 and older."""
@@ -50,7 +33,7 @@ _anybody: Callable[[], int] = int
 """Returns 0 in every thread, as fast as `get_ident` returns the thread's number."""
 
 
-class Monitor:
+class Monitor(Counted):
     """Counts calls, and optionally bytecodes, of chosen code."""
 
     depth = 1
@@ -79,11 +62,9 @@ class Monitor:
             periodic: callbacks of the event loop, which run without any event if their code is
                 not counted. Other threads must do nothing meanwhile, for they would not count.
         """
+        super().__init__()
         self.choice = choice
         self.alone = {id(code): code for code in alone}
-        self.armed: dict[int, CodeType] = {}
-        """Code that has local events. It gets them at its first call, because they take long to
-        set and most code is never called."""
         self.clockwork = {id(code): code for code in clockwork}
         self.untraced = Untraced(periodic, self.clockwork, self._silent)
         self.registered: Callbacks = {}
@@ -102,16 +83,6 @@ class Monitor:
         self.paused_by = 0
         self.bytecodes = bytecodes
         self.callers = callers
-        self.starts: Offsets = _by_code()
-        """Calls by the code's `id` and offset; hashing the code object itself is slower."""
-        self.edges: defaultdict[int, defaultdict[tuple[int, int], list[int]]] = defaultdict(
-            partial(defaultdict, _zero)
-        )
-        """Jumps by code, and by offset and destination; a number in a list, which is found once
-        for each jump, where a number alone would be found and put back."""
-        self.entries: Offsets = _by_code()
-        self.exits: Offsets = _by_code()
-        self.yields: Offsets = _by_code()
         self.raised: tuple[int, int] | None = None
         self.thrown = 0
 
@@ -202,33 +173,6 @@ class Monitor:
             monitoring().set_local_events(self.tool, code, 0)
         self._register(dict.fromkeys(self.registered))
         monitoring().free_tool_id(self.tool)
-
-    def calls_of(self, code: CodeType) -> int:
-        """Return how often it was called; a coroutine or generator, how often it was started."""
-        return sum(self.starts.get(id(code), NEVER).values())
-
-    def bytecodes_of(self, code: CodeType) -> int:
-        """Return how many of its instructions ran."""
-        return sum(self.executed(code).values())
-
-    def executed(self, code: CodeType) -> Mapping[int, int]:
-        """Return how often each of its instructions ran, by its offset."""
-        return self.flow_of(code).executed(code) if id(code) in self.armed else NEVER
-
-    def flow_of(self, code: CodeType) -> Flow:
-        """Return where control entered and left the code."""
-        flow = Flow()
-        jumps: Mapping[tuple[int, int], list[int]] = self.edges.get(id(code), {})
-        flow.jumps.update({jump: times for jump, (times,) in jumps.items()})
-        for table, counter in (
-            (self.starts, flow.came),
-            (self.entries, flow.came),
-            (self.exits, flow.left),
-            (self.yields, flow.yielded),
-        ):
-            for offset, times in table.get(id(code), NEVER).items():
-                counter[offset] += times
-        return flow
 
     def _callbacks(self) -> tuple[Callbacks, Callbacks]:
         """Return callbacks for events of armed code, and for those of all code."""

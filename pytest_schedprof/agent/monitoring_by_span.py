@@ -10,11 +10,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from .choice import Answer
+from .counted import TABLES, Counted
 from .monitoring import Callbacks, Monitor, monitoring
 from .whose import NOBODY, Whose
-
-TABLES = ("starts", "edges", "entries", "exits", "yields")
-"""Attributes of a monitor that hold counts, by the `id` of the code."""
 
 
 class Now(Mapping[int, Any]):
@@ -58,10 +56,10 @@ class MonitorBySpan(Monitor):
         """Return all labels that something was counted for."""
         return list(self.parts)
 
-    def counted_for(self, label: str) -> Monitor:
-        """Return a monitor that has counted what belongs to a label."""
-        found: Monitor = object.__new__(Monitor)
-        found.__dict__ = {**self.__dict__, **self.parts[label]}
+    def counted_for(self, label: str) -> Counted:
+        """Return what was counted that belongs to a label."""
+        found = Counted()
+        vars(found).update(self.parts[label], armed=self.armed)
         return found
 
     def calls_of(self, code: CodeType) -> int:
