@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from itertools import accumulate
 
+from pytest_schedprof.formats.svg import COLOURS, ground, picture, plain, write
+
 WIDTH, BAR, ROW, LEFT = 900, 40, 20, 10
-
-COLOURS = (
-    *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f"),
-    *("#bcbd22", "#17becf", "#393b79"),
-)
-
-HEAD = """<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" \
-viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">
-<rect width="{width}" height="{height}" fill="white"/>
-"""
 
 
 def draw_bar(parts: Sequence[tuple[str, float]]) -> bytes:
@@ -28,17 +18,17 @@ def draw_bar(parts: Sequence[tuple[str, float]]) -> bytes:
     total = sum(amount for _, amount in parts) or 1.0
     ends = list(accumulate(amount for _, amount in parts))
     height = 2 * ROW + BAR + ROW * (len(parts) + 1)
-    lines = [HEAD.format(width=WIDTH, height=height)]
-    lines.append(f'<text x="{LEFT}" y="{ROW - 4}">{_micro(total)} of CPU per task</text>\n')
+    lines = [ground(WIDTH, height)]
+    lines.append(write(LEFT, ROW - 4, f"{_micro(total)} of CPU per task"))
     for number, ((label, amount), end) in enumerate(zip(parts, ends, strict=True), start=1):
         lines += _part(number, label, amount / total, (end - amount) / total, _micro(amount))
-    return "".join([*lines, "</svg>\n"]).encode()
+    return picture(WIDTH, height, lines)
 
 
 def _part(number: int, label: str, part: float, begin: float, amount: str) -> list[str]:
     room = WIDTH - 2 * LEFT
     x, width, colour = LEFT + room * begin, room * part, COLOURS[(number - 1) % len(COLOURS)]
-    text = escape(f"{number}  {label}: {amount} ({part:.0%})")
+    text = plain(f"{number}  {label}: {amount} ({part:.0%})")
     y = ROW + BAR + ROW * (number + 1)
     inside = (
         f'<text x="{x + width / 2:.1f}" y="{ROW + BAR / 2 + 5}" fill="white" '

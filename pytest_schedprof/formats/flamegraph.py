@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
-from html import escape
 from zlib import crc32
 
 from pytest_schedprof.formats.speedscope import SpeedscopeFile
 from pytest_schedprof.formats.stays import Stay, label_of, stays
+from pytest_schedprof.formats.svg import picture, plain
 
 WIDTH = 1200
 ROW = 17
@@ -19,13 +18,7 @@ LETTER = 7.2
 MIN_WIDTH = 0.2
 """Width in pixels below which a frame is left out: it is invisible, and such frames are many."""
 
-_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-HEAD = """<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" \
-viewBox="0 0 {width} {height}" font-family="monospace" font-size="12">
-<style>rect {{ stroke: white; stroke-width: 0.3 }} g:hover rect {{ stroke: black }}</style>
-"""
+STYLE = "<style>rect { stroke: white; stroke-width: 0.3 } g:hover rect { stroke: black }</style>\n"
 
 
 def write_flamegraph(file: SpeedscopeFile) -> bytes:
@@ -39,8 +32,7 @@ def draw_flamegraph(stacks: Mapping[tuple[str, ...], int]) -> bytes:
     total = max((stay.end for stay in found), default=1)
     height = ROW * (max((stay.depth for stay in found), default=0) + 1)
     boxes = (_box(stay, total, height) for stay in found)
-    picture = HEAD.format(width=WIDTH, height=height) + "".join(boxes) + "</svg>\n"
-    return picture.encode()
+    return picture(WIDTH, height, [STYLE, *boxes], font="monospace", size=12)
 
 
 def _stacks(file: SpeedscopeFile) -> Counter[tuple[str, ...]]:
@@ -64,15 +56,10 @@ def _box(stay: Stay, total: int, height: int) -> str:
     y = height - ROW * (stay.depth + 1)
     title = f"{stay.label}: {samples} samples, {samples / total:.1%}"
     return (
-        f"<g><title>{_text(title)}</title>"
+        f"<g><title>{plain(title)}</title>"
         f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{ROW}" fill="{_colour(stay)}"/>'
-        f'<text x="{x + 3:.2f}" y="{y + 13}">{_text(_cut(stay.label, width))}</text></g>\n'
+        f'<text x="{x + 3:.2f}" y="{y + 13}">{plain(_cut(stay.label, width))}</text></g>\n'
     )
-
-
-def _text(text: str) -> str:
-    """Escape any text for XML: names can contain anything, such as `<lambda>`."""
-    return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
 def _cut(label: str, width: float) -> str:

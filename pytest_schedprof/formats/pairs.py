@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from html import escape
 from typing import NamedTuple
+
+from pytest_schedprof.formats.svg import ground, picture, plain, write
 
 CELL, LEFT, TOP, LETTER = 64, 150, 60, 18
 """Pixels: of a cell, of the names of receivers and of senders; and letters of a name at most."""
 
 MOST = 40
 """Workers that are drawn at most: those that moved most bytes."""
-
-HEAD = """<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" \
-viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
-<rect width="{width}" height="{height}" fill="white"/>
-"""
 
 
 class Moved(NamedTuple):
@@ -42,16 +37,16 @@ def draw_pairs(pairs: Pairs) -> bytes:
     names = _busiest(pairs)
     fastest = max((each.bandwidth for each in pairs.values()), default=0.0)
     width, height = LEFT + CELL * len(names), TOP + CELL * len(names)
-    lines = [HEAD.format(width=width, height=height)]
-    lines.append(_text(6, 16, "MB/s; columns send, rows receive"))
+    lines = [ground(width, height)]
+    lines.append(write(6, 16, "MB/s; columns send, rows receive"))
     for number, name in enumerate(names):
-        lines.append(_text(LEFT + CELL * number + 4, TOP - 8, _cut(name, CELL // 8)))
-        lines.append(_text(6, TOP + CELL * number + CELL // 2, _cut(name, LETTER)))
+        lines.append(write(LEFT + CELL * number + 4, TOP - 8, _cut(name, CELL // 8)))
+        lines.append(write(6, TOP + CELL * number + CELL // 2, _cut(name, LETTER)))
     for (sender, receiver), moved in sorted(pairs.items()):
         if {sender, receiver} <= set(names):
             place = LEFT + CELL * names.index(sender), TOP + CELL * names.index(receiver)
             lines.append(_cell(place, f"{sender} to {receiver}", moved, fastest))
-    return "".join([*lines, "</svg>\n"]).encode()
+    return picture(width, height, lines, size=12)
 
 
 def _busiest(pairs: Pairs) -> list[str]:
@@ -69,10 +64,10 @@ def _cell(place: tuple[int, int], pair: str, moved: Moved, fastest: float) -> st
         f"{moved.bytes} bytes in {moved.transfers} transfers"
     )
     return (
-        f"<g><title>{escape(title)}</title>"
+        f"<g><title>{plain(title)}</title>"
         f'<rect x="{x}" y="{y}" width="{CELL - 1}" height="{CELL - 1}" '
         f'fill="{_colour(moved.bandwidth, fastest)}"/>'
-        f"{_text(x + 6, y + CELL // 2, f'{moved.bandwidth / 1e6:.3g}').strip()}</g>\n"
+        f"{write(x + 6, y + CELL // 2, f'{moved.bandwidth / 1e6:.3g}').strip()}</g>\n"
     )
 
 
@@ -86,7 +81,3 @@ def _colour(bandwidth: float, fastest: float) -> str:
 def _cut(name: str, letters: int) -> str:
     """Return the end of a name, where addresses differ."""
     return name if len(name) <= letters else f"..{name[2 - letters :]}"
-
-
-def _text(x: int, y: int, text: str) -> str:
-    return f'<text x="{x}" y="{y}">{escape(text)}</text>\n'

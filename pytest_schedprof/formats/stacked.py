@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import NamedTuple
 
-from pytest_schedprof.formats.bar import COLOURS, HEAD
+from pytest_schedprof.formats.svg import COLOURS, ground, picture, plain, write
 
 WIDTH, HEIGHT, LEFT, TOP, ROW = 900, 240, 60, 30, 20
 """Pixels: of the plot, of its margins, and of a line of the legend."""
@@ -38,13 +37,14 @@ def draw_stacked(columns: Sequence[Column], title: str, unit: str) -> bytes:
     end = max((each.stop for each in columns), default=1.0)
     most = max((sum(each.amounts.values()) for each in columns), default=0.0) or 1.0
     height = TOP + HEIGHT + 2 * ROW + ROW * (len(kinds) + 1)
-    lines = [HEAD.format(width=LEFT + WIDTH + ROW, height=height)]
-    lines.append(_text(LEFT, TOP - 10, title))
+    width = LEFT + WIDTH + ROW
+    lines = [ground(width, height)]
+    lines.append(write(LEFT, TOP - 10, title))
     lines += _axes(end, most)
     for column in columns:
         lines += _column(column, kinds, end, most)
     lines += _legend(kinds, columns, unit)
-    return "".join([*lines, "</svg>\n"]).encode()
+    return picture(width, height, lines)
 
 
 def _kinds(columns: Sequence[Column]) -> list[str]:
@@ -77,7 +77,7 @@ def _column(column: Column, kinds: Sequence[str], end: float, most: float) -> li
     width = max(1.0, WIDTH * (column.stop - column.start) / end - 1)
     amounts = {kind: each for kind, each in _merged(column.amounts, kinds).items() if each}
     told = ", ".join(f"{kind} {amount:.2g}" for kind, amount in amounts.items())
-    lines = [f"<g><title>{escape(f'{column.start:.2f} to {column.stop:.2f} s: {told}')}</title>\n"]
+    lines = [f"<g><title>{plain(f'{column.start:.2f} to {column.stop:.2f} s: {told}')}</title>\n"]
     bottom = float(TOP + HEIGHT)
     for kind, amount in amounts.items():
         tall = HEIGHT * amount / most
@@ -93,10 +93,10 @@ def _axes(end: float, most: float) -> list[str]:
     bottom = TOP + HEIGHT
     return [
         f'<path d="M{LEFT} {TOP}V{bottom}H{LEFT + WIDTH}" fill="none" stroke="black"/>\n',
-        _text(4, TOP + 10, f"{most:.3g}"),
-        _text(4, bottom, "0"),
-        _text(LEFT, bottom + ROW, "0 s"),
-        _text(LEFT + WIDTH - 50, bottom + ROW, f"{end:.3g} s"),
+        write(4, TOP + 10, f"{most:.3g}"),
+        write(4, bottom, "0"),
+        write(LEFT, bottom + ROW, "0 s"),
+        write(LEFT + WIDTH - 50, bottom + ROW, f"{end:.3g} s"),
     ]
 
 
@@ -108,9 +108,5 @@ def _legend(kinds: Sequence[str], columns: Sequence[Column], unit: str) -> list[
         lines.append(
             f'<rect x="{LEFT}" y="{y - 12}" width="12" height="12" fill="{COLOURS[number]}"/>'
         )
-        lines.append(_text(LEFT + 20, y - 1, f"{number + 1}  {kind}: {whole[kind]:.0f} {unit}"))
+        lines.append(write(LEFT + 20, y - 1, f"{number + 1}  {kind}: {whole[kind]:.0f} {unit}"))
     return lines
-
-
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}">{escape(text)}</text>\n'

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_schedprof.formats.bar import COLOURS
 from pytest_schedprof.formats.stacked import HEIGHT, OTHERS, WIDTH, Column, draw_stacked
+from pytest_schedprof.formats.svg import COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -49,6 +49,11 @@ def test_kinds_without_a_colour_are_drawn_together() -> None:
     assert len(told) == len(COLOURS)
     assert told[-1].startswith(f"{len(COLOURS)}  {OTHERS}: ")
     assert sum(tall for _, tall in boxes(picture)[0]) == pytest.approx(HEIGHT, abs=1)
+
+
+def test_a_name_may_be_anything() -> None:
+    picture = drawn(Column(0, 1, {"<a>\x00&": 1.0}))
+    assert "1  <a>\ufffd&: 1 samples" in texts(picture)
 
 
 def test_nothing_is_a_picture_too() -> None:
