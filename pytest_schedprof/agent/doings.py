@@ -49,13 +49,14 @@ def tell(ended: dict[str, float], dask_worker: Any = None) -> dict[str, Any] | N
     if not hasattr(dask_worker, "cycle_profile"):
         return None
     dask_worker.cycle_profile()
-    mark = ended.get(dask_worker.address)
-    newest_first = reversed(dask_worker.profile_keys_history)
-    since = list(takewhile(lambda entry: entry[0] != mark, newest_first))[::-1]
+    mark, history = ended.get(dask_worker.address), dask_worker.profile_keys_history
+    since = list(takewhile(lambda entry: entry[0] != mark, reversed(history)))[::-1]
     ends = [when for when, _ in since]
-    starts = [ends[0] if mark is None else mark, *ends]
+    is_whole = mark is None or len(since) < len(history)  # else the one before the test is gone
+    starts = [mark if mark and is_whole else ends[0], *ends]
     return {
         "name": str(dask_worker.name),
+        "is_whole": is_whole,
         "intervals": {
             name: dask_worker.periodic_callbacks[name].callback_time
             for name in (SAMPLER, CYCLE)

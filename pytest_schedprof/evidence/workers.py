@@ -10,8 +10,7 @@ from typing import Any
 from distributed import profile as dasks
 
 from pytest_schedprof.agent import doings
-from pytest_schedprof.backends.options import Seconds
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.backends.options import Seconds, check_above_zero
 from pytest_schedprof.evidence.contract import (
     Brought,
     EvidenceUnavailableError,
@@ -28,6 +27,11 @@ ALL_THREADS = "workers (all threads)"
 
 MILLISECONDS = 1000.0
 
+FORGOTTEN = (
+    "the first samples are missing: workers keep no more profiles than "
+    "distributed.admin.low-level-log-length; a longer workers.cycle needs fewer"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkersOptions:
@@ -39,11 +43,8 @@ class WorkersOptions:
     """Of a slice of the timeline."""
 
     def __post_init__(self) -> None:
-        for name, value in (("interval", self.interval), ("cycle", self.cycle)):
-            if value is not None and not value > 0:
-                raise SettingsError(
-                    f"schedprof: option workers.{name} must be above 0, got {value:g}"
-                )
+        check_above_zero("workers.interval", self.interval)
+        check_above_zero("workers.cycle", self.cycle)
 
     def milliseconds(self) -> dict[str, float]:
         """Return what is given, by dask's names."""
@@ -81,13 +82,12 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
                 "workers' profiles hold no sample: workers take one every "
                 f"{doings_found.interval_s * MILLISECONDS:g} ms while a task runs"
             )
-        return Brought(
-            {
-                "workers.json": as_json(doings_found),
-                "workers.svg": draw_flamegraph(_stacks_by_prefix(doings_found)),
-                "workers.timeline.svg": _timeline(doings_found),
-            }
-        )
+        files = {
+            "workers.json": as_json(doings_found),
+            "workers.svg": draw_flamegraph(_stacks_by_prefix(doings_found)),
+            "workers.timeline.svg": _timeline(doings_found),
+        }
+        return Brought(files, () if all(each["is_whole"] for each in all_told) else (FORGOTTEN,))
 
     def close(self) -> None:
         """Have workers sample as before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,6 +17,7 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import Brought, ObservedTest
 from pytest_schedprof.evidence.registry import built_in
+from pytest_schedprof.evidence.workers import FORGOTTEN
 from pytest_schedprof.model.evidence import (
     MemorySamples,
     TaskStream,
@@ -223,6 +224,23 @@ def test_samples_are_those_of_the_test_by_prefix_and_over_time(told: Any) -> Non
     picture = ElementTree.fromstring(brought.files["workers.timeline.svg"])
     texts = [str(text.text) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert f"1  burn: {found.prefixes['burn'].samples} samples" in texts
+
+
+def keep_one(dask_worker: Worker) -> None:
+    dask_worker.profile_keys_history = deque(dask_worker.profile_keys_history, maxlen=1)
+
+
+def test_profiles_that_workers_forgot_are_told() -> None:
+    with opened("local") as scheduler:
+        test = ObservedTest("test_it", scheduler, options={"workers": OFTEN})
+        kind = built_in("workers")(test)
+        scheduler.client.run(keep_one)
+        first, _ = scheduler.workers
+        wait(scheduler.client.map(burn, range(8), workers=[first], pure=False))
+        brought = kind.bring(())
+    assert brought.notes == (FORGOTTEN,)
+    for each in read(brought, "workers.json", WorkerDoings).slices:
+        assert each.start <= each.stop
 
 
 @pytest.mark.parametrize("name", ["interval", "cycle"])
