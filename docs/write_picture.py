@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from browsing import Reader, launched
+from browsing import Reader, find, launched
 
 SIZE = {"width": 1100, "height": 1160}
 LOW = {"width": 1100, "height": 760}
@@ -37,14 +37,6 @@ def main(run: str, test: str) -> None:
                 choose(page)
                 page.screenshot(path=Path(__file__).with_name(f"{name}-{scheme}.png"))
         reader.close()
-
-
-def find(page: Page, function: str) -> None:
-    """Move to the first box of a function."""
-    search = page.locator(".search")
-    search.fill(function)
-    search.press("Enter")
-    page.locator("canvas.main").focus()
 
 
 def callers(page: Page) -> None:

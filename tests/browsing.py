@@ -75,6 +75,14 @@ def ran(project: Path, body: str, *arguments: str, **environment: str) -> Path:
     return max((project / ".schedprof").glob("2*"))
 
 
+def find(page: Page, function: str) -> None:
+    """Move to the first box of a function in a flame graph."""
+    search = page.locator(".search")
+    search.fill(function)
+    search.press("Enter")
+    page.locator("canvas.main").focus()
+
+
 class Reader:
     """Opens pages from disk and records faults: errors, dialogs, and requests to the network."""
 

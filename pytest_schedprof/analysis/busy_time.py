@@ -41,6 +41,8 @@ class BusyTime:
 
     def widened(self, share: Estimate, cost: Estimate) -> Estimate:
         """Return a cost whose bounds hold wherever it was that the threads waited."""
+        if not self.waited:
+            return cost
         low, high = self.bounds(share)
         return replace(cost, low=min(cost.low, low), high=max(cost.high, high))
 

@@ -75,11 +75,18 @@ def span_around(name: str) -> Iterator[str]:
     """Open a span with this name, and yield its ID; tasks tell the code that submitted them."""
     frames = max(1, dask.config.get(CODE))
     try:
-        seen = {CODE: frames, IGNORED: ignored_here(dask.config.get(IGNORED, []), os.getcwd())}
+        seen = {CODE: frames, IGNORED: ignored_here(dask.config.get(IGNORED, []), _directory())}
         with dask.config.set(seen), _no_warning(), span(name) as identity:
             yield identity
     except ValueError:  # a context variable is reset in another context
         raise EvidenceUnavailableError(ELSEWHERE) from None
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the test has removed it
+        return ""
 
 
 def ignored_here(patterns: Sequence[str], directory: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import axe
 import pytest
-from browsing import Reader
+from browsing import Reader, find
 from drawn import (
     DUMPS,
     LOOP,
@@ -46,14 +46,6 @@ def page(path: Path, reader: Reader) -> Page:
 def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)
-
-
-def find(page: Page, function: str) -> None:
-    """Move to the first box of a function."""
-    search = page.locator(".search")
-    search.fill(function)
-    search.press("Enter")
-    page.locator("canvas.main").focus()
 
 
 def told(page: Page) -> str:

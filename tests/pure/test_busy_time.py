@@ -46,6 +46,13 @@ def test_half_of_the_time_without_a_processor_may_have_been_in_any_function() ->
     assert whole.bounds(exactly(0.6)) == pytest.approx((140, 700))
 
 
+def test_where_no_thread_waited_a_cost_is_as_it_was() -> None:
+    cost = Estimate(100.0, 98.0, 102.0, 1000, 0.0)
+    share = replace(exactly(0.5), low=0.1, high=0.9)
+    assert BusyTime(200.0, 0.0).widened(share, cost) == cost
+    assert BusyTime(200.0, 200.0).widened(share, cost) == cost
+
+
 def test_a_cost_keeps_bounds_that_are_wider_for_another_reason() -> None:
     cost = Estimate(100.0, 50.0, 900.0, 1000, 0.0)
     assert BusyTime(200.0, 250.0).widened(exactly(0.5), cost) == replace(cost, low=50.0, high=900.0)
