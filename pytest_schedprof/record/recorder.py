@@ -209,6 +209,7 @@ class WorkloadRecorder(SchedulerPlugin):
         **more: Any,
     ) -> None:
         """Note the tasks that are new, and what the client wants."""
+        self.rows.join_releases()
         numbers, states = self.known.numbers, scheduler.tasks
         new = [state for state in map(states.__getitem__, tasks) if id(state) not in numbers]
         # Names are numbers in a replay, where dask orders tasks by name that it cannot tell apart.

@@ -31,12 +31,16 @@ class Rows:
     def release_all(self, time: float, client: str) -> None:
         """Note that a client has left and needs nothing any more: no task is named."""
         if self.clients.known(client) is not None:
-            self._join_releases()
+            self.join_releases()
             self._joined.append((time, self.clients.of(client), []))
             self.clients.forget(client)
 
-    def _join_releases(self) -> None:
-        """Make one of releases that are near to each other, for futures go one by one."""
+    def join_releases(self) -> None:
+        """Make one of releases that are near to each other, for futures go one by one.
+
+        It has the time of the first. So this is called before each graph, which may need what
+        was released right after it.
+        """
         begun, whose = float("-inf"), None
         ids: list[int] = []
         for time, client, number in self.releases:
@@ -49,7 +53,7 @@ class Rows:
 
     def take(self, begun: float) -> list[dict[str, Any]]:
         """Return the blocks of what there is, in a file that was begun at a time; forget that."""
-        self._join_releases()
+        self.join_releases()
         blocks: list[dict[str, Any]] = []
         if self.workers:
             blocks.append({"kind": "workers", "workers": self.workers[:]})

@@ -30,6 +30,7 @@ from pytest_schedprof.errors import ArtifactError, ClusterError, SettingsError
 from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.formats.workload_files import read_files
 from pytest_schedprof.model.workload import Workload
+from pytest_schedprof.record import rows
 from pytest_schedprof.record.fetching import record_workload
 from pytest_schedprof.record.files import RecordingFiles
 from pytest_schedprof.workloads import WORKLOADS, replay
@@ -108,6 +109,36 @@ def test_a_replay_takes_the_same_transitions(
         replayed = median([counted(client, work) for _ in range(replays)])
     assert done == [tasks] * replays
     assert replayed == pytest.approx(took, rel=0.02)
+
+
+def join_releases_of_seconds() -> None:
+    """Do on a scheduler what a fast one does with those of a millisecond."""
+    rows.TOGETHER_S = 10.0
+
+
+def test_no_release_is_recorded_before_a_graph_that_needed_the_result(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(SimulatedCluster, duration="1ms") as client, record_workload(client, path):
+        client.run_on_scheduler(join_releases_of_seconds)
+        for _ in range(10):
+            others = client.map(inc, range(20), pure=False)
+            (held,) = client.map(inc, [0], pure=False)
+            wait([*others, held])
+            del others
+            last = client.submit(inc, held, pure=False)
+            del held
+            wait(last)
+    workload = read(path)
+    needed = {
+        number: each.time
+        for each in workload.graphs
+        for task in each.tasks
+        for number in task.dependencies
+    }
+    assert len(needed) == 10
+    released = {number: each.time for each in workload.releases for number in each.tasks}
+    assert len(needed.keys() & released.keys()) >= 9  # the last one after the recording, perhaps
+    assert [n for n in needed.keys() & released.keys() if released[n] < needed[n] - 1e-6] == []
 
 
 def test_what_clients_asked_for_is_recorded(tmp_path: Path) -> None:
