@@ -8,8 +8,8 @@ scheduler does a fixed piece of other work, the yardstick: what the machine's ot
 time (shared caches, a shared core) it does to both.
 
 Printed are the standard deviations, as a fraction of the mean, of a round's CPU time, of that in
-yardsticks, of the ratio of two rounds in turns, and of the sum of each slice's median over seven
-rounds.
+yardsticks, of the ratio of two rounds in turns, and of the sums of each slice's median and least
+over seven rounds, and of the ratios of these of rounds in turns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.remote.control import Control
 
 WORKERS = 16
-MEDIAN_OF = 7
+TOGETHER = 7
 ASKED = 0.01
 
 Round = Sequence[tuple[float, float]]
@@ -119,10 +119,15 @@ def yardsticks(cuts: Round) -> float:
     return sum(after - before for before, after in cuts[1:])
 
 
-def of_medians(rounds: Sequence[Round]) -> float:
-    """Return the sum of the medians of each slice."""
-    medians: list[float] = [median(each) for each in zip(*map(slices, rounds), strict=True)]
-    return sum(medians)
+def of_slices(rounds: Sequence[Round], pick: Callable[[Sequence[float]], float]) -> float:
+    """Return the sum over the slices of what is picked of each one's times in the rounds."""
+    return sum(pick(each) for each in zip(*map(slices, rounds), strict=True))
+
+
+def parted(rounds: Sequence[Round]) -> list[Sequence[Round]]:
+    """Return the rounds, so many of them together."""
+    last = len(rounds) - TOGETHER
+    return [rounds[first : first + TOGETHER] for first in range(0, last + 1, TOGETHER)]
 
 
 def scatter(values: Sequence[float]) -> str:
@@ -137,21 +142,23 @@ def tell(sides: Sequence[Sequence[Round]]) -> None:
 
     every = [cuts for side in sides for cuts in side]
     cpu, others = [sum(slices(cuts)) for cuts in every], [*map(yardsticks, every)]
-    parts = [
-        of_medians(side[first : first + MEDIAN_OF])
-        for side in sides
-        for first in range(0, len(side) - MEDIAN_OF + 1, MEDIAN_OF)
-    ]
     print(f"CPU time: {of_rounds(lambda cuts: sum(slices(cuts)))}")
     print(f"in yardsticks: {of_rounds(lambda cuts: sum(slices(cuts)) / yardsticks(cuts))}")
     print(f"correlation of a round's CPU time with its yardsticks: {correlation(cpu, others):.2f}")
-    print(f"medians of each slice over {MEDIAN_OF} rounds: {scatter(parts)} of {len(parts)} sums")
+    for name, pick in (("median", median), ("least", min)):
+        here, there = ([of_slices(each, pick) for each in parted(side)] for side in sides)
+        ratios = [one / other for one, other in zip(here, there, strict=True)]
+        print(
+            f"{name} of each slice over {TOGETHER} rounds: {scatter([*here, *there])} of "
+            f"{len(here + there)} sums, {scatter(ratios)} of their ratios in turns, which are "
+            f"{min(ratios):.3f} to {max(ratios):.3f}"
+        )
     print(f"asked: {ASKED:.0%}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=2 * MEDIAN_OF)
+    parser.add_argument("--rounds", type=int, default=2 * TOGETHER)
     parser.add_argument("--tasks", type=int, default=2000)
     given = parser.parse_args()
     with ExitStack() as opened:
