@@ -7,6 +7,7 @@ import os
 import subprocess
 import sysconfig
 import venv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
         settings.register_profile("fixed", derandomize=True, deadline=None)
         settings.load_profile("fixed")
+
+    if hasattr(config.option, "loadscopereorder"):  # pytest-xdist
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run files with many slow tests first, so that no process is left with one of them alone."""
+    slow = Counter(each.path for each in items if each.get_closest_marker("slow"))
+    items.sort(key=lambda each: -slow[each.path])
 
 
 @pytest.fixture(scope="session", autouse=True)
