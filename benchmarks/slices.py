@@ -1,6 +1,6 @@
 """Measure how far the CPU time of identical code scatters on virtual clusters, and what lessens it.
 
-    PYTHONHASHSEED=0 python benchmarks/slices.py [--rounds 14] [--tasks 2000]
+    PYTHONHASHSEED=0 python benchmarks/slices.py [--rounds 14] [--tasks 2000] [--planted 0.02]
 
 Two virtual clusters with the same seed run the same tasks in turns. Each round begins without
 garbage and is cut into slices of ten tasks, which are the same in every round. Between slices the
@@ -9,7 +9,8 @@ time (shared caches, a shared core) it does to both.
 
 Printed are the standard deviations, as a fraction of the mean, of a round's CPU time, of that in
 yardsticks, of the ratio of two rounds in turns, and of the sums of each slice's median and least
-over seven rounds, and of the ratios of these of rounds in turns.
+over seven rounds, and of the ratios of these of rounds in turns. With `--planted`, tasks take that
+much more CPU time on the second cluster, and the ratios are to be told from those without it.
 """
 
 from __future__ import annotations
@@ -46,13 +47,14 @@ def cut_in_slices(dask_scheduler: Any = None) -> None:
     class Slices(SchedulerPlugin):
         name = "slices"
 
-        def begin(self) -> None:
-            self.done, self.at = 0, 0
+        def begin(self, planted_s: float) -> None:
+            self.done, self.at, self.planted_s = 0, 0, planted_s
             self.cuts = [(0.0, thread_time())]
 
         def transition(self, key: Any, start: str, finish: str, *more: Any, **other: Any) -> None:
             if finish == "memory":
                 self.done += 1
+                burn(self.planted_s)
                 if self.done % 10 == 0:
                     before = thread_time()
                     self.yardstick()
@@ -73,8 +75,17 @@ def cut_in_slices(dask_scheduler: Any = None) -> None:
     dask_scheduler.add_plugin(Slices())
 
 
-def begin(dask_scheduler: Any = None) -> None:
-    dask_scheduler.plugins["slices"].begin()
+def burn(seconds: float) -> None:
+    """Take CPU time, at least so much if any."""
+    from time import thread_time
+
+    until = thread_time() + seconds if seconds else 0.0
+    while until and thread_time() < until:
+        pass
+
+
+def begin(planted_s: float, dask_scheduler: Any = None) -> None:
+    dask_scheduler.plugins["slices"].begin(planted_s)
 
 
 def end(dask_scheduler: Any = None) -> Round:
@@ -89,10 +100,10 @@ class Side(NamedTuple):
     control: Control
     client: Client
 
-    def run(self, tasks: int) -> Round:
+    def run(self, tasks: int, planted_s: float = 0.0) -> Round:
         self.cluster.begin_round()
         self.control.call(facts.collect_garbage)
-        self.control.call(begin)
+        self.control.call(begin, planted_s)
         with self.client.as_current():
             wait(self.client.map(inc, range(tasks), pure=False))
         cuts: Round = self.control.call(end)
@@ -160,15 +171,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=2 * TOGETHER)
     parser.add_argument("--tasks", type=int, default=2000)
+    parser.add_argument("--planted", type=float, default=0.0)
     given = parser.parse_args()
     with ExitStack() as opened:
         sides = [opened_side(opened) for _ in range(2)]
+        warm = [side.run(given.tasks) for side in [*sides, *sides]][-1]
+        planted = (0.0, given.planted * sum(slices(warm)) / given.tasks)
         found: list[list[Round]] = [[], []]
-        for number in range(given.rounds + 1):  # the first one warms up
+        for number in range(given.rounds):
             for which in (0, 1) if number % 2 else (1, 0):
-                cuts = sides[which].run(given.tasks)
-                if number:
-                    found[which].append(cuts)
+                found[which].append(sides[which].run(given.tasks, planted[which]))
     print(f"{given.rounds} rounds of {given.tasks} tasks on either side")
     tell(found)
 

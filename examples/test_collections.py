@@ -10,6 +10,7 @@ from distributed import wait
 from pytest_schedprof import SchedulerUnderTest
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof(
     "share(distributed.scheduler:Scheduler.update_graph) <= 90%",
     "share(@dashboard) <= 30%",
@@ -20,6 +21,7 @@ def test_rechunk_of_an_array(schedprof_scheduler: SchedulerUnderTest) -> None:
     wait(schedprof_scheduler.client.compute(array.rechunk((100, 20)).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof("share(@serialisation) <= 80%", rate=200)
 def test_set_index_of_a_time_series(schedprof_scheduler: SchedulerUnderTest) -> None:
     frame = dask.datasets.timeseries(

@@ -24,12 +24,14 @@ SHAPES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof("share(@worker-choice) <= 90%", "share(@stealing) <= 90%", rate=400)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shape(schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, shape: str) -> None:
     WORKLOADS[shape](schedprof_scheduler.client, schedprof_scale)
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof("growth(bytecodes) <= 1.1", backend="counts", scale=[200, 1_000])
 def test_cost_of_a_task_does_not_grow(
     schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int

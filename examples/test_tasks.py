@@ -20,12 +20,14 @@ def add(x: int, y: int) -> int:
     return x + y
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof("share(distributed.scheduler:SchedulerState._transition) <= 60%")
 def test_many_small_tasks(schedprof_scheduler: SchedulerUnderTest) -> None:
     futures = schedprof_scheduler.client.map(inc, range(3_000), pure=False)
     wait(futures)
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof("share(@worker-choice) <= 50%", "share(@stealing) <= 50%", rate=250)
 def test_tree_reduction(schedprof_scheduler: SchedulerUnderTest) -> None:
     client = schedprof_scheduler.client
@@ -35,6 +37,7 @@ def test_tree_reduction(schedprof_scheduler: SchedulerUnderTest) -> None:
     wait(level)
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof("share(@comm) <= 60%", rate=250)
 def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
     """Profile only the part of the test that matters, with `measure`."""
@@ -44,12 +47,14 @@ def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
         wait(futures[:1])  # by then the scheduler has taken in the graph
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof("self(distributed.scheduler:*) <= 60%", rounds=5)
 def test_same_work_in_rounds(schedprof_scheduler: SchedulerUnderTest) -> None:
     """With three or more rounds, the bounds come from the scatter between rounds."""
     wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))
 
 
+@pytest.mark.slow
 @pytest.mark.schedprof(
     "calls(distributed.scheduler:SchedulerState._transition) <= 6.1", backend="counts"
 )

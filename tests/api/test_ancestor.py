@@ -114,6 +114,7 @@ def names_in(trace: Path) -> Counter[str]:
     return Counter(each["name"].partition(" (")[0].rpartition(".")[2] for each in events)
 
 
+@pytest.mark.slow
 def test_readme_one_function(client: Client, worked: Any, tmp_path: Path) -> None:
     with viztrace_scheduler(tmp_path / "viztracer.json", trace_sparse=FINISHED):
         worked()

@@ -71,6 +71,7 @@ def nothing_is_left(tmp_path: Path, cluster: LocalProcesses, control: Control) -
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.slow
 def test_path_of_a_picture_gets_a_flame_graph(client: Client, tmp_path: Path) -> None:
     with pyspy_on_scheduler(tmp_path / "pyspy.svg") as path:
         client.run_on_scheduler(burn_here)
@@ -78,6 +79,7 @@ def test_path_of_a_picture_gets_a_flame_graph(client: Client, tmp_path: Path) ->
     assert "burn_here" in path.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profiled", BOTH)
 def test_the_file_is_there_after_the_body(
     client: Client, tmp_path: Path, profiled: Callable[..., Block[Path]]
@@ -90,6 +92,7 @@ def test_the_file_is_there_after_the_body(
     assert json.loads(path.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profiled", BOTH)
 def test_async_with_and_an_asynchronous_client(
     cluster: LocalProcesses, tmp_path: Path, profiled: Callable[..., Block[Path]]
@@ -112,6 +115,7 @@ def test_with_and_an_asynchronous_client_says_what_to_write(cluster: LocalProces
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [BOTH, BOTH[::-1]], ids=["pyspy outside", "viztracer outside"])
 def test_one_nested_in_the_other(
     client: Client, tmp_path: Path, order: list[Callable[..., Block[Path]]]

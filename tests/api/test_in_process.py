@@ -84,6 +84,7 @@ with Client(**QUIET) as client:
 """
 
 
+@pytest.mark.slow
 def test_every_backend_works_here_and_more_than_once(tmp_path: Path) -> None:
     """A process that is both client and scheduler has only one of each class of the agent."""
     run_script(HEADER + AGAIN, tmp_path)
@@ -126,6 +127,7 @@ def run_script(source: str, path: Path) -> None:
     assert process.returncode == 0, process.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_both_see_the_scheduler_in_this_process(tmp_path: Path, kind: str) -> None:
     run_script(HEADER + SCRIPTS[kind], tmp_path)
@@ -134,6 +136,7 @@ def test_both_see_the_scheduler_in_this_process(tmp_path: Path, kind: str) -> No
     assert any(UPDATE_GRAPH in event["name"] for event in events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CLOSING)
 def test_scheduler_closed_in_the_body_leaves_no_profiler(tmp_path: Path, kind: str) -> None:
     run_script(HEADER + CLOSING[kind], tmp_path)

@@ -55,6 +55,7 @@ def burned_share(result: Result) -> float:
     return sum(value for name, value in names.items() if name.endswith(":burn_scheduler_cpu"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["pyspy", "cputime"])
 def test_result_and_artifacts(client: Client, tmp_path: Path, backend: str) -> None:
     with profile_scheduler(backend, tmp_path / "made" / "here", name="burning") as profile:
@@ -112,6 +113,7 @@ def test_limit_that_is_inconclusive_raises_only_under_strict(client: Client) -> 
         burn(client, 0.2)
 
 
+@pytest.mark.slow
 def test_body_that_raises_is_not_hidden_by_a_broken_limit(client: Client) -> None:
     def body() -> None:
         burn(client)

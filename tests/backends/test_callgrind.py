@@ -110,6 +110,7 @@ def of(profile: CostProfile, name: str) -> float:
     )
 
 
+@pytest.mark.slow
 def test_known_work_has_its_instructions_in_each_window(line: Control) -> None:
     before = line.call(state)
     counted(line, sort_often, 100)  # the first window also has what is only done once
@@ -134,6 +135,7 @@ def test_python_functions_are_charged_for_the_c_code_that_they_call(line: Contro
     assert not profile.hides
 
 
+@pytest.mark.slow
 def test_imports_are_left_out(line: Control) -> None:
     counted(line, import_something)
     # In real time a window also has what the scheduler does by the clock: the least of three.
@@ -166,6 +168,7 @@ def test_a_launcher_gives_variables_and_a_command() -> None:
     assert launched((), Path("/there")) == ({}, [])
 
 
+@pytest.mark.slow
 def test_without_valgrind_the_error_names_its_package(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +188,7 @@ def test_it(schedprof_scheduler):
     assert "apt-get install valgrind" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_test_of_a_virtual_cluster_is_judged_by_instructions(
     project: Project, emulated: LocalProcesses, apart: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

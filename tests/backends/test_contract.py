@@ -214,6 +214,7 @@ def _part_of_time(profile: CostProfile, name: str) -> float:
     return 0.0 if name in waits else sum(mine) / busy
 
 
+@pytest.mark.slow
 def test_sees_the_function_that_burns_and_not_its_idle_twin(
     control: Control, backend: Backend, work: Callable[[], float]
 ) -> None:
@@ -230,6 +231,7 @@ def test_sees_the_function_that_burns_and_not_its_idle_twin(
     assert busy_part(recorder, backend, "idle_twin") < 0.1  # a third, if waiting counted
 
 
+@pytest.mark.slow
 def test_segment_tells_the_cpu_time_of_the_scheduler(
     control: Control, backend: Backend, work: Callable[[], float]
 ) -> None:
@@ -242,6 +244,7 @@ def test_segment_tells_the_cpu_time_of_the_scheduler(
     assert segment.facts.tasks == 0
 
 
+@pytest.mark.slow
 def test_twice_in_a_row(control: Control, backend: Backend, work: Callable[[], float]) -> None:
     recorder = Recorder(control, [backend], 10.0)
     for _ in range(2):
@@ -251,6 +254,7 @@ def test_twice_in_a_row(control: Control, backend: Backend, work: Callable[[], f
     assert [len(each) for each in recorder.rounds] == [1, 1]
 
 
+@pytest.mark.slow
 def test_two_at_once_are_refused_and_the_first_goes_on(
     control: Control, backend: Backend, work: Callable[[], float]
 ) -> None:
@@ -272,6 +276,7 @@ def test_stops_when_the_body_raises(control: Control, backend: Backend) -> None:
     assert len(recorder.rounds[0]) == 1
 
 
+@pytest.mark.slow
 def test_narrowed_round_keeps_the_narrow_part_alone(
     control: Control, backend: Backend, work: Callable[[], float]
 ) -> None:
@@ -283,6 +288,7 @@ def test_narrowed_round_keeps_the_narrow_part_alone(
     assert busy_part(recorder, backend, "greater_twin") == 0
 
 
+@pytest.mark.slow
 def test_ends_when_the_client_that_started_it_is_gone(
     cluster: LocalProcesses, backend: Backend
 ) -> None:
@@ -290,6 +296,7 @@ def test_ends_when_the_client_that_started_it_is_gone(
         backend.start(gone, timeout_s=10)
 
 
+@pytest.mark.slow
 def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
     cluster = LocalProcesses(0, timeout_s=30)
     try:

@@ -69,6 +69,7 @@ def counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Back
     }
 
 
+@pytest.mark.slow
 def test_counts_by_span(counted: dict[str, BackendResult], project: Project) -> None:
     """They are exact: the same in each run, and together what is counted without spans."""
     found = spans_of(counted["test_spans"])
@@ -123,6 +124,7 @@ def test_it(schedprof_scheduler):
 )
 
 
+@pytest.mark.slow
 def test_shares_by_span(project: Project) -> None:
     result = project.run_test(SAMPLED, "-v")
     result.assert_outcomes(passed=1)
@@ -162,6 +164,7 @@ def test_names_are_those_of_this_release() -> None:
     assert missing == []
 
 
+@pytest.mark.slow
 def test_the_file_says_whose_each_sample_is(project: Project) -> None:
     project.run_test(SAMPLED).assert_outcomes(passed=1)
     (path,) = project.run_directory.glob("tests/*/*.cputime.speedscope.json")

@@ -53,6 +53,7 @@ def cluster() -> Any:
     cluster.close()
 
 
+@pytest.mark.slow
 def test_identical_rounds_cost_the_state_machine_exactly_the_same(
     cluster: LocalProcesses, control: Control
 ) -> None:
@@ -99,6 +100,7 @@ def get_and_set(dask_scheduler: Any = None) -> None:
         assert task.state == "released"
 
 
+@pytest.mark.slow
 def test_calls_alone_are_the_same_calls(cluster: LocalProcesses, control: Control) -> None:
     backend = CountsBackend(rate_hz=100, options={"bytecodes": "false"})
     assert "bytecodes" not in backend.metrics
@@ -126,6 +128,7 @@ def packages(profile: CostProfile) -> set[str]:
     return {name.partition(":")[0].partition(".")[0] for name in profile.functions}
 
 
+@pytest.mark.slow
 def test_words_stand_for_what_works_on_tasks_and_for_all_modules(
     cluster: LocalProcesses, control: Control
 ) -> None:
@@ -239,6 +242,7 @@ def counted_rounds(
     return result
 
 
+@pytest.mark.slow
 def test_a_function_whose_rounds_differ_is_told_though_its_mean_is_the_same(
     cluster: LocalProcesses, control: Control
 ) -> None:

@@ -53,6 +53,7 @@ def share_of(shares: Shares, name: str) -> float:
     )
 
 
+@pytest.mark.slow
 def test_long_calls_of_c_code_count_by_the_time_they_took(control: Control) -> None:
     raw, shares = record(control, 100, burn, burn_in_c)
     assert share_of(shares, "burn_in_c") == pytest.approx(0.5, abs=0.1)
@@ -77,6 +78,7 @@ def litter_and_collect(dask_scheduler: Any = None) -> float:
     return collecting / (time.process_time() - before)
 
 
+@pytest.mark.slow
 def test_collector_counts_by_the_callback_at_its_end(control: Control) -> None:
     backend = CpuTimeBackend(rate_hz=200, options={})
     recording = backend.start(control, timeout_s=10)

@@ -82,6 +82,7 @@ def give_way(dask_scheduler: Any = None) -> None:
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_thread_that_takes_the_lock_is_told(cluster: SimulatedCluster, control: Control) -> None:
     alone = recorded(cluster, control)
     control.call(compete)

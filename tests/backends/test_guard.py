@@ -79,6 +79,7 @@ def test_profiler_of_a_dead_scheduler_may_write_its_file(tmp_path: Path, stopped
     assert file.read_text() == "written"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ptrace is called by its numbers of Linux")
 def test_scheduler_that_is_held_for_good_is_freed_and_one_held_again_and_again_is_not(
     profiler: subprocess.Popen[bytes],

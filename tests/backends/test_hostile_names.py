@@ -37,6 +37,7 @@ def run_named(names: list[str], seconds: float) -> None:
         spin(time.thread_time() + seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"])
 def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> None:
     backend = find_backends().make(name, rate_hz=100, options={})

@@ -124,6 +124,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "module", "path"), PLACES)
 def test_what_is_planted_is_shown_at_its_step_and_nowhere_else(
     control: Control, client: Client, step: str, module: str, path: str
@@ -145,6 +146,7 @@ def risen(before: dict[str, float], after: dict[str, float]) -> set[str]:
     return more - {COLLECTING}
 
 
+@pytest.mark.slow
 def test_only_transitions_for_a_graph_count(control: Control, client: Client) -> None:
     """Each task makes two or three while it is taken in, and three more until it is forgotten."""
     before = seconds(control, client)
@@ -158,6 +160,7 @@ def test_only_transitions_for_a_graph_count(control: Control, client: Client) ->
     assert risen(before, seconds(control, client)) == set()
 
 
+@pytest.mark.slow
 def test_collections_are_a_step_of_their_own(control: Control, client: Client) -> None:
     before = seconds(control, client)
     statement = "import gc\nfor _ in range(9): gc.collect()"
@@ -196,6 +199,7 @@ def forget_module(dask_scheduler: Any = None) -> None:
     del sys.modules["schedprof_slow_module"]
 
 
+@pytest.mark.slow
 def test_imports_are_a_step_of_their_own(control: Control, client: Client) -> None:
     before = seconds(control, client)
     client.run_on_scheduler(slow_module)
@@ -208,6 +212,7 @@ def test_imports_are_a_step_of_their_own(control: Control, client: Client) -> No
     assert slowed["imports"] >= BURNT_S
 
 
+@pytest.mark.slow
 def test_calls_are_exact(control: Control, client: Client) -> None:
     found = [calls(control, client, work) for _ in range(3)]
     assert found[0] == found[1] == found[2]
@@ -219,6 +224,7 @@ def test_calls_are_exact(control: Control, client: Client) -> None:
     assert single[0]["rest"] == single[0]["unpickling"] == single[0]["states"] == 20
 
 
+@pytest.mark.slow
 def test_steps_are_all_of_what_the_loop_spends_on_graphs(control: Control, client: Client) -> None:
     """As cputime samples it side by side, on the thread of the event loop, without collections.
 
@@ -251,6 +257,7 @@ def per_task(timed: BackendResult) -> dict[str, float]:
     return {step: amount / timed.window.tasks for step, amount in found.items()}
 
 
+@pytest.mark.slow
 def test_growth_of_a_step_is_told(control: Control, client: Client) -> None:
     # Scales far apart and five rounds: then the exponent is known to a tenth, though CPU times of
     # a busy machine scatter.
@@ -268,6 +275,7 @@ def test_growth_of_a_step_is_told(control: Control, client: Client) -> None:
     assert [each.verdict for each in result.limits] == [Verdict.PASS, Verdict.FAIL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "verdict"), [
     ("cpu(intake:ordering) <= 1s", Verdict.PASS),
     ("cpu(intake:ordering) <= 0.001us", Verdict.FAIL),
@@ -286,6 +294,7 @@ def test_limits(control: Control, client: Client, limit: str, verdict: Verdict) 
     assert parse_limit(result.limit) == parse_limit(limit)
 
 
+@pytest.mark.slow
 def test_a_step_that_the_release_lacks_is_inconclusive(control: Control, client: Client) -> None:
     recorder = recorded(control, client)
     (segment,) = recorder.rounds[0]
@@ -319,6 +328,7 @@ def restore_class(dask_scheduler: Any = None) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_scheduler_of_another_class_works(control: Control, client: Client) -> None:
     client.run_on_scheduler(replace_class)
     found = of_steps(costs_of(recorded(control, client)), "intake_calls")
@@ -381,6 +391,7 @@ def test_nothing_is_left_of_a_start_that_failed(control: Control) -> None:
     control.call(return_handler)
 
 
+@pytest.mark.slow
 def test_the_process_of_the_test_is_refused() -> None:
     here = InProcess()
     with pytest.raises(BackendUnavailableError, match="process of its own"):

@@ -256,6 +256,7 @@ def test_the_mode_names_what_changes_the_figures() -> None:
         memray(follow_fork=True)
 
 
+@pytest.mark.slow
 def test_limits_in_a_session(project: Project) -> None:
     result = project.run_test(
         """

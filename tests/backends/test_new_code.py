@@ -113,6 +113,7 @@ def test_a_module_that_is_imported_in_the_window(cluster: LocalProcesses, contro
     assert body["bytecodes"] > 100
 
 
+@pytest.mark.slow
 def test_importing_moves_no_other_figure(cluster: LocalProcesses, control: Control) -> None:
     counted(cluster, control, do_nothing)
     profiles = [counted(cluster, control, each) for each in (do_nothing, import_alone)]
@@ -183,6 +184,7 @@ def work_in_thread(dask_scheduler: Any) -> None:
         dask.utils.parse_bytes("1 kiB")
 
 
+@pytest.mark.slow
 def test_other_threads_are_not_counted(cluster: LocalProcesses, control: Control) -> None:
     counted(cluster, control, do_nothing)
     alone = counted(cluster, control, do_nothing)
@@ -204,6 +206,7 @@ def copy_deeply(dask_scheduler: Any) -> None:
         copy.deepcopy([[1, 2], [3, 4]])
 
 
+@pytest.mark.slow
 def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control) -> None:
     alone = counted(cluster, control, do_nothing)
     profile = counted(cluster, control, copy_deeply)

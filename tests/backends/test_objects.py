@@ -106,6 +106,7 @@ def changed(comparison: Comparison, outcome: Outcome) -> dict[tuple[str, str], f
     return {name: round(each, 2) for name, each in found.items() if name[0] != "blocks"}
 
 
+@pytest.mark.slow
 def test_a_task_takes_the_same_objects_each_time(
     control: Control, work: Callable[[], object]
 ) -> None:
@@ -128,6 +129,7 @@ def forget(dask_scheduler: Any = None) -> None:
     linecache.clearcache()
 
 
+@pytest.mark.slow
 def test_lines_of_source_that_dask_looked_up_are_not_counted(
     control: Control, client: Client, work: Callable[[], object]
 ) -> None:
@@ -142,6 +144,7 @@ def test_lines_of_source_that_dask_looked_up_are_not_counted(
     assert left[1] == pytest.approx(left[0], abs=1)
 
 
+@pytest.mark.slow
 def test_one_more_object_of_each_held_task_is_named_in_both_directions(
     control: Control, client: Client, work: Callable[[], object]
 ) -> None:
@@ -157,6 +160,7 @@ def test_one_more_object_of_each_held_task_is_named_in_both_directions(
     assert changed(compared(before, before), Outcome.REGRESSED) == {}
 
 
+@pytest.mark.slow
 def test_a_leak_is_named_and_is_not_held(
     control: Control, client: Client, work: Callable[[], object]
 ) -> None:
@@ -176,6 +180,7 @@ def test_a_leak_is_named_and_is_not_held(
     assert whole(after, "blocks_leaked") > whole(before, "blocks_leaked") + 0.8
 
 
+@pytest.mark.slow
 def test_a_narrow_window_that_ends_while_tasks_are_held_is_the_same(
     control: Control, work: Callable[[], list[Any]]
 ) -> None:
@@ -194,6 +199,7 @@ def test_a_narrow_window_that_ends_while_tasks_are_held_is_the_same(
     )
 
 
+@pytest.mark.slow
 def test_releases_wait_for_the_reading_and_keep_their_order(
     control: Control, client: Client
 ) -> None:

@@ -230,6 +230,7 @@ def test_rate_below_pyspys_range_is_refused() -> None:
     assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0
 
 
+@pytest.mark.slow
 def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Control) -> None:
     recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=10)
     for _ in range(8):
@@ -288,6 +289,7 @@ def verdict_on_collector(control: Control, options: dict[str, object]) -> LimitR
     return judge(parse_limit("share(@gc) <= 10%"), grounds, [])
 
 
+@pytest.mark.slow
 def test_collector_is_judged_where_it_is_seen(control: Control) -> None:
     result = verdict_on_collector(control, {"native": True})
     if has_symbols():
@@ -330,6 +332,7 @@ def test_qualified_names_are_found_on_every_python(control: Control) -> None:
     assert "distributed.core:Server._handle_comm" in names
 
 
+@pytest.mark.slow
 def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     cluster: LocalProcesses, control: Control
 ) -> None:
@@ -344,6 +347,7 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
 
 
+@pytest.mark.slow
 def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
     temporary: Path,
 ) -> None:
@@ -386,6 +390,7 @@ def watchdog_of(cluster: LocalProcesses) -> psutil.Process:
     return watchdog
 
 
+@pytest.mark.slow
 def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
     cluster: LocalProcesses, control: Control
 ) -> None:

@@ -111,6 +111,7 @@ def in_tables(dask_scheduler: Any = None) -> None:
     dask_scheduler.stream_handlers["task-finished"] = dask_scheduler.handle_task_finished
 
 
+@pytest.mark.slow
 def test_a_stall_is_named_and_goes_with_its_cause(control: Control, client: Client) -> None:
     before = costs_of(recorded(control, client))
     assert before.whole["stall"] < BURNT_S

@@ -71,6 +71,7 @@ def busy_there(dask_worker: Any = None) -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_each_process_is_observed_once_and_by_itself(control: Control, backend: Backend) -> None:
     recorder = Recorder(control, [backend], 10.0, targets=EVERYTHING)
     with recorder.round():
@@ -129,6 +130,7 @@ def test_address_of_no_worker_is_told(control: Control) -> None:
     assert "target 'tcp://127.0.0.1:1' is no worker's; known: 'tcp://" in trouble
 
 
+@pytest.mark.slow
 def test_worker_that_dies_is_one_clear_error(
     control: Control, other_worker: subprocess.Popen[bytes], backend: Backend
 ) -> None:

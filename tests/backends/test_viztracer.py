@@ -165,6 +165,7 @@ def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Co
     assert [name for name in found if "/" in name or name.startswith(":")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"trace_sparse": [RUN]}, {"log_sparse": [RUN]}, {"log_gc": True, "log_async": True}],
@@ -207,6 +208,7 @@ def test_traces_only_while_a_named_coroutine_runs_and_not_while_it_waits(control
     assert 0.04 < named["seconds"] < 0.2  # it lasted 0.44 s, and others worked for 0.2 s of it
 
 
+@pytest.mark.slow
 def test_without_sparse_tracing_others_are_seen(control: Control) -> None:
     assert any(name.endswith("work_of_others") for name in costs(control, rest))
 
@@ -409,6 +411,7 @@ def test_an_overflow_is_told_and_no_limit_can_be_judged(control: Control) -> Non
     assert record(control, burn).warnings == ()
 
 
+@pytest.mark.slow
 def test_a_limit_on_what_is_not_in_the_trace_is_inconclusive(project: Project) -> None:
     project.run_test(
         """
@@ -443,6 +446,7 @@ def test_hides(schedprof_scheduler):
     assert results["test_does_not"].backends[0].artifacts == ("scheduler.viztracer.json.gz",)
 
 
+@pytest.mark.slow
 def test_formats(control: Control) -> None:
     raws = {name: record(control, burn, format=name) for name in ("json", "json.gz", "html")}
     assert json.loads(raws["json"].content)["viztracer_metadata"] == {"overflow": False}
@@ -464,6 +468,7 @@ def python_files(raw: RawProfile) -> set[str]:
     return {name.partition(" (")[2].rpartition(":")[0] for name in names if " (" in name}
 
 
+@pytest.mark.slow
 def test_options_reach_viztracer(control: Control) -> None:
     assert costs(control, burn, ignore_c_function=True).keys() & {"time:perf_counter"} == set()
     files = python_files(record(control, burn))

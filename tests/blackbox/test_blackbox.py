@@ -69,6 +69,7 @@ def stalls_in(result: Result) -> dict[str, float]:
     return {each.function: each.total["stall"] for each in costs.functions}
 
 
+@pytest.mark.slow
 def test_it_is_dumped_on_demand_as_an_ordinary_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
     assert exported.stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_the_scheduler_s_page_for_prometheus_has_its_figures(tmp_path: Path) -> None:
     options = {"prometheus": "True", "rate": "60"}
     with boxed(tmp_path, "--dashboard", options=options) as box, working(box) as client:
@@ -132,6 +134,7 @@ def tls_files(directory: Path, security: Security) -> list[str]:
     return arguments
 
 
+@pytest.mark.slow
 def test_it_works_beside_all_that_a_scheduler_of_production_has(tmp_path: Path) -> None:
     """TLS, a dashboard that is looked at, Prometheus, children, nannies that restart workers.
 
@@ -168,6 +171,7 @@ def test_it_works_beside_all_that_a_scheduler_of_production_has(tmp_path: Path) 
     assert of(result, "cputime").window.tasks == 400
 
 
+@pytest.mark.slow
 def test_a_stall_is_written_with_its_function(tmp_path: Path) -> None:
     with boxed(tmp_path, options=QUICK) as box, Client(box.address) as client:
         client.run_on_scheduler(plants.stall, 0.5)
@@ -181,6 +185,7 @@ def test_a_stall_is_written_with_its_function(tmp_path: Path) -> None:
         assert len(box.runs()) == 1
 
 
+@pytest.mark.slow
 def test_a_loop_that_waits_is_written(tmp_path: Path) -> None:
     options = {"every": "0s", "stall": "1h", "lag": "2s"}
     with boxed(tmp_path, options=options) as box, Client(box.address) as client:
@@ -190,6 +195,7 @@ def test_a_loop_that_waits_is_written(tmp_path: Path) -> None:
         assert result_in(box.directory).test_id == "blackbox[lag]"
 
 
+@pytest.mark.slow
 def test_a_callback_that_does_not_end_is_written_meanwhile(tmp_path: Path) -> None:
     with boxed(tmp_path, options=QUICK) as box, Client(box.address) as client:
         client.run_on_scheduler(plants.hang, str(tmp_path / "enough"), wait=False)
@@ -200,6 +206,7 @@ def test_a_callback_that_does_not_end_is_written_meanwhile(tmp_path: Path) -> No
         box.wait_for("it is over")
 
 
+@pytest.mark.slow
 def test_runs_are_limited_in_time_and_number(tmp_path: Path) -> None:
     limited = {**QUICK, "every": "1h"}
     with boxed(tmp_path, options=limited) as box, Client(box.address) as client:
@@ -272,6 +279,7 @@ def test_another_profiler_that_is_in_place_stays_there(tmp_path: Path) -> None:
         assert "no samples: another profiler" in result.evidence[0].notes[0]
 
 
+@pytest.mark.slow
 def test_another_profiler_that_comes_later_gets_the_signal(tmp_path: Path) -> None:
     with boxed(tmp_path) as box, Client(box.address) as client:
         client.run_on_scheduler(plants.profile)
@@ -279,6 +287,7 @@ def test_another_profiler_that_comes_later_gets_the_signal(tmp_path: Path) -> No
         assert client.run_on_scheduler(lambda: 1 + 1) == 2
 
 
+@pytest.mark.slow
 def test_a_loop_beside_the_main_thread_has_no_samples_and_all_else(tmp_path: Path) -> None:
     """As that of a LocalCluster."""
     with (
@@ -317,6 +326,7 @@ def test_a_scheduler_runs_without_a_box_if_its_options_are_wrong(
         assert main(["dump", box.address]) == 1
 
 
+@pytest.mark.slow
 def test_no_scheduler_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dump", "tcp://127.0.0.1:1"]) == 1
     assert "no scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
@@ -337,6 +347,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_in_a_line(tmp_path: Path, small: Path) -> None:
     options = {**QUICK, "directory": str(small / "boxes")}
     with boxed(tmp_path, options=options) as box, Client(box.address) as client:

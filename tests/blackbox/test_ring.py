@@ -92,6 +92,7 @@ def test_stalls_of_a_slice_are_bounded_and_the_longest_counts() -> None:
     assert len(ring.current.stalls) == MOST_STALLS
 
 
+@pytest.mark.slow
 def test_a_ring_that_is_full_of_different_stacks_takes_few_megabytes() -> None:
     codes = [compile(f"def f{n}(): pass", f"{n}.py", "exec") for n in range(40)]
     slices, chance = 30, random.Random(1)

@@ -60,6 +60,7 @@ STACKS_NOW = (IN_TASKS, (*IN_TASKS, WRITE), (*IN_TASKS, WRITE, DUMPS))
 ORDER_NOW = [0, 1, 2] * 300
 
 
+@pytest.mark.slow
 def test_a_page_with_faults_fails(browser: Browser, tmp_path: Path) -> None:
     """Otherwise, no test here could fail."""
     (tmp_path / "page.html").write_text("<p style='color:#bbb'>pale</p><canvas tabindex=0>")
@@ -70,11 +71,13 @@ def test_a_page_with_faults_fails(browser: Browser, tmp_path: Path) -> None:
         assert rule in str(told.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
 def test_the_page_of_a_run(run: Path, reader: Reader, viewport: dict[str, int] | None) -> None:
     axe.check(reader.open(run / "index.html", **({"viewport": viewport} if viewport else {})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
 def test_the_page_of_a_test(run: Path, reader: Reader, viewport: dict[str, int] | None) -> None:
     page = reader.open(run / "0" / "index.html", **({"viewport": viewport} if viewport else {}))
@@ -83,12 +86,14 @@ def test_the_page_of_a_test(run: Path, reader: Reader, viewport: dict[str, int] 
     axe.check(page)
 
 
+@pytest.mark.slow
 def test_the_page_of_a_test_with_troubles(run: Path, reader: Reader) -> None:
     page = reader.open(run / "1" / "index.html")
     assert page.locator(".note.fail").count() == 1
     axe.check(page)
 
 
+@pytest.mark.slow
 def test_the_values_of_a_black_box_need_no_pointer(
     run: Path, reader: Reader, tmp_path: Path
 ) -> None:
@@ -104,12 +109,14 @@ def test_the_values_of_a_black_box_need_no_pointer(
     axe.check(opened)
 
 
+@pytest.mark.slow
 def test_the_page_of_a_workload(reader: Reader, tmp_path: Path) -> None:
     workload = Maker(seed=1, graphs=4, tasks=12, events=5).make()
     (tmp_path / "page.html").write_text(render_workload(page_of_workload(workload, "work")))
     axe.check(reader.open(tmp_path / "page.html"))
 
 
+@pytest.mark.slow
 def test_the_page_of_a_capacity(reader: Reader, tmp_path: Path) -> None:
     two = capacity(capacities(), capacities(1.1, name="distributed==2026.7.0"))
     (tmp_path / "page.html").write_text(render_capacity(page_of_capacity(two)))

@@ -47,6 +47,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.name: path for path in files if path.suffix in (".html", ".svg")}
 
 
+@pytest.mark.slow
 def test_dasks_pages_have_drawn_something(pictures: dict[str, Path], reader: Reader) -> None:
     for name in ("memory.html", "tasks.html", "report.html", "local.html"):
         page = reader.open(pictures[name])
@@ -55,6 +56,7 @@ def test_dasks_pages_have_drawn_something(pictures: dict[str, Path], reader: Rea
         page.wait_for_function(DRAWN)
 
 
+@pytest.mark.slow
 def test_our_pictures_have_boxes(pictures: dict[str, Path], reader: Reader) -> None:
     for name in ("workers.svg", "phases.svg"):
         page = reader.open(pictures[name])

@@ -24,6 +24,7 @@ def page_of_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_table_has_the_whole_way_in_its_order(
     page_of_graph: Path, reader: Reader, scheme: str

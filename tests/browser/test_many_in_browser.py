@@ -68,6 +68,7 @@ def costs(page: Page) -> list[float]:
     return [float(text.removesuffix(" us").replace(",", "")) for text in cells]
 
 
+@pytest.mark.slow
 def test_what_is_broken_comes_first_and_can_be_chosen(path: Path, reader: Reader) -> None:
     page = reader.open(path)
     assert len(shown(page)) == TESTS
@@ -98,6 +99,7 @@ def test_files_tell_their_verdicts_and_find_their_tests(path: Path, reader: Read
     assert len(shown(page)) == TESTS
 
 
+@pytest.mark.slow
 def test_columns_sort_by_mouse_and_by_keyboard(path: Path, reader: Reader) -> None:
     page = reader.open(path)
     cost = page.get_by_role("button", name="CPU / task")
@@ -113,6 +115,7 @@ def test_columns_sort_by_mouse_and_by_keyboard(path: Path, reader: Reader) -> No
     assert shown(page)[:3] == ["test_050", "test_060", "test_070"]
 
 
+@pytest.mark.slow
 def test_it_is_small_and_opens_at_once(path: Path, reader: Reader) -> None:
     assert path.stat().st_size < LARGEST
     loads = []
@@ -123,6 +126,7 @@ def test_it_is_small_and_opens_at_once(path: Path, reader: Reader) -> None:
     assert min(loads) < 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 400])
 def test_it_can_be_read_out(path: Path, reader: Reader, width: int) -> None:
     page = reader.open(path, viewport={"width": width, "height": 900})

@@ -60,6 +60,7 @@ def page_of(run: Path, part: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_samples_are_those_of_the_record_by_its_names(runs: Runs) -> None:
     """Otherwise, figures of a flame graph would differ from those of the tables beside it."""
     for test in read_run(runs.after).tests:
@@ -196,6 +197,7 @@ def test_pages_are_small_and_none_is_wider_than_a_telephone(runs: Runs, reader: 
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+@pytest.mark.slow
 def test_fifty_thousand_nodes_are_drawn_within_three_seconds(runs: Runs, reader: Reader) -> None:
     path = page_of(runs.after, "plain").with_name("large.html")
     path.write_text(with_tree_of(50_000, page_of(runs.after, "plain").read_text()))

@@ -46,6 +46,7 @@ def box(of: Locator) -> tuple[float, float, float, float]:
     return found["x"], found["y"], found["width"], found["height"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_both_streams_are_side_by_side_with_the_first_difference(
     page_of_two: Path, reader: Reader, scheme: str

@@ -75,6 +75,7 @@ def ending(*functions: str) -> int:
     return sum(STACKS[index][-len(functions) :] == functions for index in ORDER)
 
 
+@pytest.mark.slow
 def test_the_inverted_graph_begins_with_the_functions_in_which_samples_end(page: Page) -> None:
     press(page, "i")
     assert page.locator(".views input:checked").get_attribute("value") == "inverted"
@@ -135,6 +136,7 @@ def test_callers_of_nothing_are_those_of_the_function_with_most_samples(page: Pa
     assert count == ending(function)
 
 
+@pytest.mark.slow
 def test_views_can_be_read_out_and_seen(page: Page) -> None:
     for key in ("i", "b"):
         press(page, key)
@@ -161,6 +163,7 @@ def sliced(first: int, last: int) -> Counter[tuple[str, ...]]:
     )
 
 
+@pytest.mark.slow
 def test_a_window_has_its_own_samples_in_every_view(page: Page) -> None:
     window(page, 20, 40)
     held = sliced(20, 40)
@@ -200,11 +203,13 @@ def test_a_window_is_dragged_and_keeps_the_zoom(page: Page, reader: Reader) -> N
     assert told(again) == told(page)
 
 
+@pytest.mark.slow
 def test_a_window_can_be_read_out(page: Page) -> None:
     window(page, 20, 40)
     axe.check(page)
 
 
+@pytest.mark.slow
 def test_the_address_opens_the_same_view(page: Page, reader: Reader) -> None:
     find(page, OCCUPANCY)
     press(page, "ArrowUp", "Enter")
@@ -240,6 +245,7 @@ def test_a_stack_can_be_copied(path: Path, reader: Reader) -> None:
         assert page.evaluate(copied).split("\n") == list(STACKS[1])
 
 
+@pytest.mark.slow
 def test_a_box_and_a_row_open_the_code_with_samples_in_each_line(page: Page) -> None:
     code = page.locator("details.code[open]")
     assert code.count() == 0

@@ -31,6 +31,7 @@ def written(path: Path, workload: Workload) -> Path:
     return page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_areas_show_what_waits_runs_and_is_done(
     tmp_path: Path, reader: Reader, scheme: str

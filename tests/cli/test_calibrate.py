@@ -32,6 +32,7 @@ def nothing_left() -> Iterator[None]:
     assert left == set()
 
 
+@pytest.mark.slow
 def test_a_machine_is_measured_and_comparisons_will_know(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_machine_is_measured_and_comparisons_will_know(
     assert str(tmp_path / "calibration.json") in text
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTIBLE, "calibrate", "--dir", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

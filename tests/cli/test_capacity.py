@@ -104,6 +104,7 @@ def test_a_recorded_workload_is_measured_on_both_sides(
     assert len(told["sides"][0]["saturation"]) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTIBLE, "capacity", "-o", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

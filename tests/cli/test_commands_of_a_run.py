@@ -78,6 +78,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return Session(path, process.stdout)
 
 
+@pytest.mark.slow
 def test_its_summary_is_beside_its_record_and_on_the_page_of_the_job(session: Session) -> None:
     summary = (session.run / "summary.md").read_text()
     assert summary.startswith("## ❌ Scheduler performance: limits: ")

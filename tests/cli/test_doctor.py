@@ -35,6 +35,7 @@ def examined(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return status, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
     command = [sys.executable, "-m", "pytest_schedprof", "doctor", "--backend", "pyspy,counts"]
     process = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -73,6 +74,7 @@ def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(
     assert process.children(recursive=True) == []
 
 
+@pytest.mark.slow
 def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
     hardened: Control, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +92,7 @@ def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
     assert capsys.readouterr().out.endswith("\ncputime works here\n")
 
 
+@pytest.mark.slow
 def test_missing_pyspy_is_told_how_to_install_it_or_sent(
     scheduler_without_pyspy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +126,7 @@ def threaded() -> Iterator[tuple[str, str]]:
         process.communicate("\n", timeout=30)
 
 
+@pytest.mark.slow
 def test_loop_that_is_not_in_the_main_thread_decides_what_cputime_does(
     threaded: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +161,7 @@ def test_mistakes_on_the_command_line_start_nothing(
     assert message in output.err
 
 
+@pytest.mark.slow
 def test_nobody_there_and_somebody_else_there_are_one_clear_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -390,6 +390,7 @@ def test_mistakes_on_the_command_line(
     assert "schedprof history: error: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_runs_that_pytest_made_are_a_history(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

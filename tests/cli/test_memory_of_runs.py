@@ -46,6 +46,7 @@ def newest(runs: Path) -> Path:
     return max(path for path in runs.iterdir() if (path / "run.json").is_file())
 
 
+@pytest.mark.slow
 def test_all_tests_of_the_newest_run(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,6 +111,7 @@ def test_published_schema_is_the_records_own(
     assert published == json_schema(kind)
 
 
+@pytest.mark.slow
 def test_records_that_were_really_written_keep_the_published_schema(project: Project) -> None:
     project.run_test(
         """
@@ -129,6 +130,7 @@ def example(page: str, number: int) -> str:
     return found[number]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "profiled"), [("README.md", 1), ("docs/limits.md", 1)], ids=["README", "limits"]
 )
@@ -158,6 +160,7 @@ def run_examples(page: str, directory: Path) -> tuple[str, str]:
     return script, process.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONGEST_S + 20)
 def test_examples_of_the_api_run(tmp_path: Path) -> None:
     script, printed = run_examples("api.md", tmp_path)
@@ -168,6 +171,7 @@ def test_examples_of_the_api_run(tmp_path: Path) -> None:
     assert (tmp_path / "profiles" / "result.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONGEST_S + 20)
 def test_example_for_users_of_dask_pyspy_runs(tmp_path: Path) -> None:
     _, printed = run_examples("coming-from-dask-pyspy.md", tmp_path)

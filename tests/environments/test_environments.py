@@ -92,6 +92,7 @@ def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path
     assert there("__import__('iniconfig').__file__") == __import__("iniconfig").__file__
 
 
+@pytest.mark.slow
 def test_extras_that_are_asked_for_are_installed_with_those_that_they_need(tmp_path: Path) -> None:
     deep = wheel(tmp_path, "deep", "3", f"{wheel(tmp_path, 'deeper', '4')} ; extra == 'all'")
     needs = (f"{deep.replace('deep@', 'deep[all] @ ')} ; extra == 'more'", "absent; extra == 'no'")

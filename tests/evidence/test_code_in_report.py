@@ -9,6 +9,7 @@ import runpy
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from bokeh_pages import texts_of
 from support import Project
 
@@ -39,6 +40,7 @@ def code_in(project: Project, test: str) -> list[str]:
     return html.unescape(code).strip().splitlines()
 
 
+@pytest.mark.slow
 def test_the_report_has_the_source_of_the_test(project: Project) -> None:
     project.run_test(BODY, *OPTIONS).assert_outcomes(passed=3)
     assert code_in(project, "test_it-b") == [

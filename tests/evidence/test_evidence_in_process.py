@@ -71,6 +71,7 @@ def read(project: Project, test: str, file: str, kind: Any) -> Any:
     return msgspec.json.decode(path.read_bytes(), type=kind)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("apart")
 def test_schedulers_that_live_within_the_body(project: Project) -> None:
     project.run_test(GEN_CLUSTER).assert_outcomes(passed=1, failed=1)
@@ -93,6 +94,7 @@ def test_schedulers_that_live_within_the_body(project: Project) -> None:
     assert "NoneType" in broken.missing
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("apart")
 def test_clusters_in_a_thread_and_workers_elsewhere(project: Project) -> None:
     project.run_test(CLUSTERS).assert_outcomes(passed=3)

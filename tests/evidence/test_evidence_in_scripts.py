@@ -39,6 +39,7 @@ def told_by_report(directory: Path) -> str:
     return "\n".join(texts_of(directory / "report.html"))
 
 
+@pytest.mark.slow
 def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     with profile_scheduler("counts", tmp_path, evidence="all") as profile:
         wait(scheduler.client.map(neg, range(20), pure=False))

@@ -55,6 +55,7 @@ def test_in_several_processes(project: Project) -> None:
     assert tasks_of_spans(project) == [20, 30]
 
 
+@pytest.mark.slow
 def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
     turns = (f"--schedprof-against={sys.executable}", "--schedprof-budget=20")
     result = project.run_test(TASKS, *OPTIONS, *turns, "-k", "20", timeout_s=100)
@@ -75,6 +76,7 @@ def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
     assert legend_of(project.path / "again.html") == labels
 
 
+@pytest.mark.slow
 def test_it_is_not_counted(project: Project) -> None:
     """Evidence is gathered in body runs of its own; otherwise, calls per task would rise."""
     project.run_test(TASKS, *OPTIONS[:-1], "-k", "20").assert_outcomes(passed=1, deselected=1)
@@ -111,6 +113,7 @@ def test_after(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_of_a_scheduler_that_dies_nothing_is_had_and_the_next_has_it_all(project: Project) -> None:
     result = project.run_test(KILLING, *OPTIONS)
     result.assert_outcomes(passed=1, failed=1)

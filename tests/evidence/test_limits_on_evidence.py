@@ -33,6 +33,7 @@ def body(*limits: str, size: int = MEGABYTE) -> str:
     return BODY % (", ".join(map(repr, limits)), size)
 
 
+@pytest.mark.slow
 def test_limits_gather_what_they_bound(project: Project) -> None:
     held = [
         "memory(managed) <= 40GiB",
@@ -62,6 +63,7 @@ def test_limits_gather_what_they_bound(project: Project) -> None:
     assert {"make", "total"} <= {subject for name, subject in amounts if name == "duration"}
 
 
+@pytest.mark.slow
 def test_relative_limits_are_held_against_the_baseline(project: Project) -> None:
     limits = ("transfers(bytes) <= baseline * 1.05", "transfers(count) <= baseline")
     project.run_test(body(*limits), "--schedprof-save=main").assert_outcomes(passed=1)
@@ -76,6 +78,7 @@ def test_relative_limits_are_held_against_the_baseline(project: Project) -> None
     assert "limit broken: transfers(count)" not in more.stdout.str()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
@@ -96,6 +99,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_evidence_that_is_missing_leaves_its_limits_undecided(project: Project) -> None:
     project.run_test(HOLLOW).assert_outcomes(passed=1)
     strict = project.run("--schedprof-strict")
@@ -111,6 +115,7 @@ def test_evidence_that_is_missing_leaves_its_limits_undecided(project: Project) 
     assert [each[0]["verdict"] for each in noted] == ["inconclusive"] * 2
 
 
+@pytest.mark.slow
 def test_relative_limits_are_held_against_the_other_side_in_turns(project: Project) -> None:
     limits = ("transfers(bytes) <= baseline * 1.05", "transfers(count) <= baseline")
     by_setting = body(*limits).replace(

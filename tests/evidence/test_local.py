@@ -51,6 +51,7 @@ def work(scheduler: str) -> None:
     assert delayed(joined)(parts).compute(scheduler=scheduler) == 6015
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
 def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
     kind = LocalKind(ObservedTest("test_it"))
@@ -155,6 +156,7 @@ def length(value: object) -> int:
     return len(str(value))
 
 
+@pytest.mark.slow
 def test_profilers_of_the_user_stand_for_ours() -> None:
     resources, cache = ResourceProfiler(dt=0.01), CacheProfiler(metric=length)
     for _ in range(2):  # results of an earlier test are not reported again

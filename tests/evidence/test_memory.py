@@ -39,6 +39,7 @@ def samples_by_measure(directory: Path, test: str) -> dict[str, list[int]]:
     return dict(counts)
 
 
+@pytest.mark.slow
 def test_measures_and_interval_are_options(project: Project) -> None:
     project.run_test(CLUSTER, *OPTIONS, "--schedprof-evidence=memory").assert_outcomes(passed=2)
     assert samples_by_measure(project.run_directory, "seldom") == {name: [1] for name in SAMPLED}
@@ -60,6 +61,7 @@ async def test_it(c, s, a, b):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("apart")
 def test_they_are_in_the_tests_own_process_too(project: Project) -> None:
     options = ("memory.measures=process,optimistic", "memory.interval=10min")

@@ -53,6 +53,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_phases_are_costs_of_the_window_that_limits_hold(project: Project) -> None:
     result = project.run_test(BODY)
     result.assert_outcomes(failed=1)
@@ -104,6 +105,7 @@ class Graph:
         return object, ()
 
 
+@pytest.mark.slow
 def test_phases_of_the_client_are_the_time_of_its_threads() -> None:
     with opened("local") as scheduler:
         end = ClientWatch(scheduler.client)()

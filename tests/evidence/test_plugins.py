@@ -45,6 +45,7 @@ def test_unknown_kind(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_the_plugin_of_the_page(project: Project) -> None:
     (project.path / "conftest.py").write_text(CONFTEST)
     result = project.run_test(BODY)

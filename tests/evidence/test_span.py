@@ -217,6 +217,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_its_tasks_are_those_that_costs_are_divided_by(project: Project) -> None:
     result = project.run_test(NESTED, "--schedprof=cputime")
     result.assert_outcomes(passed=1)
@@ -250,6 +251,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_dask_does_not_warn_of_what_the_test_has_not_asked_for(project: Project) -> None:
     result = project.run_test(DATAFRAME, "-W", "error::UserWarning")
     result.assert_outcomes(passed=1)

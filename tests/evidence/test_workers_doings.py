@@ -129,6 +129,7 @@ def read(brought: Brought, file: str, kind: Any) -> Any:
     return msgspec.json.decode(brought.files[file], type=kind)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_sampler(told: Any) -> None:
     found = read(told[0]["memory"], "memory.json", list[MemorySamples])
     assert {(each.take, each.measure) for each in found} == {
@@ -230,6 +231,7 @@ def keep_one(dask_worker: Worker) -> None:
     dask_worker.profile_keys_history = deque(dask_worker.profile_keys_history, maxlen=1)
 
 
+@pytest.mark.slow
 def test_profiles_that_workers_forgot_are_told() -> None:
     with opened("local") as scheduler:
         test = ObservedTest("test_it", scheduler, options={"workers": OFTEN})
@@ -265,6 +267,7 @@ def test_nothing_is_left_on_the_scheduler(told: Any) -> None:
     assert "task-stream" not in told[4]
 
 
+@pytest.mark.slow
 def test_hollow_workers_have_few_of_them(project: Any) -> None:
     body = """
 @pytest.mark.schedprof(evidence="all", cluster="simulated", workers=4)

@@ -22,6 +22,7 @@ def anyio_backend():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["asyncio", "anyio"])
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_coroutine_is_run_profiled_and_judged(project: Project, mark: str, rounds: int) -> None:

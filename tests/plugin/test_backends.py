@@ -13,6 +13,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_those_that_disturb_have_a_run_of_the_body_for_themselves(project: Project) -> None:
     result = project.run_test(BODY, "--schedprof=counts,cputime,pyspy,cprofile", "-rP")
     result.assert_outcomes(passed=1)
@@ -25,6 +26,7 @@ def test_those_that_disturb_have_a_run_of_the_body_for_themselves(project: Proje
     assert backends["counts"].shares is None
 
 
+@pytest.mark.slow
 def test_the_runs_choice_leaves_limits_that_it_cannot_judge(project: Project) -> None:
     result = project.run_test(BODY, "--schedprof=counts", "--schedprof-strict")
     result.assert_outcomes(passed=1)
@@ -39,6 +41,7 @@ def test_limit_that_the_markers_own_backend_cannot_judge_is_a_mistake(project: P
     result.assert_outcomes(errors=1)
 
 
+@pytest.mark.slow
 def test_options_reach_the_backends_that_know_them(project: Project) -> None:
     result = project.run_test(
         """
@@ -81,6 +84,7 @@ def test_unknown_backend_of_an_option_or_the_ini_ends_the_session_at_once(
         result.stderr.fnmatch_lines(["*backend 'pyspi' is unknown*"])
 
 
+@pytest.mark.slow
 def test_other_targets_leave_files_beside_the_schedulers(project: Project) -> None:
     result = project.run_test(
         """

@@ -88,6 +88,7 @@ WRONG_MARKERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
 def test_wrong_marker_is_one_error_of_its_own_test(
     project: Project, workers: tuple[str, ...]
@@ -103,6 +104,7 @@ def test_wrong_marker_is_one_error_of_its_own_test(
     assert "During handling" not in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:
     result = project.run_test(
         """

@@ -56,6 +56,7 @@ def newest_summary(project: Project) -> str:
     return (newest / "summary.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(project: Project) -> None:
     saved = project.run_test(tasks(), *COUNTS, "--schedprof-save=main")
     saved.assert_outcomes(passed=1)
@@ -86,6 +87,7 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(project: 
         assert main(["compare", str(after), str(before), *strict]) == 0
 
 
+@pytest.mark.slow
 def test_a_renamed_function_is_a_shift_and_passes(project: Project) -> None:
     project.run_test(tasks(), *COUNTS, "--schedprof-save=main").assert_outcomes(passed=1)
     renamed = project.run_test(tasks(RENAMED), *COUNTS, "--schedprof-compare=main")
@@ -168,6 +170,7 @@ def test_workers_of_xdist_and_shards_make_one_baseline(project: Project) -> None
     whole.stdout.fnmatch_lines(["compared with ci: * the same in 3 tests"])
 
 
+@pytest.mark.slow
 def test_failed_tests_are_no_baseline(project: Project) -> None:
     body = tasks() + "\ndef test_bad(schedprof_scheduler):\n    assert False\n"
     result = project.run_test(body, *COUNTS, "--schedprof-save=main")
@@ -176,6 +179,7 @@ def test_failed_tests_are_no_baseline(project: Project) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> None:
     (project.path / "file").touch()
     result = project.run_test(tasks(count=40), *COUNTS, "--schedprof-save=file/main")

@@ -20,6 +20,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     ["ADDRESS", "distributed.Client(ADDRESS, set_as_default=False)"],
@@ -52,6 +53,7 @@ def test_it(schedprof_scheduler, time):
         assert shares_in(record).busy_samples > 10
 
 
+@pytest.mark.slow
 def test_address_on_the_command_line(project: Project, address: str) -> None:
     result = project.run_test(
         """
@@ -134,6 +136,7 @@ def others() -> Iterator[Client]:
         cluster.close()
 
 
+@pytest.mark.slow
 def test_what_others_have_on_the_scheduler_is_left_alone(others: Client, project: Project) -> None:
     event = Event("done", client=others)
     published, kept = others.map(lambda x: x, range(2), pure=False)
@@ -160,6 +163,7 @@ def test_it(schedprof_scheduler, number):
     assert others.gather([published, kept, running]) == [0, 1, True]
 
 
+@pytest.mark.slow
 def test_what_a_test_leaves_on_somebody_elses_cluster_is_told(
     others: Client, project: Project
 ) -> None:
@@ -177,6 +181,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*the next test gets a new cluster: *still knows 1 tasks"])
 
 
+@pytest.mark.slow
 def test_worker_less_is_one_worker_less_and_the_next_test_has_all(project: Project) -> None:
     result = project.run_test(
         """
@@ -199,6 +204,7 @@ def test_it(schedprof_scheduler, how):
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_restart_brings_new_workers_and_tasks_are_counted_through_it(project: Project) -> None:
     result = project.run_test(
         """
@@ -293,6 +299,7 @@ def test_start_up_that_fails_names_the_exception(
     )
 
 
+@pytest.mark.slow
 def test_simulated_cluster_by_marker_with_options_of_its_own(project: Project) -> None:
     result = project.run_test(
         """
@@ -318,6 +325,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*500 tasks in * s, * us of scheduler CPU per task, *% of a core"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("apart")  # cryptography cannot be imported twice
 @pytest.mark.parametrize("kind", ["local", "simulated"])
 def test_parts_speak_tls_and_have_dasks_configuration(project: Project, kind: str) -> None:

@@ -32,6 +32,7 @@ def test_without(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_with_a_viewer_and_without_a_dashboard(project: Project) -> None:
     options = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
     project.write(BODY)

@@ -79,6 +79,7 @@ def test_cluster_in_a_thread(loop, cleanup):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     find_spec("distributed.pytest_resourceleaks") is None,
     reason="distributed 2025.9 and older have no plugin that looks for leaks",

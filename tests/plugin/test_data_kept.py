@@ -37,6 +37,7 @@ def test_never(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_session_leaves_the_tests_that_ended(project: Project, apart: None) -> None:
     project.run_test(KILLED)
     kept = find_run(project.path / ".schedprof")
@@ -82,6 +83,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)  # pytest-xdist replaces the worker before it ends
 @pytest.mark.parametrize("is_parallel", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_test_that_is_interrupted_while_it_is_judged_is_kept(
@@ -155,6 +157,7 @@ class TestUnit(unittest.TestCase):
     assert sorted(each.outcome for each in project.run_record().tests) == sorted(outcomes.values())
 
 
+@pytest.mark.slow
 def test_a_gate_that_checks_nothing_fails(project: Project) -> None:
     project.write("def test_plain():\n    pass\n", "test_plain.py")
     project.write(
@@ -263,6 +266,7 @@ def test_it(schedprof_scheduler, number):
     result.stdout.fnmatch_lines(["artifacts of 2 profiled tests: *"])
 
 
+@pytest.mark.slow
 def test_a_test_keeps_nothing_of_its_scheduler_in_memory(project: Project) -> None:
     project.run_test(
         """

@@ -50,6 +50,7 @@ def again(run: Path, days: int) -> None:
         file.write_text(json.dumps(content), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_directory_of_runs_gives_the_thresholds_and_says_so(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def cost(result: Result) -> float:
     return total[MOVED_BY_THE_SEED]["bytecodes"] / backend.window.tasks
 
 
+@pytest.mark.slow
 def test_another_hash_seed_is_no_regression_and_hides_none(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

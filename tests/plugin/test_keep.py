@@ -24,6 +24,7 @@ def test_kept(schedprof_scheduler):
 SESSION = ("--schedprof=counts,viztracer", "--schedprof-cluster=simulated", "--schedprof-workers=2")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     project: Project, capsys: pytest.CaptureFixture[str]

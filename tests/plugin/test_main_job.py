@@ -11,6 +11,7 @@ from pytest_schedprof.agent.names import SENT
 from pytest_schedprof.model.verdict import Verdict
 
 
+@pytest.mark.slow
 def test_broken_limit_fails_the_test_once_with_one_line_of_facts(project: Project) -> None:
     result = project.run_test(
         f"""
@@ -37,6 +38,7 @@ def test_broken_limit_fails_the_test_once_with_one_line_of_facts(project: Projec
     assert project.result().verdict is Verdict.FAIL
 
 
+@pytest.mark.slow
 def test_kept_limit_passes_and_the_artifacts_say_what_was_seen(project: Project) -> None:
     result = project.run_test(
         """
@@ -65,6 +67,7 @@ def test_tasks(schedprof_scheduler):
     assert (project.path / ".schedprof" / ".gitignore").read_text().endswith("*\n")
 
 
+@pytest.mark.slow
 def test_function_that_burns_the_cpu_holds_the_shares(project: Project) -> None:
     project.run_test(
         """
@@ -80,6 +83,7 @@ def test_burn(schedprof_scheduler):
     assert burned[0].share.value == burned[0].self_share.value
 
 
+@pytest.mark.slow
 def test_unmarked_and_marked_tests_under_each_switch(project: Project) -> None:
     project.write(
         """
@@ -151,6 +155,7 @@ class TestIt:
     assert backend.settings["rate_hz"] == 70
 
 
+@pytest.mark.slow
 def test_measure_narrows_the_window(project: Project) -> None:
     project.run_test(
         """
@@ -184,6 +189,7 @@ def test_it(schedprof_scheduler):
     )
 
 
+@pytest.mark.slow
 def test_rounds_repeat_the_body_and_become_the_unit_of_inference(project: Project) -> None:
     result = project.run_test(
         f"""
@@ -201,6 +207,7 @@ def test_it(schedprof_scheduler):
     assert shares_in(record).inference == "rounds"
 
 
+@pytest.mark.slow
 def test_every_test_gets_a_clean_scheduler_in_the_same_process(project: Project) -> None:
     result = project.run_test(
         """
@@ -307,6 +314,7 @@ def test_it(schedprof_scheduler):
     assert not (project.path / ".schedprof").exists()
 
 
+@pytest.mark.slow
 def test_from_the_third_session_on_the_table_shows_how_figures_went(project: Project) -> None:
     project.write(
         """
@@ -321,6 +329,7 @@ def test_it(schedprof_scheduler):
     assert told[0].startswith("    bytecodes ")
 
 
+@pytest.mark.slow
 def test_a_page_of_the_job_that_cannot_be_written_is_one_line_and_no_failure(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

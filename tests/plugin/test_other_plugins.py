@@ -31,6 +31,7 @@ async def test_it(c, s, a, b, backend):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", ["ctrace", "sysmon"])
 def test_coverage(project: Project, monkeypatch: pytest.MonkeyPatch, core: str) -> None:
     """Before Python 3.12 coverage has the hook that counts needs, and no other core."""
@@ -53,6 +54,7 @@ def test_coverage(project: Project, monkeypatch: pytest.MonkeyPatch, core: str) 
         )
 
 
+@pytest.mark.slow
 def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None:
     body = GEN_CLUSTER + "    attempts.append(1)\n    assert len(attempts) > 1\n"
     result = project.run_test(f"attempts = []\n{body}", "-p", "rerunfailures", "--reruns=1")
@@ -61,6 +63,7 @@ def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None
     assert [each.outcome for each in project.run_record().tests] == ["passed"]
 
 
+@pytest.mark.slow
 def test_repeat_and_randomly(project: Project) -> None:
     """Neither mixes up the files of repetitions, nor those of runs with one seed."""
     plugins = ["-p", "repeat", "--count=2", "-p", "randomly", "--randomly-seed=7"]
@@ -106,6 +109,7 @@ async def test_too_long(c, s, a, b):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["signal", "thread"])
 def test_timeouts(project: Project, method: str) -> None:
     body = TIMED_OUT.replace("METHOD", f"90, method={method!r}")
@@ -163,6 +167,7 @@ class TestAsync(unittest.IsolatedAsyncioTestCase):
 '''
 
 
+@pytest.mark.slow
 def test_items_of_every_kind(project: Project) -> None:
     """The doctest ran no scheduler; its marker is the module's, so that is only told."""
     result = project.run_test(ITEMS, "--doctest-modules")

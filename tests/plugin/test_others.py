@@ -51,6 +51,7 @@ def plugins(control: Control) -> set[str]:
     return set(control.call(plugins_here))
 
 
+@pytest.mark.slow
 def test_only_our_own_tasks_are_counted(project: Project, shared: LocalProcesses) -> None:
     with Control(shared.address) as control:
         before = plugins(control)
@@ -71,6 +72,7 @@ def test_only_our_own_tasks_are_counted(project: Project, shared: LocalProcesses
     assert 5 < backend.window.segments[0].transitions / 200 < 6.5
 
 
+@pytest.mark.slow
 def test_a_task_or_two_of_others_leave_a_verdict(project: Project, shared: LocalProcesses) -> None:
     project.run_test(
         SHARED.replace("TASKS", "1"), f"--schedprof-cluster={shared.address}"

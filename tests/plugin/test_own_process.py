@@ -30,6 +30,7 @@ def gen_cluster_test(name: str, *limits: str) -> str:
     return GEN_CLUSTER.replace("NAME", name).replace("LIMITS ", written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pyspy", "cputime"])
 def test_samples_of_gen_cluster_are_told_apart(project: Project, name: str) -> None:
     """Run under dask's own leak checks, and with warnings as errors."""
@@ -48,6 +49,7 @@ def test_samples_of_gen_cluster_are_told_apart(project: Project, name: str) -> N
     assert shares.idle_samples > shares.busy_samples / 5
 
 
+@pytest.mark.slow
 def test_counts_of_gen_cluster_are_exact(project: Project) -> None:
     limit = "calls(distributed.scheduler:SchedulerState._transition) <= 6.1"
     body = gen_cluster_test("counts", limit)
@@ -73,6 +75,7 @@ def test_nothing_is_waited_for_where_no_scheduler_lives(monkeypatch: pytest.Monk
     here.leave([])
 
 
+@pytest.mark.slow
 def test_broken_limit_fails_a_gen_cluster_test(project: Project) -> None:
     limit = "calls(distributed.scheduler:SchedulerState._transition) <= 5"
     result = project.run_test(gen_cluster_test("counts", limit))
@@ -99,6 +102,7 @@ def test_it():
     assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
 
 
+@pytest.mark.slow
 def test_nothing_of_the_plugin_stays_in_dask(project: Project) -> None:
     project.run_test(
         gen_cluster_test("cputime")
@@ -112,6 +116,7 @@ def test_then():
     ).assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_without_any_scheduler_the_marker_is_a_mistake(project: Project) -> None:
     result = project.run_test(
         """
@@ -161,6 +166,7 @@ def test_that_fails():
 """
 
 
+@pytest.mark.slow
 def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
     """A marker on a module or a class, or from a conftest, meets tests without a scheduler too."""
     conftest = "def pytest_itemcollected(item): item.add_marker('schedprof')"
@@ -182,6 +188,7 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
     assert len(project.results()) == 3  # with the two that failed
 
 
+@pytest.mark.slow
 def test_a_marker_demands_a_scheduler_everywhere_under_strict(project: Project) -> None:
     body = """
 pytestmark = pytest.mark.schedprof(backend="cputime")
@@ -197,6 +204,7 @@ def test_without():
     result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
 
 
+@pytest.mark.slow
 def test_a_client_of_a_scheduler_elsewhere_gets_other_advice(
     project: Project, cluster: LocalProcesses
 ) -> None:
@@ -241,6 +249,7 @@ def test_it():
     assert any(each.owner == "local-scheduler" for each in shares.owners)
 
 
+@pytest.mark.slow
 def test_an_idle_scheduler_in_another_thread_is_no_matter(project: Project) -> None:
     """A session-wide client may have a scheduler that worked earlier, but not during this test."""
     project.run_test(
@@ -284,6 +293,7 @@ async def test_a_graph_that_the_test_builds(c, s, a, b):
 """
 
 
+@pytest.mark.slow
 def test_figures_are_the_schedulers_and_not_the_tests_or_the_workers(project: Project) -> None:
     result = project.run_test(SHARED)
     result.assert_outcomes(passed=2)

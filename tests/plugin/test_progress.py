@@ -56,6 +56,7 @@ def read(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) -> None:
     project.write(BODY.replace("    assert False\n", ""))
     text = on_terminal(project)
@@ -79,6 +80,7 @@ def test_it():
 """
 
 
+@pytest.mark.slow
 def test_dasks_bar_is_there_too_for_local_schedulers(project: Project) -> None:
     project.write(LOCAL)
     text = on_terminal(project, "-v")
@@ -91,6 +93,7 @@ def test_dasks_bar_is_there_too_for_local_schedulers(project: Project) -> None:
     assert "Completed" not in rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_it_is_not_shown_where_others_write_or_nobody_looks(
     project: Project, is_terminal: bool
@@ -130,6 +133,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_a_long_recording_says_how_long_it_lasts(project: Project) -> None:
     project.write(LONG)
     text = on_terminal(project)

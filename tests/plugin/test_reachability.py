@@ -120,6 +120,7 @@ def fault(address: str, caplog: pytest.LogCaptureFixture, timeout_s: float = 30)
     return text
 
 
+@pytest.mark.slow
 def test_tls_and_what_is_wrong_with_it(places: Places, caplog: pytest.LogCaptureFixture) -> None:
     mine, others = places.certificates, places.others
     assert "it needs certificates; name ca-file" in fault(places.tls, caplog)
@@ -140,6 +141,7 @@ def test_tls_and_what_is_wrong_with_it(places: Places, caplog: pytest.LogCapture
     assert "it speaks TLS; write tls://" in fault(places.tls.replace("tls", "tcp"), caplog)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("apart")  # cryptography cannot be imported twice
 def test_profile_of_a_cluster_that_speaks_tls(
     places: Places, project: Project, monkeypatch: pytest.MonkeyPatch
@@ -166,16 +168,19 @@ async def test_asynchronous(schedprof_scheduler):
     assert shares_in(project.results()["test_it"]).busy_samples > 10
 
 
+@pytest.mark.slow
 def test_web_server(web: str, caplog: pytest.LogCaptureFixture) -> None:
     assert "that is a web server, such as the dashboard" in fault(f"tcp://{web}", caplog)
 
 
+@pytest.mark.slow
 def test_who_keeps_silent_is_given_the_time_that_there_is(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         assert "no answer within 1 s" in fault(address, caplog, timeout_s=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
@@ -287,6 +292,7 @@ def pass_on(source: socket.socket, target: socket.socket) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_what_hangs_up_is_asked_again_until_a_scheduler_is_there(places: Places) -> None:
     """Docker closes connections to a container's port while its scheduler is not up yet."""
     host, _, port = places.tcp.removeprefix("tcp://").rpartition(":")

@@ -38,6 +38,7 @@ def planted(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_todays_scheduler_grows_no_faster_than_its_work(project: Project) -> None:
     result = project.run_test(BODY, "-rP")
     result.assert_outcomes(passed=1)

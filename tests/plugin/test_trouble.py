@@ -15,6 +15,7 @@ from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.model.verdict import Verdict
 
 
+@pytest.mark.slow
 def test_scheduler_killed_in_a_test_that_passes(project: Project) -> None:
     result = project.run_test(
         """
@@ -33,6 +34,7 @@ def test_next(schedprof_scheduler):
     assert project.results()["test_next"].backends
 
 
+@pytest.mark.slow
 def test_scheduler_killed_in_a_test_that_fails_hides_nothing(project: Project) -> None:
     result = project.run_test(
         """
@@ -47,6 +49,7 @@ def test_kills(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: the scheduler's process * was killed by signal 9; *"])
 
 
+@pytest.mark.slow
 def test_frozen_scheduler_does_not_hang_the_session(project: Project) -> None:
     result = project.run_test(
         """
@@ -126,6 +129,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: py-spy ended before the window did, with exit * -9*"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["assert False", "raise KeyError(1)", "pytest.skip('now')"])
 def test_artifacts_are_kept_however_the_test_ends(project: Project, ending: str) -> None:
     project.run_test(
@@ -143,6 +147,7 @@ def test_it(schedprof_scheduler):
     assert record.limits
 
 
+@pytest.mark.slow
 def test_artifacts_are_kept_when_the_test_times_out(project: Project) -> None:
     result = project.run_test(
         """
@@ -160,6 +165,7 @@ def test_it(schedprof_scheduler):
     assert project.result().backends[0].artifacts
 
 
+@pytest.mark.slow
 def test_failed_test_shows_its_own_failure_and_the_broken_limit(project: Project) -> None:
     result = project.run_test(
         f"""
@@ -174,6 +180,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*schedprof*", "schedprof: limit broken: *"])
 
 
+@pytest.mark.slow
 def test_known_broken_limit_can_be_expected_to_fail(project: Project) -> None:
     result = project.run_test(
         f"""
@@ -201,6 +208,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: cannot write '*file/below/*; make room or choose *"])
 
 
+@pytest.mark.slow
 def test_full_disk(project: Project) -> None:
     """Simulate a full disk by a limit on the size of files."""
     result = project.run_test(
@@ -256,6 +264,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -> None:
     project.write(SLEEPING)
     with project.running("READY") as process:
@@ -300,6 +309,7 @@ def clusters_in(temporary: Path) -> list[Path]:
     return list(temporary.glob("schedprof-cluster-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_session_leaves_no_process_and_no_files(
     project: Project, temporary: Path, number: signal.Signals
@@ -365,6 +375,7 @@ def test_next(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_scheduler_that_the_test_shuts_down(project: Project) -> None:
     result = project.run_test(SHUTTING_DOWN, "--durations=0", "-vv")
     result.assert_outcomes(passed=2, failed=1)
@@ -381,6 +392,7 @@ def somebodys() -> Iterator[LocalProcesses]:
     cluster.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["os.kill({0}.pid, 9)", "{0}.client.shutdown()"])
 def test_attached_scheduler_that_ends(
     somebodys: LocalProcesses, project: Project, how: str
@@ -409,6 +421,7 @@ def test_next(schedprof_scheduler):
 HOSTILE_IDS = ["a/b", "a|b", "..", "Case", "case", "é" * 300, "a b\\tc", "<script>", "nul"]
 
 
+@pytest.mark.slow
 def test_hostile_test_ids_each_get_a_directory(project: Project) -> None:
     result = project.run_test(
         f"""
@@ -449,6 +462,7 @@ def test_patched(schedprof_scheduler, monkeypatch):
     result.stdout.fnmatch_lines(["*OWN FAILURE*", "*ZeroDivisionError*"])
 
 
+@pytest.mark.slow
 def test_expected_failure_is_no_cover_for_a_mistake_of_the_profiling(project: Project) -> None:
     result = project.run_test(
         """
@@ -462,6 +476,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*names nothing in the scheduler's code*"])
 
 
+@pytest.mark.slow
 def test_interrupted_test_leaves_its_record(project: Project) -> None:
     project.write(
         """
@@ -504,6 +519,7 @@ def test_it(schedprof_scheduler):
     assert len(project.result().backends[0].window.segments) == 1
 
 
+@pytest.mark.slow
 def test_a_window_that_outlives_the_body_fails_its_test_alone(project: Project) -> None:
     """A limit would pass unchecked: an open window has measured nothing."""
     result = project.run_test(

@@ -64,6 +64,7 @@ def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("planted")
 def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     project: Project, other: Path
@@ -108,6 +109,7 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
     )
 
 
+@pytest.mark.slow
 def test_the_same_code_decides_the_same_on_both_sides_in_virtual_time(
     project: Project, other: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +172,7 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
     assert read_record(kept, Result).backends[0].window.rounds == 3
 
 
+@pytest.mark.slow
 def test_what_is_not_profiled_has_no_other_side(project: Project) -> None:
     project.write(FIXTURE.replace("@pytest.mark.schedprof\n", ""))
     project.run(f"--schedprof-against={sys.executable}").assert_outcomes(passed=1)
@@ -222,6 +225,7 @@ def test_an_interpreter_without_distributed_is_told_with_the_remedy(
     assert re.search("cannot import distributed .* install it there", "".join(result.errlines))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("apart")  # its cluster leaves a multiprocessing process behind
 def test_somebody_elses_scheduler_has_no_other_side(project: Project, other: Path) -> None:
     result = project.run_test(

@@ -49,6 +49,7 @@ def test_tasks(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_decisions_with_another_setting_are_compared_and_the_setting_told(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ def test_fused(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
     against = "--schedprof-against=config:optimization.fuse.active=false"
     result = project.run_test(FUSED, *SIMULATED, against, timeout_s=100)
@@ -105,6 +107,7 @@ def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
     assert told.strip(" *") in (here / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_another_number_of_workers_regresses_as_code_does(project: Project) -> None:
     result = project.run_test(LOADED, *VIRTUAL, "--schedprof-against=workers=8,threads=2")
     result.assert_outcomes(failed=1)
@@ -119,6 +122,7 @@ def test_another_number_of_workers_regresses_as_code_does(project: Project) -> N
     assert makespan.after == pytest.approx(4 * makespan.before, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_local_cluster_with_other_settings_is_compared_too(project: Project) -> None:
     """The test's own process has the options of the side that it is asked by."""
     body = f"""
@@ -138,6 +142,7 @@ import dask
     assert found.same > 100
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("uvloop") is None, reason="needs uvloop")
 def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
     options = ("--schedprof-against=config:distributed.admin.event-loop=uvloop",)
@@ -146,6 +151,7 @@ def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
     assert found.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
 
 
+@pytest.mark.slow
 def test_two_runs_with_other_settings_are_compared(project: Project) -> None:
     project.run_test(LOADED, *VIRTUAL, "--schedprof-save=main").assert_outcomes(passed=1)
     option = "--schedprof-cluster-option=duration=2s"
@@ -187,6 +193,7 @@ def test_a_wrong_setting_is_one_clear_line_before_the_first_test(
     assert re.search(words, line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "spec", "words"),
     [

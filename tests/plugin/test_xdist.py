@@ -41,6 +41,7 @@ def test_same_verdicts_in_one_run_with_a_scheduler_for_each_worker(project: Proj
     ).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_same_verdicts_alone(project: Project) -> None:
     project.run_test(BODY).assert_outcomes(passed=2, failed=2)
 

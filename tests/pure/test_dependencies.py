@@ -70,6 +70,7 @@ def test_every_import_is_declared() -> None:
     assert undeclared == {}
 
 
+@pytest.mark.slow
 def test_every_declared_dependency_is_imported() -> None:
     assert {*CORE, *OPTIONAL} - imported().keys() == NOT_IMPORTED.keys()
 

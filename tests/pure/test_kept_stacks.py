@@ -99,6 +99,7 @@ STACKS_OF_TESTS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(STACKS_OF_TESTS)
 def test_stacks_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, found: dict[Key, dict[tuple[str, ...], int]]

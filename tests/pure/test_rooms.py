@@ -237,6 +237,7 @@ def pytest_unconfigure():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--collect-only",)])
 def test_a_session_that_profiles_nothing_loads_neither_distributed_nor_msgspec(
     tmp_path: Path, arguments: tuple[str, ...]

@@ -38,6 +38,7 @@ def record(path: Path) -> None:
         cluster.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [None, 2])
 def test_a_marker_brings_the_recorded_workers(project: Project, given: int | None) -> None:
     record(project.path / "work.schedprof")
@@ -47,6 +48,7 @@ def test_a_marker_brings_the_recorded_workers(project: Project, given: int | Non
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_recorded_workload_is_replayed_on_both_sides(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
         return path, counted(client, work)
 
 
+@pytest.mark.slow
 def test_a_task_takes_few_bytes(recorded: tuple[Path, int]) -> None:
     path, _ = recorded
     workload = read(path)
@@ -92,6 +93,7 @@ def test_a_task_takes_few_bytes(recorded: tuple[Path, int]) -> None:
     assert not workload.is_cut
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [VirtualCluster, SimulatedCluster], ids=lambda kind: kind.kind)
 def test_a_replay_takes_the_same_transitions(
     recorded: tuple[Path, int], kind: type[OwnCluster]
@@ -220,6 +222,7 @@ def test_a_second_recording_is_refused_and_a_file_is_kept(tmp_path: Path) -> Non
             record_workload(client, tmp_path / "one").__enter__()
 
 
+@pytest.mark.slow
 def test_the_commands_record_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "work.schedprof"
     cluster = SimulatedCluster(2, timeout_s=60)
@@ -300,6 +303,7 @@ def of_the_last_tasks(dask_scheduler: Any = None) -> float:
 LOST_S = 1.0
 
 
+@pytest.mark.slow
 def test_a_killed_scheduler_loses_the_last_second_at_most(tmp_path: Path) -> None:
     """The recorder writes releases, as it does ends of tasks, only now and then."""
     path = tmp_path / "work.schedprof"

@@ -67,6 +67,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 def test_clients_and_workers_come_and_go(
     busy: Path, tmp_path: Path, kind: type[OwnCluster]
@@ -84,6 +85,7 @@ def test_clients_and_workers_come_and_go(
         assert makespan(again) == pytest.approx(makespan(recorded), rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 def test_graphs_come_so_much_faster(tmp_path: Path, kind: type[OwnCluster]) -> None:
     path = tmp_path / "work.schedprof"
@@ -167,6 +169,7 @@ def test_nothing_is_released_before_what_needs_it_is_submitted(tmp_path: Path) -
     assert set(ran.values()) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 def test_a_loop_over_results_takes_as_long(tmp_path: Path, kind: type[OwnCluster]) -> None:
     path = tmp_path / "work.schedprof"
@@ -288,6 +291,7 @@ def test_files_of_a_recording_are_one_workload(files: Path, tmp_path: Path) -> N
     assert makespan(again) == pytest.approx(makespan(whole), rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_client_records_into_files_that_follow_each_other(tmp_path: Path) -> None:
     """Each has a size at most, but for what comes between two looks at it."""
     limit, tasks = 2000, 200

@@ -84,6 +84,7 @@ def replayed(path: Path) -> Took:
         return measured(client, lambda client: replay(client, path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tree_reduction", "all_to_all", "anomaly_mean", "chained"])
 def test_a_replay_is_true(name: str, tmp_path: Path) -> None:
     """Bytes are those of a few steals in chains, which are not the same ones."""
@@ -108,6 +109,7 @@ def random_work(client: Client, seed: int) -> None:
     wait(held)
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32))
 def test_a_file_that_is_read_and_written_is_replayed_the_same_twice(seed: int) -> None:

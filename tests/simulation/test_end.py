@@ -7,6 +7,7 @@ import pytest
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_scheduler_that_ends_does_not_tell_workers_of_others_that_leave() -> None:
     options = {"config.logging.distributed": "info"}

@@ -62,6 +62,7 @@ def told_by(cluster: LocalProcesses) -> tuple[str, str | None, bool, int]:
     return found
 
 
+@pytest.mark.slow
 def test_processes_of_all_clusters_have_one_server(servers: ForkServers) -> None:
     with started() as one, started() as two:
         assert one.pid != two.pid
@@ -70,6 +71,7 @@ def test_processes_of_all_clusters_have_one_server(servers: ForkServers) -> None
         assert os.getsid(one.pid) == one.pid  # a Ctrl-C in the terminal is not for it
 
 
+@pytest.mark.slow
 def test_process_is_as_if_this_one_had_started_it(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -82,6 +84,7 @@ def test_process_is_as_if_this_one_had_started_it(
         assert (directory, pid) == (str(tmp_path), cluster.pid)
 
 
+@pytest.mark.slow
 def test_what_distributed_reads_when_it_is_imported_has_a_server_of_its_own(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +113,7 @@ def test_end_of_a_process_is_told(servers: ForkServers) -> None:
         assert process.poll() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_processes_end_with_their_server_and_another_one_follows(servers: ForkServers) -> None:
     with started() as cluster:
         scheduler, server = psutil.Process(cluster.pid), server_of(cluster)
@@ -120,6 +124,7 @@ def test_processes_end_with_their_server_and_another_one_follows(servers: ForkSe
             assert server_of(after) != server
 
 
+@pytest.mark.slow
 def test_servers_that_were_not_used_for_long_end_after_their_clusters(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +139,7 @@ def test_servers_that_were_not_used_for_long_end_after_their_clusters(
     wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
 
 
+@pytest.mark.slow
 def test_servers_end_with_what_they_started(servers: ForkServers) -> None:
     with started() as cluster:
         server = server_of(cluster)

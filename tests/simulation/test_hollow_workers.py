@@ -72,6 +72,7 @@ def test_tasks_with_dependencies_end_and_give_placeholders(client: Client) -> No
     assert {future.key for future in as_completed(ones)} == {future.key for future in ones}
 
 
+@pytest.mark.slow
 def test_collections_can_be_persisted_and_computed(client: Client) -> None:
     array = dask.array.ones((100, 100), chunks=10).rechunk((100, 5))
     wait(client.persist(array), timeout=30)
@@ -145,6 +146,7 @@ def test_released_results_are_forgotten(client: Client) -> None:
     )
 
 
+@pytest.mark.slow
 def test_work_is_stolen_and_both_answers_are_given() -> None:
     """Long tasks are on one worker: running ones cannot be stolen, waiting ones can."""
     with simulated(2, duration="200ms") as client:
@@ -197,6 +199,7 @@ def test_results_have_sizes_and_transfers_are_accounted() -> None:
         assert count == {one: 0, other: 1}
 
 
+@pytest.mark.slow
 def test_long_running_tasks_leave_their_thread_to_others() -> None:
     with simulated(1, long_running="1", duration="1s") as client:
         begun = time.monotonic()
@@ -262,6 +265,7 @@ def test_versions_are_compared_again_once_all_workers_are_there(client: Client) 
     assert client.run_on_scheduler(look) == ("distributed.versions", False)
 
 
+@pytest.mark.slow
 def test_what_a_worker_lost_sight_of_is_found_again() -> None:
     """A worker fetches from one that leaves while another has a copy; it must ask who has it."""
     with simulated(3, nbytes="100MB", bandwidth="50MB") as client:

@@ -43,6 +43,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[OwnCluster]:
     cluster.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "workers_leave"])
 def test_has_about_its_size_and_leaves_nothing(cluster: OwnCluster, name: str) -> None:
     with Control(cluster.address) as control:

@@ -63,6 +63,7 @@ def test_a_cluster_that_was_begun_is_the_next_tests(session: ClusterSession) -> 
     assert pid_of(session.cluster(REQUEST)) == ahead
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["workers", "options", "environment", "directory"])
 def test_one_that_would_be_another_now_is_ended(
     session: ClusterSession,
@@ -83,6 +84,7 @@ def test_one_that_would_be_another_now_is_ended(
     assert not psutil.pid_exists(ahead)
 
 
+@pytest.mark.slow
 def test_one_that_nobody_takes_ends_with_the_session(session: ClusterSession) -> None:
     ahead = begun(session)
     session.close()
@@ -103,6 +105,7 @@ def test_only_virtual_clusters_are_begun(session: ClusterSession) -> None:
     assert children() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="none is begun on a single processor")
 @pytest.mark.parametrize(
     ("backend", "clusters"), [("decisions", ["2", "2", "1"]), ("cputime", ["1", "1", "1"])]
@@ -115,6 +118,7 @@ def test_the_next_tests_cluster_starts_if_that_disturbs_nothing(
     assert (project.path / "clusters").read_text().split() == clusters
 
 
+@pytest.mark.slow
 def test_what_happens_is_the_same_there_and_by_xdist(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support import Project
 
 STORM = """
@@ -18,6 +19,7 @@ def test_it(schedprof_scheduler, schedprof_scale):
 """
 
 
+@pytest.mark.slow
 def test_each_newcomer_is_compared_with_all_others(project: Project) -> None:
     project.run_test(STORM).assert_outcomes(failed=1)
     compared, joined = project.result().backends[0].limits

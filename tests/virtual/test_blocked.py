@@ -67,6 +67,7 @@ def test_other_clients_go_on_meanwhile(client: Client) -> None:
     assert asyncio.run(block()) == "finished"
 
 
+@pytest.mark.slow
 def test_a_lock_that_nobody_releases_is_told(client: Client) -> None:
     lock = threading.Lock()
     lock.acquire()
@@ -75,6 +76,7 @@ def test_a_lock_that_nobody_releases_is_told(client: Client) -> None:
     wait(client.submit(inc, 1, pure=False))
 
 
+@pytest.mark.slow
 def test_stuck_tasks_are_told(client: Client) -> None:
     future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -115,6 +117,7 @@ def test_next(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_after_a_test_that_hangs(project: Project) -> None:
     on = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=2")
     result = project.run_test(HANGS, *on)

@@ -50,6 +50,7 @@ def compared(project: Project) -> Comparison:
     return comparison
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "statement"),
     [(MAP, "for _ in range(4_000): pass"), (RELEASE, "for _ in range(40): pass")],
@@ -75,6 +76,7 @@ def test_a_dearer_client_is_told_by_its_function(
     assert fallen == risen
 
 
+@pytest.mark.slow
 def test_a_limit_bounds_them(project: Project) -> None:
     limits = (
         f"--schedprof-limit={CLIENT_BYTECODES}({MAP}) <= 100000",
@@ -86,6 +88,7 @@ def test_a_limit_bounds_them(project: Project) -> None:
     assert project.result().backends[0].limits[0].verdict.value == "pass"
 
 
+@pytest.mark.slow
 def test_nothing_stays_behind(project: Project) -> None:
     after = """
 def test_after():
@@ -97,6 +100,7 @@ def test_after():
     project.run_test(UNCHANGED + BODY + after, *OPTIONS).assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_a_debugger_keeps_the_trace_function(project: Project) -> None:
     """Then the client is not counted, and the scheduler is."""
     if hasattr(sys, "monitoring"):

@@ -57,6 +57,7 @@ def compared(project: Project) -> Comparison:
     return comparison
 
 
+@pytest.mark.slow
 def test_one_round_tells_each_difference(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.chdir(project.path)
@@ -73,6 +74,7 @@ def test_one_round_tells_each_difference(project: Project, monkeypatch: pytest.M
         assert risen == {("bytecodes", line)}
 
 
+@pytest.mark.slow
 def test_without_a_fixed_hash_seed_one_round_is_not_exact(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_partition_delays_messages_and_loses_nothing(make: Make) -> None:
     assert 10.5 <= seconds_for(client, futures) < 14.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["partition", "silence"])
 def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, what: str) -> None:
     client, control = make(2)
@@ -92,6 +93,7 @@ def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, w
     assert seconds_for(client, later) < 2 * TTL_S
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_cut_off_for_ever_is_done_without(make: Make) -> None:
     client, control = make(2)
     plan(control, "partition", "0")
@@ -108,6 +110,7 @@ def test_several_workers_arrive_at_once(make: Make) -> None:
     assert seconds_for(client, client.map(inc, range(400), pure=False)) < 8
 
 
+@pytest.mark.slow
 def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
     client, _ = make(4, bandwidth="100MB")
     on = [f"inproc://worker-{each}" for each in range(4)]
@@ -117,6 +120,7 @@ def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
     assert 4 <= seconds_for(client, users) < 4.2
 
 
+@pytest.mark.slow
 def test_results_on_disk_take_time(make: Make) -> None:
     options = {"nbytes": "100MB", "memory_limit": "500MB", "duration": "10ms"}
     times = []
@@ -147,6 +151,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_faults_are_drawn_from_the_seed(project: Project) -> None:
     given = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
     result = project.run_test(FROM_SEED, *given)
@@ -178,6 +183,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_latencies_are_drawn_from_the_seed(project: Project) -> None:
     given = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
     project.run_test(LATE, *given, "--schedprof-rounds=1", "--schedprof-save=main")

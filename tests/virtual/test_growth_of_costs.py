@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support import Project
 
 OPTIONS = ("--schedprof=counts", "--schedprof-cluster=virtual")
@@ -32,6 +33,7 @@ def test_prefixes(schedprof_scheduler, schedprof_scale):
 """
 
 
+@pytest.mark.slow
 def test_growth_by_workers_is_exact(project: Project) -> None:
     """Of the same tasks, so the exponent is 0 if nothing depends on the number of workers."""
     project.run_test(WORKERS.format(limit="growth(bytecodes) <= 0.05"), *OPTIONS).assert_outcomes(
@@ -44,5 +46,6 @@ def test_growth_by_workers_is_exact(project: Project) -> None:
     assert finding.estimate.low == finding.estimate.high == finding.estimate.value
 
 
+@pytest.mark.slow
 def test_growth_by_tasks_and_by_prefixes(project: Project) -> None:
     project.run_test(TASKS, *OPTIONS).assert_outcomes(passed=2)

@@ -52,6 +52,7 @@ def callbacks(project: Project) -> list[str]:
     return [each.function for each in costs.functions] if costs else []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_one_round_names_the_type_of_which_each_task_has_one_more(
     project: Project, monkeypatch: pytest.MonkeyPatch

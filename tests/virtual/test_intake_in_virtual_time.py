@@ -18,6 +18,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_steps_are_timed_where_time_is_virtual(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 from support import Project
 
 from pytest_schedprof.agent import counts
@@ -48,6 +49,7 @@ def calls(found: BackendResult) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 def test_in_virtual_time_it_is_counted(project: Project) -> None:
     found = calls(counted(project, "virtual", "1s"))
     # 20 seconds, in which stealing looks at its workers every second, for 40 tasks.
@@ -57,10 +59,12 @@ def test_in_virtual_time_it_is_counted(project: Project) -> None:
     assert OF_HEARTBEATS not in found
 
 
+@pytest.mark.slow
 def test_heartbeats_of_long_tests_are_counted_up_to_a_number(project: Project) -> None:
     assert calls(counted(project, "virtual", "1m"))[HEARTBEAT] == MOST_ALONE
 
 
+@pytest.mark.slow
 def test_in_real_time_it_is_not(project: Project) -> None:
     found = calls(counted(project, "simulated", "50ms"))
     assert found

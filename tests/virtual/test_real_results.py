@@ -70,6 +70,7 @@ NEEDS: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", NEEDS)
 def test_what_needs_a_result_names_its_task(client: Client, what: str) -> None:
     with pytest.raises(PlaceholderError, match=r"no worker computed .*--schedprof-cluster=local"):
@@ -122,6 +123,7 @@ def test_hardware_that_nobody_has_is_not_measured(client: Client) -> None:
         client.benchmark_hardware()
 
 
+@pytest.mark.slow
 def test_a_test_that_uses_a_result_fails_with_one_line(project: Project) -> None:
     body = """
 @pytest.mark.schedprof

@@ -122,6 +122,7 @@ class RealCluster:
             each.wait(30)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_client_hears_what_it_hears_of_a_real_scheduler(make: Make) -> None:
     real = RealCluster()
@@ -155,6 +156,7 @@ def recorded(make: Make, seed: str) -> dict[str, Any]:
     return {**log, "counted": closed["tasks"] - opened["tasks"]}
 
 
+@pytest.mark.slow
 def test_a_window_holds_what_both_schedulers_did_and_is_the_same_again(make: Make) -> None:
     one, again, other = (recorded(make, seed) for seed in ("0", "0", "1"))
     assert one == again
@@ -196,6 +198,7 @@ def test_nothing_is_left_of_what_the_scheduler_knew(make: Make) -> None:
         assert Lock("l").acquire(timeout=1)
 
 
+@pytest.mark.slow
 def test_it_may_die_again_and_while_workers_restart(make: Make) -> None:
     options = {"config.distributed.scheduler.validate": "true"}
     client, control = make(4, **options)
@@ -229,6 +232,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_every_backend_records_both_schedulers(project: Project) -> None:
     given = ("--schedprof=decisions,counts,cprofile", "--schedprof-cluster=virtual")
     result = project.run_test(

@@ -29,6 +29,7 @@ def hashes(project: Project) -> dict[str, str]:
     return {each.parent.name: read_decisions(each.read_bytes()).hash for each in files}
 
 
+@pytest.mark.slow
 def test_each_seed_is_a_test_that_can_be_run_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_seeds_of_a_cluster_without_any_are_refused(project: Project) -> None:
     result.stdout.fnmatch_lines(["*has seeds=2, but nothing is drawn from a seed in*'local'*"])
 
 
+@pytest.mark.slow
 def test_a_random_order_of_sets_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     result = project.run_test(BODY, *VIRTUAL, "-k", "seed1")

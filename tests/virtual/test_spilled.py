@@ -52,6 +52,7 @@ def test_what_is_read_again_is_spilled_again(project: Project) -> None:
     assert spilled(project) > 1_400e6
 
 
+@pytest.mark.slow
 def test_more_than_before_is_a_regression(project: Project) -> None:
     project.run_test(body(memory="1GB"), *GIVEN, "--schedprof-save=main").assert_outcomes(passed=1)
     limited = body('"spilled <= baseline * 1.02",')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support import Project
 
 VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=2")
@@ -47,18 +48,21 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_a_broken_state_is_told_and_where_it_broke(project: Project) -> None:
     result = project.run_test(BROKEN, *VIRTUAL)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the cluster's own state is broken, after * of virtual time: *"])
 
 
+@pytest.mark.slow
 def test_a_test_that_never_ends_is_stopped_at_the_horizon(project: Project) -> None:
     result = project.run_test(FOR_EVER, *VIRTUAL)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*has not ended after 600 s of virtual time, its horizon*"])
 
 
+@pytest.mark.slow
 def test_coroutines_that_would_wait_for_ever_are_stopped_too(project: Project) -> None:
     result = project.run_test(ASYNC, *VIRTUAL)
     result.assert_outcomes(failed=2)
@@ -66,6 +70,7 @@ def test_coroutines_that_would_wait_for_ever_are_stopped_too(project: Project) -
     result.stdout.fnmatch_lines(["*has not ended after 600 s of virtual time, its horizon*"])
 
 
+@pytest.mark.slow
 def test_the_story_of_a_stuck_task_is_told(project: Project) -> None:
     body = """
 @pytest.mark.schedprof

@@ -345,6 +345,7 @@ async def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_async_tests_run_in_virtual_time(project: Project) -> None:
     project.run_test(ASYNC, *VIRTUAL).assert_outcomes(passed=1)
     assert 2 <= decided(project).figures["makespan"] < 2.1
@@ -370,6 +371,7 @@ async def asked(client, is_there, seconds):
 """
 
 
+@pytest.mark.slow
 def test_a_coroutine_may_ask_again_and_again(project: Project) -> None:
     """Also without a pause that takes time; two runs are the same."""
     seen = []
@@ -392,6 +394,7 @@ def test_it(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> None:
     """Tests import `uuid4` by its name, before there is a cluster."""
     seen = []

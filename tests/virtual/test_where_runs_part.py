@@ -72,6 +72,7 @@ def parting_of(run: Path) -> Parting:
     return comparison.parting
 
 
+@pytest.mark.slow
 def test_the_same_code_decides_the_same(saved: Project) -> None:
     result = saved.run(*VIRTUAL, "--schedprof-compare=main")
     result.assert_outcomes(passed=1)
@@ -85,6 +86,7 @@ def test_the_same_code_decides_the_same(saved: Project) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_first_decision_that_differs_is_shown(
     saved: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +116,7 @@ def test_the_first_decision_that_differs_is_shown(
     assert len(re.findall('<rect class="mark"', page.read_text())) == 2
 
 
+@pytest.mark.slow
 def test_a_baseline_whose_run_is_gone_still_tells_that_something_differs(
     saved: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +139,7 @@ def test_thefts(schedprof_scheduler):
 """
 
 
+@pytest.mark.slow
 def test_decisions_have_what_the_scheduler_compared(project: Project) -> None:
     project.run_test(STEALING, *VIRTUAL).assert_outcomes(passed=1)
     found = decided(project.run_directory)
@@ -153,6 +157,7 @@ def test_decisions_have_what_the_scheduler_compared(project: Project) -> None:
     assert all(places[found.keys[of.key[i]]] == found.workers[of.worker[i]] for i in stolen)
 
 
+@pytest.mark.slow
 def test_bytes_to_fetch_are_those_of_results_elsewhere(project: Project) -> None:
     body = """
 @pytest.mark.schedprof(cluster_options={"duration": "100ms", "nbytes": "3MB"})
@@ -182,6 +187,7 @@ def dask_setup(scheduler):
 """
 
 
+@pytest.mark.slow
 def test_looking_at_what_the_scheduler_compares_is_not_counted(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

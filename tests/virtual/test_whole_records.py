@@ -43,6 +43,7 @@ def records(project: Project) -> Iterator[Path]:
     return (project.path / ".schedprof").glob("2*/tests/*/result.json")
 
 
+@pytest.mark.slow
 def test_a_record_of_collections_is_small_and_has_everything(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
