@@ -125,8 +125,10 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
     ]
     if old and new:
         found.append(judged("", unpaired(old, new), policy=of_sums))
-    # Where rounds are reproduced no figure has an error, though rounds may differ from each other.
-    before_it = before.wavering(metric) if before.is_reproduced else {}
+    # Where rounds are reproduced no figure has an error, though rounds may differ from each other,
+    # and no decision in virtual time has one.
+    has_no_errors = before.is_reproduced or METRICS[metric].is_decision
+    before_it = before.wavering(metric) if has_no_errors else {}
     steady = {
         name: figure.value
         for name, figure in {**olds, **({"": old} if old else {})}.items()

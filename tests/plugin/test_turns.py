@@ -129,6 +129,10 @@ def test_the_same_code_decides_the_same_on_both_sides_in_virtual_time(
     ]
     assert len(logs) == 2
     assert logs[0] == logs[1]
+    (found,) = project.result().comparisons
+    assert (found.changes, found.same) == ((), 10)
+    (backend,) = project.result().backends
+    assert backend.window.rounds == 3  # though the durations of each round are others
 
 
 @pytest.mark.slow

@@ -94,7 +94,8 @@ def test_fused(schedprof_scheduler):
 @pytest.mark.slow
 def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
     against = "--schedprof-against=config:optimization.fuse.active=false"
-    result = project.run_test(FUSED, *SIMULATED, against, timeout_s=100)
+    budget = "--schedprof-budget=15"
+    result = project.run_test(FUSED, *SIMULATED, against, budget, timeout_s=100)
     result.assert_outcomes(passed=1)
     told = "  costs are per round: the body made 140 tasks before, and 40 now; *"
     result.stdout.fnmatch_lines([told])
@@ -145,8 +146,8 @@ import dask
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("uvloop") is None, reason="needs uvloop")
 def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
-    options = ("--schedprof-against=config:distributed.admin.event-loop=uvloop",)
-    project.run_test(TASKS, *LOCAL, *options, timeout_s=100)
+    against = "--schedprof-against=config:distributed.admin.event-loop=uvloop"
+    project.run_test(TASKS, *LOCAL, against, "--schedprof-budget=10", timeout_s=100)
     (found,) = project.result().comparisons
     assert found.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
 
