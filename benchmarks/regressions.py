@@ -293,7 +293,7 @@ def calibrated(bench: Bench, backend: str, gain: float = 0.06) -> str:
     return f"for _ in range({turns}): pass"
 
 
-RECORDED, FEW = 16, 4
+RECORDED, FEW = 16, 8
 """Rounds of each side from which trials are drawn; and rounds to find the planted loop by."""
 
 

@@ -9,7 +9,7 @@ time (shared caches, a shared core) it does to both.
 
 Printed are the standard deviations, as a fraction of the mean, of a round's CPU time, of that in
 yardsticks, of the ratio of two rounds in turns, and of the sums of each slice's median and least
-over seven rounds, and of the ratios of these of rounds in turns. With `--planted`, tasks take that
+over 14 rounds, and of the ratios of these of rounds in turns. With `--planted`, tasks take that
 much more CPU time on the second cluster, and the ratios are to be told from those without it.
 """
 
@@ -31,7 +31,7 @@ from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.remote.control import Control
 
 WORKERS = 16
-TOGETHER = 7
+TOGETHER = 14
 ASKED = 0.01
 
 Round = Sequence[tuple[float, float]]
