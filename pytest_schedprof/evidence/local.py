@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from time import time
 from timeit import default_timer
@@ -37,6 +37,10 @@ from pytest_schedprof.model.result import BackendResult
 
 INTERVAL_S = 0.1
 """Time between samples of the process's memory and CPU; short, as most tests are."""
+
+UNSAMPLED = (
+    "memory and CPU are not in it: the program that samples them could not run, or was killed"
+)
 
 Metric = Callable[[Any], float]
 
@@ -132,10 +136,13 @@ class LocalKind(
         if not self._results(self._tasks):
             raise EvidenceUnavailableError("none of dask's local schedulers ran in the test")
         ended = default_timer()
-        return with_pictures(
+        brought = with_pictures(
             {"local.json": as_json(self._told())},
             {"local.html": lambda: local_picture(self._profilers, self._begun, ended)},
         )
+        if self._results(self._resources):
+            return brought
+        return replace(brought, notes=(*brought.notes, UNSAMPLED))
 
     def _told(self) -> LocalScheduler:
         epoch = self._epoch

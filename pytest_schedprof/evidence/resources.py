@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 from dask.diagnostics.profile import ResourceData, ResourceProfiler
@@ -24,7 +25,9 @@ class Resources(ResourceProfiler):
 
     def register(self) -> None:
         """Start the process, so that no graph waits for that."""
-        self._tracker: Any = _Sampler(self._dt)
+        self._tracker: Any = None
+        with suppress(OSError):  # the system has no process to spare
+            self._tracker = _Sampler(self._dt)
         super().register()
 
     def close(self) -> None:
@@ -53,6 +56,7 @@ class _Sampler:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            cwd=os.path.abspath(os.sep),  # no file beside the tests replaces a module
             start_new_session=True,  # a Ctrl-C is for the test
         )
 
@@ -69,10 +73,12 @@ class _Sampler:
         self._order(usage.END)
         assert self._process.stdout
         line = self._process.stdout.readline()
-        return [ResourceData(*each) for each in json.loads(line or "[]")]
+        # It ends with the line's end, unless the process was killed.
+        return [ResourceData(*each) for each in (json.loads(line) if line[-1:] == "\n" else ())]
 
     def shutdown(self) -> None:
         """End it. Processes that were forked meanwhile have the pipe, too, so closing is no end."""
+        self._order(usage.END)
         self._order("")
         try:
             self._process.communicate(timeout=ENDING_S)
@@ -82,8 +88,6 @@ class _Sampler:
 
     def _order(self, text: str) -> None:
         assert self._process.stdin
-        try:
+        with suppress(OSError):  # it was killed
             self._process.stdin.write(f"{text}\n")
             self._process.stdin.flush()
-        except OSError:
-            pass

@@ -12,6 +12,7 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from timeit import default_timer
 
@@ -27,11 +28,16 @@ Orders = queue.SimpleQueue[str]
 
 
 def main(pid: int, interval_s: float) -> None:
-    """Sample between the orders BEGIN and END; any other one, or their end, ends the program."""
+    """Sample between the orders BEGIN and END; an empty one, or their end, ends the program.
+
+    Each END is answered: of graphs within a graph the first to end has the samples.
+    """
     orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    while orders.get() == BEGIN:
-        json.dump(list(_samples(psutil.Process(pid), interval_s, orders)), sys.stdout)
+    while order := orders.get():
+        process = psutil.Process(pid)
+        samples = _samples(process, interval_s, orders) if order == BEGIN else ()
+        json.dump([*samples], sys.stdout)
         sys.stdout.write("\n")
         sys.stdout.flush()
 
@@ -43,7 +49,7 @@ def _listen(orders: Orders) -> None:
 
 
 def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iterator[Sample]:
-    """Yield samples until the next order; there is one at least.
+    """Yield samples until the order to end; there is one at least.
 
     Pools start their processes at the begin of a graph, and each look for them reads about every
     process of the machine. So the looks are at samples 1, 2, 4, 8 and so on.
@@ -54,11 +60,9 @@ def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iter
             observed |= {each for each in process.children() if each.pid != os.getpid()}
         when, used = default_timer(), list(_used(observed))
         yield when, sum(held for held, _ in used), sum(cpu for _, cpu in used)
-        try:
-            orders.get(timeout=interval_s)
-        except queue.Empty:
-            continue
-        return
+        with suppress(queue.Empty):
+            if orders.get(timeout=interval_s) != BEGIN:
+                return
 
 
 def _used(observed: set[psutil.Process]) -> Iterator[tuple[float, float]]:

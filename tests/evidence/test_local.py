@@ -27,7 +27,7 @@ from pytest_schedprof.evidence.contract import (
     ObservedTest,
 )
 from pytest_schedprof.evidence.here import NO_WORKER
-from pytest_schedprof.evidence.local import INTERVAL_S, LocalKind
+from pytest_schedprof.evidence.local import INTERVAL_S, UNSAMPLED, LocalKind
 from pytest_schedprof.model.evidence import LocalScheduler
 
 
@@ -180,6 +180,21 @@ def test_nothing_is_left_running() -> None:
     assert not kind._resources._is_running()
 
 
+def of_a_graph_of_its_own(number: int) -> int:
+    return int(delayed(joined)([delayed(made)(number)]).compute(scheduler="sync"))
+
+
+def test_graphs_within_a_graph_and_after_it_have_samples() -> None:
+    kind = LocalKind(ObservedTest("test_it"))
+    with kind.around(1):
+        for _ in range(2):
+            assert delayed(of_a_graph_of_its_own)(1).compute(scheduler="sync") == 1001
+        ended = len(kind._resources.results)
+        work("sync")
+    assert len(kind._resources.results) > ended > 2
+    assert kind._resources._tracker is None
+
+
 def test_a_killed_sampler_costs_samples_and_nothing_else() -> None:
     kind = LocalKind(ObservedTest("test_it"))
     with kind.around(1):
@@ -188,8 +203,10 @@ def test_a_killed_sampler_costs_samples_and_nothing_else() -> None:
         )
         sampler.kill()
         work("sync")
-    told = msgspec.json.decode(kind.bring(()).files["local.json"], type=LocalScheduler)
+    brought = kind.bring(())
+    told = msgspec.json.decode(brought.files["local.json"], type=LocalScheduler)
     assert (len(told.tasks), len(told.resources)) == (7, 0)
+    assert brought.notes == (UNSAMPLED,)
     assert not sampler.is_running()
 
 
