@@ -89,21 +89,16 @@ def begin_count(path: str, dask_scheduler: Any = None) -> None:
 
 def end_count(dask_scheduler: Any = None) -> int:
     """End both, and return how many instructions there were in the event loop's thread."""
-    from pytest_schedprof.agent.callgrind import written
-    from pytest_schedprof.agent.requests import DUMP_STATS, STOP_INSTRUMENTATION, request
+    from pytest_schedprof.agent.callgrind import dumped
+    from pytest_schedprof.agent.requests import STOP_INSTRUMENTATION, request
 
     if dask_scheduler.recorder is not None:
         dask_scheduler.recorder.end()
     request(STOP_INSTRUMENTATION)
     for undo in dask_scheduler.not_counted:
         undo()
-    request(DUMP_STATS)
-    total = 0
-    for file in written().values():
-        lines = file.read_text(errors="replace").splitlines()
-        total += next(int(each.split()[1]) for each in lines if each.startswith("totals:"))
-        file.unlink()
-    return total
+    lines = dumped().decode(errors="replace").splitlines()
+    return next(int(each.split()[1]) for each in lines if each.startswith("totals:"))
 
 
 def counted(client: Client, tasks: int, path: str) -> float:

@@ -31,6 +31,14 @@ PYTHON = "py::"
 """Begins the interpreter's names of Python functions."""
 
 
+MAIN_THREAD = 1
+
+UNTIL_IT_LOOKS = 10_000
+"""Steps of a loop, each of several blocks: after 5000 blocks callgrind looks which thread runs."""
+
+MOST_TRIES = 20
+
+
 class CallgrindRecording(Recording):
     """Callgrind at work."""
 
@@ -60,24 +68,37 @@ class CallgrindRecording(Recording):
         gc.unfreeze()
         if self._had_collector:
             gc.enable()
-        request(DUMP_STATS)
-        for _, file in sorted(written().items()):
-            self.content = file.read_bytes()
-            file.unlink()
+        self.content = dumped()
         lines = (f"{SYMBOL}{start:x} {size:x} {name}\n" for start, size, name in symbols())
         self.content += "".join(lines).encode("utf-8", "replace")
         return {}
 
 
-def written() -> dict[int, Path]:
-    """Return the files that callgrind wrote on request about the main thread, by their numbers.
+def dumped() -> bytes:
+    """Return what callgrind writes about the main thread, in which the event loop runs.
 
-    The event loop runs there. Threads beside it work by the clock, as the one that samples stacks.
+    Threads beside it work by the clock, as the one that samples stacks. Callgrind writes about the
+    thread that it takes for the one at work, which it looks up after a number of blocks only: if
+    another one was at work just before, it may write about that.
     """
+    for _ in range(MOST_TRIES):
+        request(DUMP_STATS)
+        for thread, file in written():
+            content = file.read_bytes()
+            file.unlink()
+            if thread == MAIN_THREAD:
+                return content
+        sum(range(UNTIL_IT_LOOKS))
+        os.getppid()  # callgrind looks where a system call has ended
+    return b""
+
+
+def written() -> list[tuple[int, Path]]:
+    """Return the files that callgrind wrote on request, with the numbers of their threads."""
     out = Path(os.environ[OUT])
-    form = re.compile(rf"{re.escape(out.name)}\.(\d+)-01")
-    names = {each: form.fullmatch(each.name) for each in out.parent.iterdir()}
-    return {int(found[1]): each for each, found in names.items() if found}
+    form = re.compile(rf"{re.escape(out.name)}\.\d+-(\d+)")
+    names = [(each, form.fullmatch(each.name)) for each in out.parent.iterdir()]
+    return [(int(found[1]), each) for each, found in names if found]
 
 
 def symbols() -> Iterator[tuple[int, int, str]]:

@@ -125,6 +125,41 @@ def test_known_work_has_its_instructions_in_each_window(line: Control) -> None:
     assert line.call(state) == before
 
 
+def begin_to_work_beside(dask_scheduler: Any = None) -> None:
+    """Start a thread that takes turns with the event loop's, shorter ones than callgrind sees."""
+    import sys
+    import threading
+
+    ended = dask_scheduler.work_beside = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            pass
+
+    threading.Thread(target=work).start()
+    sys.setswitchinterval(1e-6)
+
+
+def end_work_beside(dask_scheduler: Any = None) -> None:
+    import sys
+
+    sys.setswitchinterval(0.005)
+    dask_scheduler.work_beside.set()
+
+
+@pytest.mark.slow
+def test_no_window_is_lost_to_another_thread(line: Control) -> None:
+    before = line.call(state)["files"]
+    line.call(begin_to_work_beside)
+    try:
+        for _ in range(5):
+            assert of(counted(line, sort_often, 30), SORTING) > 0
+    finally:
+        line.call(end_work_beside)
+    assert line.call(state)["files"] == before
+
+
+@pytest.mark.slow
 def test_python_functions_are_charged_for_the_c_code_that_they_call(line: Control) -> None:
     profile = counted(line, sort_often, 30)
     if not NAMES_PYTHON:
