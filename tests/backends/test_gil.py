@@ -98,6 +98,7 @@ def test_a_thread_that_takes_the_lock_is_told(cluster: SimulatedCluster, control
 
 
 def test_few_samples_decide_nothing(cluster: SimulatedCluster, control: Control) -> None:
+    recorder_of(cluster, control, 2)  # the first task takes long
     recorder = recorder_of(cluster, control, 2)
     (result,) = assess(recorder, [parse_limit("gil_wait <= 25%")], None).backends
     (limit,) = result.limits
