@@ -27,10 +27,12 @@ ALL_THREADS = "workers (all threads)"
 
 MILLISECONDS = 1000.0
 
-FORGOTTEN = (
-    "the first samples are missing: workers keep no more profiles than "
-    "distributed.admin.low-level-log-length; a longer workers.cycle needs fewer"
+WHY_FORGOTTEN = (
+    "workers keep no more profiles than distributed.admin.low-level-log-length; "
+    "a longer workers.cycle needs fewer"
 )
+
+FORGOTTEN = f"the first samples are missing: {WHY_FORGOTTEN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +79,19 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
         told = self._control.call_workers(doings.tell, self._ended)
         all_told = [each for each in told.values() if each]
         doings_found = doings_of(all_told, list(self._ended.values()))
+        is_whole = all(each["is_whole"] for each in all_told)
         if not doings_found.samples:
+            often = f"{doings_found.interval_s * MILLISECONDS:g} ms"
+            every = f"workers take one every {often} while a task runs"
             raise EvidenceUnavailableError(
-                "workers' profiles hold no sample: workers take one every "
-                f"{doings_found.interval_s * MILLISECONDS:g} ms while a task runs"
+                f"workers' profiles hold no sample: {every if is_whole else WHY_FORGOTTEN}"
             )
         files = {
             "workers.json": as_json(doings_found),
             "workers.svg": draw_flamegraph(_stacks_by_prefix(doings_found)),
             "workers.timeline.svg": _timeline(doings_found),
         }
-        return Brought(files, () if all(each["is_whole"] for each in all_told) else (FORGOTTEN,))
+        return Brought(files, () if is_whole else (FORGOTTEN,))
 
     def close(self) -> None:
         """Have workers sample as before."""

@@ -15,7 +15,7 @@ from witness import opened
 from pytest_schedprof.agent.doings import CYCLE, SAMPLER
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.evidence.contract import Brought, ObservedTest
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, ObservedTest
 from pytest_schedprof.evidence.registry import built_in
 from pytest_schedprof.evidence.workers import FORGOTTEN
 from pytest_schedprof.model.evidence import (
@@ -228,6 +228,8 @@ def test_samples_are_those_of_the_test_by_prefix_and_over_time(told: Any) -> Non
 
 
 def keep_one(dask_worker: Worker) -> None:
+    """Keep one profile, which no other one replaces when the tasks have ended."""
+    dask_worker.periodic_callbacks["profile-cycle"].stop()
     dask_worker.profile_keys_history = deque(dask_worker.profile_keys_history, maxlen=1)
 
 
@@ -243,6 +245,18 @@ def test_profiles_that_workers_forgot_are_told() -> None:
     assert brought.notes == (FORGOTTEN,)
     for each in read(brought, "workers.json", WorkerDoings).slices:
         assert each.start <= each.stop
+
+
+@pytest.mark.slow
+def test_it_is_told_if_workers_forgot_all_profiles() -> None:
+    with opened("local") as scheduler:
+        test = ObservedTest("test_it", scheduler, options={"workers": OFTEN})
+        kind = built_in("workers")(test)
+        scheduler.client.run(keep_one)
+        wait(scheduler.client.map(burn, range(2), pure=False))
+        scheduler.client.run(lambda dask_worker: dask_worker.cycle_profile())
+        with pytest.raises(EvidenceUnavailableError, match="hold no sample: workers keep no more"):
+            kind.bring(())
 
 
 @pytest.mark.parametrize("name", ["interval", "cycle"])
