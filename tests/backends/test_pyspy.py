@@ -20,7 +20,7 @@ from support import wait_for
 
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.backends import remote
+from pytest_schedprof.backends import keeping_up, remote
 from pytest_schedprof.backends.builtin import pyspy
 from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
 from pytest_schedprof.backends.registry import BackendRegistry
@@ -228,6 +228,24 @@ def test_rate_below_pyspys_range_is_refused() -> None:
         PySpyBackend(rate_hz=0.4, options={})
     # py-spy accepts only whole rates.
     assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0
+
+
+@pytest.mark.parametrize("options", [{}, {"nonblocking": True}])
+def test_rate_that_is_kept_on_a_busy_scheduler_is_that_of_its_samples(
+    control: Control, options: dict[str, object]
+) -> None:
+    # One that keeps up takes as many as it is asked for: 50, give or take 7, in half a second.
+    slow = PySpyBackend(rate_hz=100, options=options)
+    assert 10 < keeping_up.measure_kept_rate(slow, control, timeout_s=10) < 160
+    kept = slow.kept_rate(control, timeout_s=10)
+    assert kept is not None
+    assert 10 < kept < pyspy.HASTY_HZ
+    assert slow.rate_hz == 100
+    assert control.call(left) == []
+
+
+def left(dask_scheduler: Any = None) -> list[str]:
+    return [name for name in vars(dask_scheduler) if name.startswith("_schedprof")]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import inspect
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, RawProfile, Setting
+from pytest_schedprof.backends.keeping_up import measure_kept_rate
 from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.backends.pictures import RECORDED, check_formats, pictures
 from pytest_schedprof.backends.refusals import is_forbidden, not_permitted
@@ -38,6 +40,9 @@ NOTED_ERROR_SHARE = 0.05
 
 MAX_BEHIND = 0.1
 """Fraction of the window by which samples may be late; py-spy reports a second and more."""
+
+HASTY_HZ = 5000.0
+"""A rate that py-spy cannot keep up with: it takes 0.5 ms and more for one sample."""
 
 _ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
 _NOISE = re.compile(r"Visit https:|Press Control-C")
@@ -141,6 +146,12 @@ class PySpyBackend(Backend):
             timeout_s=timeout_s,
         )
         return answer
+
+    def kept_rate(self, target: Target, *, timeout_s: float) -> float | None:
+        """Measure it with these options, at a rate that is too high."""
+        hasty = copy(self)
+        hasty.rate_hz = HASTY_HZ
+        return measure_kept_rate(hasty, target, timeout_s=timeout_s)
 
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
         """Parse py-spy's speedscope file."""
