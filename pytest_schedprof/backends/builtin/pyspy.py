@@ -41,6 +41,16 @@ NOTED_ERROR_SHARE = 0.05
 MAX_BEHIND = 0.1
 """Fraction of the window by which samples may be late; py-spy reports a second and more."""
 
+USUAL_HZ = 100.0
+"""Rate up to which nothing is measured beforehand: the default one."""
+
+FEW = 0.5
+"""Fraction of the rate below which the samples beforehand are told: a tenth of a second of a busy
+machine scatters by a third, and a scheduler that waits lets py-spy make up for it."""
+
+_known: set[tuple[str, float]] = set()
+"""Where this session has measured beforehand, and at which rates."""
+
 HASTY_HZ = 5000.0
 """A rate that py-spy cannot keep up with: it takes 0.5 ms and more for one sample."""
 
@@ -187,6 +197,26 @@ class PySpyRecording(RemoteRecording):
         if not self._options.subprocesses:
             return raw
         return replace(raw, content=without_process(raw.content, self._watchdog))
+
+    def forewarn(self, *, timeout_s: float) -> tuple[str, ...]:
+        """Return a warning if py-spy takes far too few samples while the scheduler is busy.
+
+        Measures that once for each machine and rate, in a third of a second at most.
+        """
+        place = (self._target.label.rpartition(":")[0], self._rate_hz)
+        is_usual = self._rate_hz <= USUAL_HZ or self._options.nonblocking
+        if is_usual or self._target.kind != "scheduler" or place in _known:
+            return ()
+        _known.add(place)
+        enough = FEW * self._rate_hz
+        hz = self._target.call(agent.sampled_hz, enough, timeout_s=timeout_s)
+        return () if hz is None or hz >= enough else (self._shortage(hz),)
+
+    def _shortage(self, hz: float) -> str:
+        return (
+            f"py-spy takes about {hz:.0f} of {self._rate_hz:g} samples per second here while the "
+            f"scheduler is busy; set --schedprof-rate={max(hz, 1):.0f}"
+        )
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         """Check py-spy's exit status and its log, and return warnings."""
