@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from distributed import Client
@@ -73,7 +74,11 @@ class _FileBlock(Block[Path]):
         cluster = Attachment(client, timeout_s=self._timeout_s)
         opened.callback(cluster.close)
         self._recorder = Recorder(
-            cluster.control, [self._backend], self._timeout_s, death=cluster.death
+            cluster.control,
+            [self._backend],
+            self._timeout_s,
+            death=cluster.death,
+            tell=partial(logger.warning, "schedprof: %s"),
         )
         self._round = opened.enter_context(ExitStack())
         self._round.enter_context(self._recorder.round())

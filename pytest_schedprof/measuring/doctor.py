@@ -18,6 +18,8 @@ from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.errors import (
     BackendInvalidError,
     BackendUnavailableError,
+    FormatError,
+    RecordingError,
     SchedulerLostError,
     as_own,
 )
@@ -93,7 +95,8 @@ def _examined(
         check_it = _checked_apart if is_own and each.launcher else _checked
         check = check_it(each, control, is_chosen=name in chosen, timeout_s=timeout_s)
         notes = dict(each.notes(there, is_main_thread=is_main_thread))
-        checks.append(replace(check, notes=notes))
+        kept_hz = _kept_hz(each, check, control, timeout_s) if is_own else None
+        checks.append(replace(check, notes=notes, kept_hz=kept_hz))
     return Checkup(
         address=control.address,
         is_own=is_own,
@@ -106,6 +109,18 @@ def _examined(
         differences=differences(here.versions, there.versions, python=(here.python, there.python)),
         backends=tuple(checks),
     )
+
+
+def _kept_hz(
+    backend: Backend, check: BackendCheck, control: Control, timeout_s: float
+) -> float | None:
+    """Ask a backend that works what rate it keeps up with, on a scheduler that nobody else uses."""
+    if not check.works or backend.launcher:
+        return None
+    try:
+        return backend.kept_rate(control, timeout_s=timeout_s)
+    except (RecordingError, FormatError):  # too high a rate for it: the one of the check is none
+        return None
 
 
 def _here() -> Machine:

@@ -109,6 +109,11 @@ class ProfiledTest:
         gathering = gather(self.plan.evidence, scheduler, self._observed)
         return Side(self._attempt, self.plan, scheduler, gathering, name)
 
+    def tell_by(self, tell: Callable[[str], None]) -> None:
+        """Have the user told at once what a recording says before its window."""
+        for side in self.schedule.sides.all:
+            side.recorder.tell = tell
+
     @property
     def recorder(self) -> Recorder:
         """The recorder of the scheduler under test."""

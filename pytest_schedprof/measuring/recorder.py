@@ -79,6 +79,8 @@ class Recorder:
     watch_workers: Watch = no_watch
     is_repeated: bool = False
     """Whether rounds are compared with each other: each begins without garbage then."""
+    tell: Callable[[str], None] | None = None
+    """Tells the user at once what a recording says before its window; None if nobody listens."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """Errors of the recording itself."""
@@ -181,6 +183,7 @@ class Recorder:
                     opened.targets.append(target)
                     recording = backend.start(target, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, target, recording))
+                self._forewarn(opened)
                 opened.is_window_asked = True
                 opened.before = self.control.call(facts.open_window, self._own_client)
                 opened.unwatch = self.watch()  # last: the recorder's own work is no phase
@@ -188,6 +191,14 @@ class Recorder:
             finally:
                 if self._open is not opened:
                     self._abandon(opened)
+
+    def _forewarn(self, opened: _Open) -> None:
+        """Tell what the recordings can say before their window; few have anything to say."""
+        for _, _, recording in opened.recordings if self.tell else ():
+            forewarn = getattr(recording, "forewarn", None)
+            for text in forewarn(timeout_s=self.timeout_s) if forewarn else ():
+                assert self.tell is not None
+                self.tell(text)
 
     @property
     def _own_client(self) -> str:

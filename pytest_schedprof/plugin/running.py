@@ -28,6 +28,7 @@ from pytest_schedprof.plugin.stash import (
     SCHEDULER,
     run_of,
 )
+from pytest_schedprof.plugin.telling import tell_at_once
 from pytest_schedprof.reports.junit import properties_of
 from pytest_schedprof.reports.packing import pack
 
@@ -35,6 +36,7 @@ from pytest_schedprof.reports.packing import pack
 def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     """Record the run of the body that pytest makes, and make the other runs of the plan."""
     profiled = item.stash[PROFILED] = _profiled(item, plan)
+    profiled.tell_by(partial(tell_at_once, item.config))
     profiled.begin()
     try:
         outcome = yield from _run_body(item, profiled)

@@ -87,10 +87,16 @@ def _room(machine: Machine) -> str:
 def _backend_lines(backends: Sequence[BackendCheck]) -> Iterator[str]:
     yield f"{'backend':<13}works"
     for each in backends:
-        words = f"yes, recorded and read in {each.seconds:.2f} s" if each.works else each.reason
-        text = words if each.works else f"no: {words}"
+        text = _success(each) if each.works else f"no: {each.reason}"
         yield from (f"{name:<13}{line}" for name, line in _cell(each.name, text))
         yield from (f"{'':<15}- {remedy}" for remedy in each.remedies)
+
+
+def _success(check: BackendCheck) -> str:
+    text = f"yes, recorded and read in {check.seconds:.2f} s"
+    if check.kept_hz is None:
+        return text
+    return f"{text}; keeps up with about {check.kept_hz:.0f} samples a second of a busy scheduler"
 
 
 def _verdict(checkup: Checkup) -> str:

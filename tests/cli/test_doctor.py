@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import psutil
 import pytest
 from hardening import drop_sys_ptrace, filter_tracing
 
+from pytest_schedprof.backends.builtin.pyspy import HASTY_HZ
 from pytest_schedprof.backends.registry import BUILTIN
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.local import LocalProcesses
@@ -44,6 +46,13 @@ def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
     assert process.stdout.endswith("\ncounts and pyspy work here\n")
     assert "started for this" in process.stdout
     assert "in the main thread: cputime samples by a timer" in process.stdout
+    words = " ".join(process.stdout.split())
+    told = re.search(
+        r"pyspy yes, recorded .{,40}; keeps up with about (\d+) samples a second", words
+    )
+    assert told
+    assert 1 <= int(told[1]) < HASTY_HZ
+    assert words.count("keeps up with") == 1
     assert "callgrind    no: " in process.stdout  # it would take long, and was not asked for
     pid = int(process.stdout.partition("process ")[2].partition(" of")[0])
     assert not psutil.pid_exists(pid)
@@ -70,6 +79,7 @@ def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(
     absent |= set() if works["perfcount"] else {"perfcount"}  # as the machine has it
     assert works == {name: name not in absent for name in BUILTIN}
     assert [each["name"] for each in found["backends"] if each["is_chosen"]] == ["pyspy"]
+    assert {each["kept_hz"] for each in found["backends"]} == {None}  # others may need it
     assert control.call(attributes) == []
     assert process.children(recursive=True) == []
 

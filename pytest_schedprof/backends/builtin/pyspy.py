@@ -6,6 +6,7 @@ import inspect
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, RawProfile, Setting
+from pytest_schedprof.backends.keeping_up import measure_kept_rate
 from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.backends.pictures import RECORDED, check_formats, pictures
 from pytest_schedprof.backends.refusals import is_forbidden, not_permitted
@@ -38,6 +40,19 @@ NOTED_ERROR_SHARE = 0.05
 
 MAX_BEHIND = 0.1
 """Fraction of the window by which samples may be late; py-spy reports a second and more."""
+
+USUAL_HZ = 100.0
+"""Rate up to which nothing is measured beforehand: the default one."""
+
+FEW = 0.5
+"""Fraction of the rate below which the samples beforehand are told: a tenth of a second of a busy
+machine scatters by a third, and a scheduler that waits lets py-spy make up for it."""
+
+_known: set[tuple[str, float]] = set()
+"""Where this session has measured beforehand, and at which rates."""
+
+HASTY_HZ = 5000.0
+"""A rate that py-spy cannot keep up with: it takes 0.5 ms and more for one sample."""
 
 _ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
 _NOISE = re.compile(r"Visit https:|Press Control-C")
@@ -142,6 +157,12 @@ class PySpyBackend(Backend):
         )
         return answer
 
+    def kept_rate(self, target: Target, *, timeout_s: float) -> float | None:
+        """Measure it with these options, at a rate that is too high."""
+        hasty = copy(self)
+        hasty.rate_hz = HASTY_HZ
+        return measure_kept_rate(hasty, target, timeout_s=timeout_s)
+
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
         """Parse py-spy's speedscope file."""
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
@@ -176,6 +197,26 @@ class PySpyRecording(RemoteRecording):
         if not self._options.subprocesses:
             return raw
         return replace(raw, content=without_process(raw.content, self._watchdog))
+
+    def forewarn(self, *, timeout_s: float) -> tuple[str, ...]:
+        """Return a warning if py-spy takes far too few samples while the scheduler is busy.
+
+        Measures that once for each machine and rate, in a third of a second at most.
+        """
+        place = (self._target.label.rpartition(":")[0], self._rate_hz)
+        is_usual = self._rate_hz <= USUAL_HZ or self._options.nonblocking
+        if is_usual or self._target.kind != "scheduler" or place in _known:
+            return ()
+        _known.add(place)
+        enough = FEW * self._rate_hz
+        hz = self._target.call(agent.sampled_hz, enough, timeout_s=timeout_s)
+        return () if hz is None or hz >= enough else (self._shortage(hz),)
+
+    def _shortage(self, hz: float) -> str:
+        return (
+            f"py-spy takes about {hz:.0f} of {self._rate_hz:g} samples per second here while the "
+            f"scheduler is busy; set --schedprof-rate={max(hz, 1):.0f}"
+        )
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         """Check py-spy's exit status and its log, and return warnings."""

@@ -1,0 +1,53 @@
+"""Tests of what is told in the middle of a session: a rate that py-spy cannot keep up with."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import Project
+
+BODY = """
+import sys
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.schedprof(backend="pyspy", cluster="simulated", workers=2)
+def test_it(schedprof_scheduler, number):
+    print("the body began", file=sys.__stderr__, flush=True)
+    wait(schedprof_scheduler.client.map(inc, range(300), pure=False))
+"""
+
+TOLD = re.compile(
+    r"^schedprof: py-spy takes about (\d+) of 100000 samples per second here while the scheduler "
+    r"is busy; set --schedprof-rate=(\d+)$",
+    re.MULTILINE,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("apart")]
+# Each in a process of its own: what was measured is known until the process ends.
+
+
+def test_too_high_a_rate_is_told_once_and_before_the_first_test_has_ended(project: Project) -> None:
+    result = project.run_test(BODY, "--schedprof-rate=100000", "-v", "-Werror")
+    result.assert_outcomes(passed=2)
+    text = result.stdout.str()
+    (told,) = TOLD.finditer(text)
+    assert told[1] == told[2]
+    assert 1 <= int(told[1]) < 50_000
+    assert text.index("test_it.py::test_it[1]") < told.start() < text.index("PASSED")
+
+
+def test_rate_that_is_the_usual_one_is_not_measured(project: Project) -> None:
+    result = project.run_test(BODY, "--schedprof-rate=100")
+    result.assert_outcomes(passed=2)
+    assert "samples per second here while" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [(["-p", "no:terminal"], 0), (["-n", "1"], 0), (["-s"], 1), (["-p", "no:capture"], 1)],
+)
+def test_no_session_is_the_worse_for_it(project: Project, arguments: list[str], lines: int) -> None:
+    result = project.run_test(BODY, "--schedprof-rate=100000", "-Werror", *arguments)
+    assert result.ret == 0
+    assert len(TOLD.findall(result.stdout.str())) == lines
