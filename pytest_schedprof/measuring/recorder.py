@@ -194,11 +194,12 @@ class Recorder:
 
     def _forewarn(self, opened: _Open) -> None:
         """Tell what the recordings can say before their window; few have anything to say."""
-        for _, _, recording in opened.recordings if self.tell else ():
-            forewarn = getattr(recording, "forewarn", None)
-            for text in forewarn(timeout_s=self.timeout_s) if forewarn else ():
-                assert self.tell is not None
-                self.tell(text)
+        if (tell := self.tell) is None:
+            return
+        for _, _, recording in opened.recordings:
+            if (forewarn := getattr(recording, "forewarn", None)) is not None:
+                for text in forewarn(timeout_s=self.timeout_s):
+                    tell(text)
 
     @property
     def _own_client(self) -> str:
