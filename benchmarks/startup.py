@@ -1,12 +1,15 @@
 """Measure what the plugin adds to a whole pytest run that does not use it.
 
-    python benchmarks/startup.py [--repeats N]
+    python benchmarks/startup.py [--repeats N] [--instructions]
 
 Runs pytest on one trivial test, in turns: without a plugin, with pytest-schedprof and, where it
 is installed, with pytest-benchmark. Each is found as any installed plugin is, and `-p no:` keeps
 out all others. (With autoloading off and `-p schedprof` instead, the figure would contain the
 search for entry points, which every run with autoloading does anyway.) One more run checks that
 the plugin imported neither distributed nor msgspec.
+
+`--instructions` counts instructions by valgrind instead, in one run each, which other load on the
+machine does not change.
 """
 
 from __future__ import annotations
@@ -64,6 +67,27 @@ def run(arguments: list[str], directory: Path) -> Run:
     return wall * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3
 
 
+def instructions(arguments: list[str], directory: Path) -> float:
+    """Count the instructions of one run, in millions."""
+    valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    command = [*valgrind, sys.executable, "-m", "pytest", *arguments, *PYTEST]
+    given = {**environment(directory), "PYTHONHASHSEED": "0"}
+    output = subprocess.run(
+        command, cwd=directory, env=given, check=True, capture_output=True, text=True
+    ).stderr
+    line = next(line for line in output.splitlines() if "Collected :" in line)
+    return int(line.split()[-1]) / 1e6
+
+
+def report_instructions(directory: Path) -> None:
+    """Print the instructions that each plugin adds."""
+    for arguments in arms().values():
+        run(arguments, directory)
+    counted = {name: instructions(arguments, directory) for name, arguments in arms().items()}
+    for name, millions in counted.items():
+        print(f"{name:9s} {millions:6.1f} million, adds {millions - counted['none']:+5.1f}")
+
+
 def measure(repeats: int, directory: Path) -> dict[str, list[Run]]:
     """Interleaved runs of each arm; the first run of each is discarded."""
     arguments = arms()
@@ -116,11 +140,14 @@ def heavy_modules(directory: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--instructions", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "pytest.ini").write_text("[pytest]\n")
         (directory / "test_one.py").write_text("def test_one():\n    pass\n")
+        if given.instructions:
+            return report_instructions(directory)
         added = report(measure(given.repeats, directory))
         heavy = heavy_modules(directory)
     if heavy:

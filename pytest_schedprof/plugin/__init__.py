@@ -1,1 +1,62 @@
-"""The pytest plugin: hooks, fixtures, and everything else that imports pytest."""
+"""The pytest plugin: hooks, fixtures, and everything else that imports pytest.
+
+pytest imports `hooks.py` at every start, in every project where this package is installed. So the
+hooks import at the top only what each session needs, and reach everything else through this
+package: `plugin.running` is the module `plugin/running.py`, imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_schedprof import errors
+    from pytest_schedprof.clusters import options as cluster_options
+    from pytest_schedprof.measuring import plan as planning
+    from pytest_schedprof.plugin import (
+        against,
+        ahead,
+        arguments,
+        baselines,
+        collecting,
+        running,
+        seeds,
+    )
+    from pytest_schedprof.settings import markers
+
+    __all__ = [
+        "against",
+        "ahead",
+        "arguments",
+        "baselines",
+        "cluster_options",
+        "collecting",
+        "errors",
+        "markers",
+        "planning",
+        "running",
+        "seeds",
+    ]
+
+MODULES = {
+    "against": "plugin.against",
+    "ahead": "plugin.ahead",
+    "arguments": "plugin.arguments",
+    "baselines": "plugin.baselines",
+    "cluster_options": "clusters.options",
+    "collecting": "plugin.collecting",
+    "errors": "errors",
+    "markers": "settings.markers",
+    "planning": "measuring.plan",
+    "running": "plugin.running",
+    "seeds": "plugin.seeds",
+}
+"""The modules above, for the interpreter."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = globals()[name] = import_module(f"pytest_schedprof.{MODULES[name]}")
+    return module

@@ -32,8 +32,8 @@ from pytest_schedprof.plugin.stash import (
     OTHER_SCHEDULERS,
     OTHER_SESSIONS,
     OTHER_SETTINGS,
-    SETTINGS,
     cluster_request_of,
+    session_settings,
 )
 from pytest_schedprof.settings.other_settings import OtherSettings, read_other_settings
 
@@ -64,7 +64,7 @@ def prepare_against(config: pytest.Config, wanted: str) -> None:
     Raises:
         SchedprofError: if no interpreter can run a scheduler of that kind, or settings are wrong.
     """
-    compare = config.stash[SETTINGS].compare
+    compare = session_settings(config).compare
     if compare is not None:
         raise SettingsError(
             f"schedprof: --schedprof-against={wanted} and --schedprof-compare={compare} cannot be "

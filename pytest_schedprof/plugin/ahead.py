@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_schedprof import plugin
 from pytest_schedprof.clusters.contract import ClusterRequest
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.model.metric import METRICS
-from pytest_schedprof.plugin import lazy
 from pytest_schedprof.plugin.hooks import has_fixture, settings_of
-from pytest_schedprof.plugin.stash import FOLLOWING, SETTINGS, backends_of, clusters_of
+from pytest_schedprof.plugin.stash import FOLLOWING, backends_of, clusters_of, item_settings
 from pytest_schedprof.settings.session import Settings
 
 
@@ -28,14 +28,14 @@ def begin_next(item: pytest.Item) -> None:
         return
     with suppress(SchedprofError):  # the setup of that test raises it again
         settings = _with_seed(following)
-        both = item.stash[SETTINGS], settings
+        both = item_settings(item), settings
         if all(_goes_by_counts(item.config, each) for each in both):
             clusters_of(item.config).begin(_request(item.config, settings))
 
 
 def _with_seed(item: pytest.Item) -> Settings:
     settings = settings_of(item)
-    return lazy.seeds.with_seed(item, settings) if settings.seeds > 1 else settings
+    return plugin.seeds.with_seed(item, settings) if settings.seeds > 1 else settings
 
 
 def _is_processor_free(config: pytest.Config) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_schedprof import plugin
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.plugin import lazy
 from pytest_schedprof.plugin.stash import OTHER_SCHEDULERS
 from pytest_schedprof.settings.session import Settings
 
@@ -77,7 +77,7 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
         scheduler: Any = side.scheduler
         arguments["schedprof_scheduler"] = scheduler
         client = scheduler.client.as_current()
-        configured = lazy.against.configured_like(item, side)
+        configured = plugin.against.configured_like(item, side)
     try:
         with configured, side.run(body_run), client:
             yield

@@ -14,7 +14,7 @@ from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.environment import IN_PROCESS
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.plugin.stash import COMPARED_RUN, REFERENCE, SETTINGS, backends_of
+from pytest_schedprof.plugin.stash import COMPARED_RUN, REFERENCE, backends_of, session_settings
 from pytest_schedprof.presentation.amounts import counted
 from pytest_schedprof.reports.comparisons import unmatched_lines
 from pytest_schedprof.reports.lines import Line
@@ -29,7 +29,7 @@ def load_reference(config: pytest.Config, source: str) -> None:
     Raises:
         BaselineError: if it cannot be read; names the file.
     """
-    directory = str(config.stash[SETTINGS].dir)
+    directory = str(session_settings(config).dir)
     policy = Policy(calibrations=load_calibrations(directory))
     config.stash[COMPARED_RUN] = kept_run(source, directory)
     run = config.stash[COMPARED_RUN]
@@ -46,7 +46,7 @@ def save_baseline(config: pytest.Config, run: RunDirectory, has_results: bool) -
         ArtifactError: if it cannot be written.
         BaselineError: if there is nothing to save.
     """
-    settings = config.stash[SETTINGS]
+    settings = session_settings(config)
     if settings.save is None:
         return ""
     if not has_results:
@@ -66,7 +66,7 @@ def check_comparison(config: pytest.Config, results: Sequence[Result]) -> None:
     Raises:
         BaselineError: if no test ran profiled to its end.
     """
-    name = config.stash[SETTINGS].compare
+    name = session_settings(config).compare
     if name is not None and not any(each.is_usable for each in results):
         raise BaselineError(
             f"schedprof: nothing was compared with {name!r}: no profiled test ran to its end"
@@ -105,7 +105,7 @@ class TestInventory:
 
 def uncompared_lines(config: pytest.Config, results: Sequence[Result]) -> Iterator[Line]:
     """Yield a line about tests that cannot run on a second scheduler, if there are any."""
-    if config.stash[SETTINGS].against is None:
+    if session_settings(config).against is None:
         return
     clusters = [result.cluster for result in results]
     if count := sum(each is not None and each.kind == IN_PROCESS for each in clusters):

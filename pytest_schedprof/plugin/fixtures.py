@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_schedprof.errors import SchedprofError
-from pytest_schedprof.plugin import lazy
+from pytest_schedprof import plugin
 from pytest_schedprof.plugin.stash import (
     OTHER_SCHEDULERS,
     SCHEDULER,
-    SETTINGS,
     cluster_request_of,
     clusters_of,
+    item_settings,
 )
 
 if TYPE_CHECKING:
@@ -35,23 +34,23 @@ def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
     """
     try:
         cluster = clusters_of(request.config).cluster(cluster_request_of(request.node))
-        lazy.ahead.begin_next(request.node)
+        plugin.ahead.begin_next(request.node)
         return cluster
-    except SchedprofError as error:
+    except plugin.errors.SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture
 def schedprof_scale(request: pytest.FixtureRequest) -> int:
     """The size of the workload: each of those that `scale` lists in turn, or else 1000."""
-    scale = request.node.stash[SETTINGS].scale
+    scale = item_settings(request.node).scale
     return scale[0] if scale else DEFAULT_SCALE
 
 
 @pytest.fixture
 def schedprof_seed(request: pytest.FixtureRequest) -> int:
     """The seed of the cluster: each of those that `seeds` asks for in turn, or else 0."""
-    return int(lazy.seeds.seed_of(request.node.stash[SETTINGS]))
+    return int(plugin.seeds.seed_of(item_settings(request.node)))
 
 
 @pytest.fixture
@@ -62,12 +61,12 @@ def schedprof_scheduler(
     clusters = clusters_of(request.config)
     try:
         with ExitStack() as opened:
-            settings = request.node.stash[SETTINGS]
+            settings = item_settings(request.node)
             scheduler = opened.enter_context(
                 clusters.scheduler(schedprof_cluster, cluster_request_of(request.node))
             )
             if settings.against is not None:
-                request.node.stash[OTHER_SCHEDULERS] = lazy.against.other_schedulers(
+                request.node.stash[OTHER_SCHEDULERS] = plugin.against.other_schedulers(
                     request.node, settings, schedprof_cluster, opened
                 )
             request.node.stash[SCHEDULER] = scheduler
@@ -77,5 +76,5 @@ def schedprof_scheduler(
                 del request.node.stash[SCHEDULER]
                 if OTHER_SCHEDULERS in request.node.stash:
                     del request.node.stash[OTHER_SCHEDULERS]
-    except SchedprofError as error:
+    except plugin.errors.SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -1,19 +1,18 @@
 """The hooks of pytest that this plugin implements. Each hands over to the module that does it.
 
-pytest imports this module at every start: see `lazy.py` for what is imported later.
+pytest imports this module at every start: see `plugin/__init__.py` for what is imported later.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_schedprof.errors import SchedprofError
-from pytest_schedprof.plugin import hookspecs, lazy
+from pytest_schedprof import plugin
+from pytest_schedprof.plugin import hookspecs
 from pytest_schedprof.plugin.fixtures import (
     schedprof_cluster,
     schedprof_scale,
@@ -33,12 +32,18 @@ from pytest_schedprof.plugin.stash import (
     backends_of,
     kinds_of,
     run_of,
+    session_settings,
 )
-from pytest_schedprof.settings.options import DEFAULT_BACKEND, MARKER_HELP, add_options
-from pytest_schedprof.settings.session import Settings, read_session
+from pytest_schedprof.settings.options import (
+    DEFAULT_BACKEND,
+    MARKER_HELP,
+    add_options,
+    is_any_given,
+)
 
 if TYPE_CHECKING:
     from pytest_schedprof.measuring.plan import Plan
+    from pytest_schedprof.settings.session import Settings
 
 __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler", "schedprof_seed"]
 
@@ -56,15 +61,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
-    try:
-        settings = config.stash[SETTINGS] = read_session(config)
-        _check_before_the_first_test(config, settings)
-    except SchedprofError as error:
-        raise pytest.UsageError(str(error)) from None
+    if is_any_given(config):  # nothing can be wrong with defaults: they are read when needed
+        _read_settings(config)
     given = getattr(config, "workerinput", {})
     config.stash[STARTED_AT] = given.get("schedprof_started_at", time.time())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Listener(config), "schedprof-listener")
+
+
+def _read_settings(config: pytest.Config) -> None:
+    try:
+        _check_before_the_first_test(config, session_settings(config))
+    except plugin.errors.SchedprofError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _check_backends_and_evidence(config: pytest.Config, settings: Settings) -> None:
@@ -83,20 +92,20 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
     if not settings.is_off:
         _check_backends_and_evidence(config, settings)
     if settings.cluster_option:  # of any kind of cluster, because markers may choose another kind
-        lazy.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
+        plugin.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
     if settings.workload is not None:
-        lazy.cluster_options.check_cluster_options(None, {"workload": settings.workload})
+        plugin.cluster_options.check_cluster_options(None, {"workload": settings.workload})
     if settings.is_off:
         return
     if settings.against is not None:
-        lazy.against.prepare_against(config, settings.against)
+        plugin.against.prepare_against(config, settings.against)
     if settings.compare is not None:
-        lazy.baselines.load_reference(config, settings.compare)
+        plugin.baselines.load_reference(config, settings.compare)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    settings = config.stash[SETTINGS]
-    if settings.is_off or not settings.is_forced:
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None or settings.is_off or not settings.is_forced:
         return None
     return (
         f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
@@ -115,36 +124,46 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Repeat tests that take the fixture under as many seeds as they are to have."""
     if "schedprof_scheduler" not in metafunc.fixturenames:
         return
-    session, markers = metafunc.config.stash[SETTINGS], metafunc.definition.iter_markers(MARKER)
+    session = session_settings(metafunc.config)
+    markers = metafunc.definition.iter_markers(MARKER)
     if session.seeds == 1 and not any("seeds" in each.kwargs for each in markers):
         return  # as in most sessions: then nothing more is imported
-    with suppress(SchedprofError):  # the test's setup raises it again
-        lazy.seeds.parametrize(metafunc, settings_of(metafunc.definition))
+    try:
+        plugin.seeds.parametrize(metafunc, settings_of(metafunc.definition))
+    except plugin.errors.SchedprofError:
+        return  # the test's setup raises it again
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Choose the run before the first test, because pytest-forked runs each in a process."""
-    settings = session.config.stash[SETTINGS]
-    if any(_is_profiled(item, settings) for item in session.items):
-        run_of(session.config)
+    config = session.config
+    if any(
+        _is_concerned(item) and _is_profiled(item, session_settings(config))
+        for item in session.items
+    ):
+        run_of(config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Warm up backends before other plugins look at what the process holds."""
     item.config.stash[FOLLOWING] = nextitem
+    if not _is_concerned(item):
+        return
     try:
         settings = settings_of(item)
         if _is_profiled(item, settings) and not has_fixture(item):
             backends_of(item.config).warm_up(settings.backend)
-    except SchedprofError:
+    except plugin.errors.SchedprofError:
         return  # the test's setup raises it again
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not _is_concerned(item):
+        return
     try:
         _plan(item)
-    except SchedprofError as error:
+    except plugin.errors.SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
@@ -155,9 +174,9 @@ def _plan(item: pytest.Item) -> None:
     if not is_profiled:  # then there is nothing to compare
         settings = settings._replace(against=None)
     if settings.scale or settings.against:
-        settings = lazy.arguments.with_scale(item, settings)
+        settings = plugin.arguments.with_scale(item, settings)
     if settings.seeds > 1:
-        settings = lazy.seeds.with_seed(item, settings)
+        settings = plugin.seeds.with_seed(item, settings)
     item.stash[SETTINGS] = settings
     if is_profiled:
         item.stash[PLAN] = _plan_of(item.config, settings)
@@ -165,10 +184,10 @@ def _plan(item: pytest.Item) -> None:
 
 def settings_of(item: pytest.Item) -> Settings:
     """Return the session's settings with those of the test's markers merged in."""
-    settings = item.config.stash[SETTINGS]
+    settings = session_settings(item.config)
     markers = list(item.iter_markers(MARKER))
     # The closest marker wins.
-    return lazy.markers.overlay(settings, markers[::-1]) if markers else settings
+    return plugin.markers.overlay(settings, markers[::-1]) if markers else settings
 
 
 def _plan_of(config: pytest.Config, settings: Settings) -> Plan:
@@ -176,11 +195,19 @@ def _plan_of(config: pytest.Config, settings: Settings) -> Plan:
     kinds = kinds_of(config).kinds(gathered) if gathered else ()
     reference = config.stash.get(REFERENCE, None)
     run = run_of(config)
-    plan = lazy.planning.make_plan(settings, backends_of(config), run, reference, kinds)
+    plan = plugin.planning.make_plan(settings, backends_of(config), run, reference, kinds)
     if HAS_BEGUN not in config.stash:
-        lazy.collecting.begin_run(run, config.stash[STARTED_AT], config.rootpath)
+        plugin.collecting.begin_run(run, config.stash[STARTED_AT], config.rootpath)
         config.stash[HAS_BEGUN] = True
     return plan
+
+
+def _is_concerned(item: pytest.Item) -> bool:
+    """Whether a test is marked, or the session's settings were needed already.
+
+    Any other test has the defaults as its settings and is not profiled.
+    """
+    return SETTINGS in item.config.stash or item.get_closest_marker(MARKER) is not None
 
 
 def _is_profiled(item: pytest.Item, settings: Settings) -> bool:
@@ -200,7 +227,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     plan = item.stash.get(PLAN, None)
     if plan is None:
         return (yield)
-    return (yield from lazy.running.run_profiled(item, plan))
+    return (yield from plugin.running.run_profiled(item, plan))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -213,9 +240,9 @@ def pytest_runtest_makereport(
     except Exception:  # a test may leave patched what pytest itself makes reports with
         if not is_profiled or call.excinfo is None:
             raise
-        report = lazy.running.plain_report(item, call, call.excinfo.value)
+        report = plugin.running.plain_report(item, call, call.excinfo.value)
     if is_profiled:
-        lazy.running.attach(item, report)
+        plugin.running.attach(item, report)
     return report
 
 
@@ -231,22 +258,22 @@ class Listener:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         packed, outcome = getattr(report, "schedprof", None), str(report.outcome)
         if packed is not None:  # of attempts that pytest-rerunfailures repeats the last one counts
-            take = lazy.collecting.leave_out if outcome == "rerun" else lazy.collecting.collect
+            take = plugin.collecting.leave_out if outcome == "rerun" else plugin.collecting.collect
             take(self.config, packed)
         if getattr(report, "schedprof_unprofiled", False) and outcome != "rerun":
-            lazy.collecting.collector_of(self.config).unprofiled.append(report.nodeid)
+            plugin.collecting.collector_of(self.config).unprofiled.append(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep the session's results: the last hook, because pytest-xdist ends its workers here."""
         if _is_anything_to_keep(self.config):
-            lazy.collecting.collector_of(self.config).finish(session)
+            plugin.collecting.collector_of(self.config).finish(session)
 
 
 def _is_anything_to_keep(config: pytest.Config) -> bool:
     """Whether a profiled test has begun, or must have been run for what was asked."""
-    settings = config.stash[SETTINGS]
-    if settings.is_off or config.option.collectonly:
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None or settings.is_off or config.option.collectonly:
         return False
     if settings.save is not None or settings.compare is not None:
         return True

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from pytest_schedprof.settings.session import Settings
     from pytest_schedprof.storage.run_directory import RunDirectory
 
-# On the config and, with the markers merged in, on each item.
+# On the config and, with the markers merged in, on items.
 
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+"""On the config once they are needed, see `session_settings`; on an item only if its own may differ
+from those."""
 
 # On the config.
 
@@ -91,6 +93,24 @@ HAS_FAILED_SUBTEST: pytest.StashKey[bool] = pytest.StashKey()
 """Whether a subtest of the body that is running has failed."""
 
 
+def session_settings(config: pytest.Config) -> Settings:
+    """Return the session's settings, which are read at first use.
+
+    Raises:
+        SettingsError: for a wrong value.
+    """
+    if SETTINGS not in config.stash:
+        from pytest_schedprof.settings.session import read_session
+
+        config.stash[SETTINGS] = read_session(config)
+    return config.stash[SETTINGS]
+
+
+def item_settings(item: pytest.Item) -> Settings:
+    """Return the settings of a test: its own since its setup, or else those of the session."""
+    return item.stash[SETTINGS] if SETTINGS in item.stash else session_settings(item.config)
+
+
 def backends_of(config: pytest.Config) -> BackendRegistry:
     """Return the session's backends: built-in, of installed distributions, and of the hook."""
     if REGISTRY not in config.stash:
@@ -120,13 +140,13 @@ def run_of(config: pytest.Config) -> RunDirectory:
         from pytest_schedprof.storage.run_directory import RunDirectory, new_run_id
 
         given = getattr(config, "workerinput", {}).get("schedprof_run")
-        config.stash[RUN] = RunDirectory(config.stash[SETTINGS].dir, given or new_run_id())
+        config.stash[RUN] = RunDirectory(session_settings(config).dir, given or new_run_id())
     return config.stash[RUN]
 
 
 def cluster_request_of(item: pytest.Item) -> ClusterRequest:
     """Return the cluster that a test asks for, started as its backends need it."""
-    request = item.stash[SETTINGS].cluster_request
+    request = item_settings(item).cluster_request
     plan = item.stash.get(PLAN, None)
     return replace(request, launcher=plan.launcher) if plan else request
 

@@ -1,19 +1,17 @@
 """The table of options: the names of each on the command line, in ini files and in markers.
 
 pytest imports this module at every start, so `Option` is a plain class: creating the class
-of a named tuple takes half a millisecond, and that of a dataclass more.
+of a named tuple takes half a millisecond, and that of a dataclass more. Options name their readers,
+so that `values.py` and the errors are imported with the first value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_schedprof.clusters import DEFAULT as DEFAULT_CLUSTER
 from pytest_schedprof.clusters import KINDS as CLUSTERS
-from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.evidence import KINDS as EVIDENCE
-from pytest_schedprof.settings import values
 
 if TYPE_CHECKING:
     import pytest
@@ -31,7 +29,7 @@ class Option:
         self,
         name: str,
         help: str,
-        read: Callable[[Any], Any],
+        reader: str,
         wanted: str,
         default: Any,
         metavar: str = "",
@@ -43,8 +41,8 @@ class Option:
     ) -> None:
         self.name = name
         self.help = help
-        self.read = read
-        """Converts text or a marker's Python value; `values.py` says what it raises."""
+        self.reader = reader
+        """Name of the function in `values.py` that converts text or a marker's Python value."""
         self.wanted = wanted
         """What a value must be, for error messages."""
         self.default = default
@@ -79,8 +77,11 @@ class Option:
         Raises:
             SettingsError: names the value, its source, and what it must be.
         """
+        from pytest_schedprof.errors import SettingsError, quoted
+        from pytest_schedprof.settings import values
+
         try:
-            return self.read(raw)
+            return getattr(values, self.reader)(raw)
         except (ValueError, TypeError, OverflowError) as error:
             most = f" of at most {values.MOST}" if isinstance(error, OverflowError) else ""
             raise SettingsError(
@@ -110,7 +111,7 @@ OPTIONS: tuple[Option, ...] = (
         "profile the scheduler with these backends (comma separated); overrides markers, and "
         "also profiles unmarked tests that use schedprof_scheduler; 'off' disables profiling. "
         "In the ini file: default for markers that name no backend",
-        values.words,
+        "words",
         "names of backends, or 'off'",
         DEFAULT_BACKEND,
         metavar="NAMES",
@@ -120,7 +121,7 @@ OPTIONS: tuple[Option, ...] = (
         "dir",
         "directory for artifacts, default .schedprof; relative to the working directory, or in "
         "the ini file to the root directory",
-        values.text,
+        "text",
         "a path",
         ".schedprof",
         metavar="DIR",
@@ -130,7 +131,7 @@ OPTIONS: tuple[Option, ...] = (
         "keep",
         "size of the recordings to keep of a test that passed without any change, for example "
         "20MB, or 0 for none; of any other test all are kept. default all",
-        values.kept,
+        "kept",
         "a size such as 20MB or 0, or 'all'",
         None,
         metavar="SIZE",
@@ -139,7 +140,7 @@ OPTIONS: tuple[Option, ...] = (
         "limit",
         "limit for every profiled test, for example 'share(@stealing) <= 10%%'; may be repeated. "
         "In a marker: positional arguments",
-        values.limit,
+        "limit",
         "a limit such as 'share(@comm) <= 30%'",
         (),
         metavar="LIMIT",
@@ -150,7 +151,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "strict",
         "fail tests whose limits are inconclusive",
-        values.boolean,
+        "boolean",
         "true or false",
         False,
         is_flag=True,
@@ -158,7 +159,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "rate",
         "samples per second for sampling backends, default 100",
-        values.positive(float),
+        "rate",
         "a positive number of samples per second",
         100.0,
         metavar="HZ",
@@ -166,7 +167,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "workers",
         f"number of workers, default {_default_workers()}",
-        values.positive(int),
+        "count",
         "a positive whole number",
         None,
         metavar="N",
@@ -174,7 +175,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "threads",
         "threads per worker, default 1",
-        values.positive(int),
+        "count",
         "a positive whole number",
         None,
         metavar="N",
@@ -182,7 +183,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "cluster",
         f"{_described_clusters()}, or the address of a running scheduler",
-        values.cluster,
+        "cluster",
         f"{', '.join(map(repr, CLUSTERS))}, or an address such as tcp://127.0.0.1:8786",
         DEFAULT_CLUSTER,
         metavar="KIND",
@@ -191,7 +192,7 @@ OPTIONS: tuple[Option, ...] = (
         "workload",
         "file of schedprof record, or a pattern for several of one recording: hollow workers run "
         "its tasks as they were in reality; workers and threads are those of the file unless given",
-        values.text,
+        "text",
         "a path",
         None,
         metavar="FILE",
@@ -201,7 +202,7 @@ OPTIONS: tuple[Option, ...] = (
         "number of times to run the body of each profiled test, default 1, or 3 with "
         "--schedprof-save or --schedprof-compare; from 3 on, intervals are computed from the "
         "scatter between rounds",
-        values.positive(int),
+        "count",
         "a positive whole number",
         1,
         metavar="N",
@@ -210,7 +211,7 @@ OPTIONS: tuple[Option, ...] = (
         "seeds",
         "repeat each test under this many seeds of a simulated cluster or one in virtual time, as "
         "tests of their own; default 1",
-        values.positive(int),
+        "count",
         "a positive whole number",
         1,
         metavar="N",
@@ -219,7 +220,7 @@ OPTIONS: tuple[Option, ...] = (
         "scale",
         "run the body at each of these sizes (comma separated), which the test gets from the "
         "fixture schedprof_scale; limits such as growth(bytecodes) <= 1.05 bound how costs grow",
-        values.scale,
+        "scale",
         "positive whole numbers such as 100,1000",
         (),
         metavar="SIZES",
@@ -229,7 +230,7 @@ OPTIONS: tuple[Option, ...] = (
         "processes to profile (comma separated): 'scheduler', and in addition 'workers' (or "
         "'workers:2' for two worker processes, or addresses of workers) and 'client'; limits "
         "always apply to the scheduler",
-        values.targets,
+        "targets",
         "'scheduler' and any of 'workers', 'workers:N', 'client' and addresses of workers",
         ("scheduler",),
         metavar="KINDS",
@@ -238,7 +239,7 @@ OPTIONS: tuple[Option, ...] = (
         "evidence",
         f"data from dask's own instruments to collect for each profiled test (comma separated): "
         f"{', '.join(EVIDENCE)}; or 'all'",
-        values.evidence,
+        "evidence",
         f"any of {', '.join(EVIDENCE)}, or 'all'",
         (),
         metavar="KINDS",
@@ -246,7 +247,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "save",
         "save the results of this session as a baseline: a name, a path or a URL",
-        values.text,
+        "text",
         "a name, a path or a URL",
         None,
         metavar="NAME",
@@ -256,7 +257,7 @@ OPTIONS: tuple[Option, ...] = (
         "compare",
         "compare with a baseline: a name, a path, a URL, the directory of a run, or 'latest'; "
         "tests that regressed fail",
-        values.text,
+        "text",
         "a name, a path, a URL, or 'latest'",
         None,
         metavar="NAME",
@@ -267,7 +268,7 @@ OPTIONS: tuple[Option, ...] = (
         "also run each test on a second scheduler, in turns, and compare: the interpreter of "
         "another environment, a requirement such as distributed==2026.7.0, a source checkout, or "
         "settings such as workers=200 or config:distributed.scheduler.worker-saturation=inf",
-        values.text,
+        "text",
         "an interpreter, a requirement, a checkout or settings",
         None,
         metavar="WHAT",
@@ -276,7 +277,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "budget",
         "with --schedprof-against: seconds to spend on each test at most, default 60",
-        values.positive(float, most=86400),
+        "seconds",
         "a positive number of seconds, at most 86400 (a day)",
         60.0,
         metavar="SECONDS",
@@ -285,7 +286,7 @@ OPTIONS: tuple[Option, ...] = (
         "null",
         "with --schedprof-against: also run each test on a third scheduler with the same code as "
         "the first, so that regressions found there show the rate of false alarms",
-        values.boolean,
+        "boolean",
         "true or false",
         False,
         is_flag=True,
@@ -293,7 +294,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "timeout",
         "seconds to wait for a backend or a cluster to start or stop, default 30",
-        values.positive(float, most=86400),  # some systems' calls refuse longer waits
+        "seconds",
         "a positive number of seconds, at most 86400 (a day)",
         30.0,
         metavar="SECONDS",
@@ -303,7 +304,7 @@ OPTIONS: tuple[Option, ...] = (
         f"option of a {', '.join(_CLUSTER_NAMES[:-1])} or {_CLUSTER_NAMES[-1]} cluster, for "
         "example duration=50ms; may be repeated. "
         "In a marker: cluster_options={'duration': '50ms'}",
-        values.cluster_option,
+        "cluster_option",
         "name=value",
         (),
         metavar="N=V",
@@ -316,7 +317,7 @@ OPTIONS: tuple[Option, ...] = (
         "option",
         "option of a backend, for example pyspy.native=true; may be repeated. "
         "In a marker: options={'native': True}",
-        values.assignment,
+        "assignment",
         "backend.option=value",
         (),
         metavar="B.O=V",
@@ -344,6 +345,16 @@ MARKER_HELP = (
 def option_named(name: str) -> Option:
     """Return the option of that name."""
     return next(option for option in OPTIONS if option.name == name)
+
+
+def is_given(config: pytest.Config, option: Option) -> bool:
+    """Whether the command line or the ini file sets an option."""
+    return config.getoption(option.attribute) is not None or bool(config.getini(option.ini_name))
+
+
+def is_any_given(config: pytest.Config) -> bool:
+    """Whether the command line or the ini file sets any option."""
+    return any(is_given(config, option) for option in OPTIONS)
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import ALL
-from pytest_schedprof.settings.options import OPTIONS, Option, option_named
+from pytest_schedprof.settings.options import OPTIONS, Option, is_given, option_named
 
 if TYPE_CHECKING:
     import pytest
@@ -120,7 +120,7 @@ def read_session(config: pytest.Config) -> Settings:
     from_command_line = config.getoption("schedprof_dir_given") is not None
     base = config.invocation_params.dir if from_command_line else config.rootpath
     values["dir"] = Path(base, values["dir"])
-    if (values["save"] or values["compare"]) and not _is_given(config, option_named("rounds")):
+    if (values["save"] or values["compare"]) and not is_given(config, option_named("rounds")):
         values["rounds"] = ROUNDS_TO_COMPARE
     is_forced = config.getoption("schedprof_backend_given") is not None
     if OFF in values["backend"] and len(values["backend"]) > 1:
@@ -129,10 +129,6 @@ def read_session(config: pytest.Config) -> Settings:
             "'off' cannot be combined with others"
         )
     return Settings(**values, is_forced=is_forced)
-
-
-def _is_given(config: pytest.Config, option: Option) -> bool:
-    return config.getoption(option.attribute) is not None or bool(config.getini(option.ini_name))
 
 
 def _session_value(config: pytest.Config, option: Option) -> Any:

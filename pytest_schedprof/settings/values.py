@@ -39,6 +39,14 @@ def positive(number: type[int] | type[float], most: float = MOST) -> Callable[[A
     return read
 
 
+rate = positive(float)
+
+count = positive(int)
+
+seconds = positive(float, most=86400)
+"""Reads a time to wait; some systems' calls refuse longer ones."""
+
+
 def boolean(raw: Any) -> bool:
     """Read a boolean; its reader is imported only when there is one."""
     from pytest_schedprof.model.words import read_boolean
@@ -84,7 +92,7 @@ def targets(raw: Any) -> tuple[str, ...]:
     for word in given:
         kind, colon, rest = word.partition(":")
         is_kind = word in ("scheduler", "workers", "client") or "://" in word
-        if not is_kind and not (kind == "workers" and colon and positive(int)(rest)):
+        if not is_kind and not (kind == "workers" and colon and count(rest)):
             raise ValueError(raw)
     if "scheduler" not in given:
         raise ValueError(raw)
@@ -102,7 +110,7 @@ def evidence(raw: Any) -> tuple[str, ...]:
 def scale(raw: Any) -> tuple[int, ...]:
     """Read sizes and sort them."""
     sizes = raw.split(",") if isinstance(raw, str) else [raw] if isinstance(raw, int) else list(raw)
-    return tuple(sorted({positive(int)(size) for size in sizes}))
+    return tuple(sorted({count(size) for size in sizes}))
 
 
 def limit(raw: Any) -> Limit:
