@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import Project, wait_for
+from support import LibraryKeeper, Project, wait_for
 
 from pytest_schedprof.clusters.forking import SERVERS
 from pytest_schedprof.clusters.local import LocalProcesses
@@ -53,7 +53,16 @@ def fork_servers() -> Iterator[None]:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+def libraries() -> Iterator[None]:
+    """Put back what `pytester`, which is to end before this, removed from the imported modules."""
+    yield
+    LibraryKeeper.put_back()
+
+
+@pytest.fixture
+def project(
+    libraries: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Project:
     """A user's project with the plugin installed."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)  # the summary of our own CI job
     return Project(pytester)
