@@ -60,9 +60,7 @@ def libraries() -> Iterator[None]:
 
 
 @pytest.fixture
-def project(
-    libraries: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> Project:
+def project(libraries: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A user's project with the plugin installed."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)  # the summary of our own CI job
     return Project(pytester)

@@ -114,7 +114,7 @@ def test_end_of_a_process_is_told(servers: ForkServers) -> None:
 
 
 def leave_something_to_do(directory: str) -> None:
-    """Register a function for the end of the process, and keep what only interpreters take apart."""
+    """Register a function for the end of the process; keep what only interpreters take apart."""
     import atexit
     import sys
     import types
