@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import sysconfig
 import venv
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import Project, wait_for
+from support import LibraryKeeper, Project, wait_for
 
 from pytest_schedprof.clusters.forking import SERVERS
 from pytest_schedprof.clusters.local import LocalProcesses
@@ -27,13 +28,15 @@ pytest_plugins = ["pytester"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make property tests try the same cases on every machine, without a deadline."""
+    """Make tests run alike on every machine: property tests try the same cases, for any time."""
     if config.pluginmanager.hasplugin("hypothesispytest"):  # the docker tests run without it
         from hypothesis import settings
 
         settings.register_profile("fixed", derandomize=True, deadline=None)
         settings.load_profile("fixed")
 
+    # Each process that a test starts would compile this package anew, and rewrite its assertions.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if hasattr(config.option, "loadscopereorder"):  # pytest-xdist
         config.option.loadscopereorder = False
 
@@ -53,9 +56,18 @@ def fork_servers() -> Iterator[None]:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+def libraries() -> Iterator[None]:
+    """Put back what `pytester`, which is to end before this, removed from the imported modules."""
+    yield
+    LibraryKeeper.put_back()
+
+
+@pytest.fixture
+def project(libraries: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A user's project with the plugin installed."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)  # the summary of our own CI job
+    # A test file that is replaced within a second by one as long would be taken for the same.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     return Project(pytester)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 import psutil
 import pytest
@@ -88,25 +89,28 @@ def _serves(process: psutil.Process) -> bool:
 
 
 class LibraryKeeper:
-    """Keep the libraries that a session in this process imported.
+    """Keep the libraries that sessions in this process imported, for those of later tests too.
 
-    pytester removes imported modules, so that each project imports its own. Libraries that are
-    imported again would have other classes, and importing them takes time.
+    pytester removes imported modules, so that each project imports its own: after a session what
+    that imported, and at the end of a test all that its sessions imported. Libraries that are
+    imported again would have other classes, and importing them takes half a second.
     """
 
+    kept: ClassVar[dict[str, ModuleType]] = {}
+
     def __init__(self, project: Path) -> None:
-        self.project = project
-        self.kept: dict[str, ModuleType] = {}
+        self.directory_of_tests = project.parent
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         for name, module in sys.modules.items():
             file = getattr(module, "__file__", None)
-            if file and not Path(file).is_relative_to(self.project):
+            if file and not Path(file).is_relative_to(self.directory_of_tests):
                 self.kept[name] = module
 
-    def put_back(self) -> None:
-        for name, module in self.kept.items():
+    @classmethod
+    def put_back(cls) -> None:
+        for name, module in cls.kept.items():
             sys.modules.setdefault(name, module)
 
 

@@ -18,6 +18,8 @@ import time
 import warnings
 from typing import Any
 
+from pytest_schedprof.clusters.leaving import leave_at_once
+
 STREAMS = 3
 """Standard input, output and error output, which follow the order."""
 
@@ -32,6 +34,7 @@ def main() -> None:
         from pytest_schedprof.clusters import process
 
         process.main()
+    leave_at_once()
 
 
 def _import_nodes() -> None:

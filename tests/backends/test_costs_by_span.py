@@ -141,6 +141,15 @@ def test_shares_by_span(project: Project) -> None:
     result.stdout.re_match_lines([r".*spans .*CPU/task  part of busy samples", r"  many +3000 .*"])
     (page,) = project.run_directory.glob("tests/*/index.html")
     assert "Cost per span" in page.read_text()
+    check_file(project)
+
+
+def check_file(project: Project) -> None:
+    """It says of each sample whose it is."""
+    (path,) = project.run_directory.glob("tests/*/*.cputime.speedscope.json")
+    file = msgspec.json.decode(path.read_bytes())
+    (profile,) = file["profiles"]
+    assert len(file["schedprof_spans"]["samples"]) == len(profile["samples"])
 
 
 def test_what_is_no_scheduler_knows_no_spans() -> None:
@@ -162,12 +171,3 @@ def test_names_are_those_of_this_release() -> None:
             holder = getattr(holder, part, None)
         missing += [] if holder else [name]
     assert missing == []
-
-
-@pytest.mark.slow
-def test_the_file_says_whose_each_sample_is(project: Project) -> None:
-    project.run_test(SAMPLED).assert_outcomes(passed=1)
-    (path,) = project.run_directory.glob("tests/*/*.cputime.speedscope.json")
-    file = msgspec.json.decode(path.read_bytes())
-    (profile,) = file["profiles"]
-    assert len(file["schedprof_spans"]["samples"]) == len(profile["samples"])

@@ -47,7 +47,7 @@ def test_it(schedprof_scheduler, window):
     client.run_on_scheduler(plant, seconds=300e-6)
     wait(client.map(inc, range(100), pure=False))
     with schedprof_scheduler.measure():
-        wait(client.map(inc, range(1_000), pure=False))
+        wait(client.map(inc, range(600), pure=False))
     with open(f"true-{{window}}", "w") as file:
         print(client.run_on_scheduler(told), file=file)
 """

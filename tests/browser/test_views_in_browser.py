@@ -165,8 +165,8 @@ def sliced(first: int, last: int) -> Counter[tuple[str, ...]]:
 
 @pytest.mark.slow
 def test_a_window_has_its_own_samples_in_every_view(page: Page) -> None:
-    window(page, 20, 40)
-    held = sliced(20, 40)
+    window(page, 20, 100)
+    held = sliced(20, 100)
     page.locator("canvas.main").focus()
     says(page, "all", held.total())
     part = f"{held.total() / ALL:.1%} of all samples are in the window"
@@ -205,7 +205,7 @@ def test_a_window_is_dragged_and_keeps_the_zoom(page: Page, reader: Reader) -> N
 
 @pytest.mark.slow
 def test_a_window_can_be_read_out(page: Page) -> None:
-    window(page, 20, 40)
+    window(page, 20, 100)
     axe.check(page)
 
 

@@ -12,7 +12,7 @@ async def test_it(schedprof_scheduler{{more}}):
     async with schedprof_scheduler.async_client() as client:
         assert await client.submit(inc, 1) == 2
         async with schedprof_scheduler.measure():
-            burn(schedprof_scheduler, 1.2)
+            burn(schedprof_scheduler, 0.4)
 """
 MORE = {"asyncio": "", "anyio": ", anyio_backend"}
 ANYIO = """

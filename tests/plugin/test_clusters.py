@@ -326,7 +326,6 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("apart")  # cryptography cannot be imported twice
 @pytest.mark.parametrize("kind", ["local", "simulated"])
 def test_parts_speak_tls_and_have_dasks_configuration(project: Project, kind: str) -> None:
     project.run_test(

@@ -36,7 +36,7 @@ def schedprof_cluster(request):
 )
 def test_it(schedprof_scheduler):
     assert (schedprof_scheduler.pid == os.getpid()) == {is_here}
-    wait(schedprof_scheduler.client.map(inc, range(300), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(100), pure=False))
     burn(schedprof_scheduler, 0.3)
 """
 
@@ -71,7 +71,7 @@ def test_cluster_of_dasks_and_its_client(
         assert record.cluster.kind == "attached"
         assert {backend.backend for backend in record.backends} == {*backends}
         for backend in record.backends:
-            assert backend.window.tasks == 300
+            assert backend.window.tasks == 100
             if backend.shares is not None:
                 assert backend.shares.busy_samples > 10
 

@@ -17,7 +17,7 @@ def test_broken_limit_fails_the_test_once_with_one_line_of_facts(project: Projec
         f"""
         @pytest.mark.schedprof("share({BURNED}) <= 10%")
         def test_hot(schedprof_scheduler):
-            burn(schedprof_scheduler)
+            burn(schedprof_scheduler, 0.4)
 
         def test_other():
             pass
@@ -72,7 +72,7 @@ def test_function_that_burns_the_cpu_holds_the_shares(project: Project) -> None:
     project.run_test(
         """
 def test_burn(schedprof_scheduler):
-    burn(schedprof_scheduler, 1.5)
+    burn(schedprof_scheduler, 1.0)
 """,
         "--schedprof=pyspy",
     )

@@ -24,6 +24,14 @@ async def test_it(c, s, a, b):
         await wait(c.map(inc, range(300), pure=False))
 """
 
+THEN = """
+def test_then():
+    from distributed import Scheduler
+    assert Scheduler.close.__module__ == "distributed.scheduler"
+    names = (Scheduler.close.__code__.co_filename, Scheduler._clear_task_state.__code__.co_filename)
+    assert all("distributed" in name for name in names)
+"""
+
 
 def gen_cluster_test(name: str, *limits: str) -> str:
     written = "".join(f"{limit!r}, " for limit in limits)
@@ -32,10 +40,12 @@ def gen_cluster_test(name: str, *limits: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pyspy", "cputime"])
-def test_samples_of_gen_cluster_are_told_apart(project: Project, name: str) -> None:
+def test_samples_of_gen_cluster_are_told_apart_and_nothing_stays_in_dask(
+    project: Project, name: str
+) -> None:
     """Run under dask's own leak checks, and with warnings as errors."""
     limit = "share(@transitions) <= 99%"
-    project.run_test(gen_cluster_test(name, limit)).assert_outcomes(passed=1)
+    project.run_test(gen_cluster_test(name, limit) + THEN).assert_outcomes(passed=2)
     record = project.result()
     assert record.cluster is not None
     assert record.cluster.kind == "in-process"
@@ -50,17 +60,21 @@ def test_samples_of_gen_cluster_are_told_apart(project: Project, name: str) -> N
 
 
 @pytest.mark.slow
-def test_counts_of_gen_cluster_are_exact(project: Project) -> None:
-    limit = "calls(distributed.scheduler:SchedulerState._transition) <= 6.1"
-    body = gen_cluster_test("counts", limit)
-    project.write(body + body.replace("test_it", "test_again"))
-    project.run().assert_outcomes(passed=2)
-    first, again = (
-        result.backends[0].limits[0].findings[0].estimate.value
-        for result in project.results().values()
+def test_counts_of_gen_cluster_are_exact_and_a_broken_limit_fails_it(project: Project) -> None:
+    metric = "calls(distributed.scheduler:SchedulerState._transition)"
+    body = gen_cluster_test("counts", f"{metric} <= 6.1").replace("range(300)", "range(200)")
+    broken = gen_cluster_test("counts", f"{metric} <= 5").replace("range(300)", "range(20)")
+    again, failing = body.replace("test_it", "test_again"), broken.replace("test_it", "test_broken")
+    result = project.run_test(body + again + failing)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*limit broken: calls(distributed.scheduler:*"])
+    results = project.results()
+    first, second = (
+        results[name].backends[0].limits[0].findings[0].estimate.value
+        for name in ("test_it", "test_again")
     )
     assert 5 < first < 6.1
-    assert again == pytest.approx(first, rel=0.001)
+    assert second == pytest.approx(first, rel=0.001)
 
 
 def test_nothing_is_waited_for_where_no_scheduler_lives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,14 +87,6 @@ def test_nothing_is_waited_for_where_no_scheduler_lives(monkeypatch: pytest.Monk
     here = InProcess()
     here.call(facts.settle, 1.0, 10.0)
     here.leave([])
-
-
-@pytest.mark.slow
-def test_broken_limit_fails_a_gen_cluster_test(project: Project) -> None:
-    limit = "calls(distributed.scheduler:SchedulerState._transition) <= 5"
-    result = project.run_test(gen_cluster_test("counts", limit))
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*limit broken: calls(distributed.scheduler:*"])
 
 
 @pytest.mark.slow
@@ -102,33 +108,6 @@ def test_it():
     assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
 
 
-@pytest.mark.slow
-def test_nothing_of_the_plugin_stays_in_dask(project: Project) -> None:
-    project.run_test(
-        gen_cluster_test("cputime")
-        + """
-def test_then():
-    from distributed import Scheduler
-    assert Scheduler.close.__module__ == "distributed.scheduler"
-    names = (Scheduler.close.__code__.co_filename, Scheduler._clear_task_state.__code__.co_filename)
-    assert all("distributed" in name for name in names)
-"""
-    ).assert_outcomes(passed=2)
-
-
-@pytest.mark.slow
-def test_without_any_scheduler_the_marker_is_a_mistake(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.schedprof(backend="cputime")
-def test_it():
-    pass
-"""
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
-
-
 MARKED_FROM_ELSEWHERE = """
 import unittest
 from distributed.utils_test import gen_cluster
@@ -140,6 +119,10 @@ async def test_with_a_scheduler(c, s, a, b):
     await wait(c.map(inc, range(100), pure=False))
 
 def test_without():
+    pass
+
+@pytest.mark.schedprof(backend="cputime")
+def test_marked():
     pass
 
 @pytest.mark.schedprof(backend="counts")
@@ -172,9 +155,11 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
     conftest = "def pytest_itemcollected(item): item.add_marker('schedprof')"
     (project.path / "conftest.py").write_text(conftest)
     result = project.run_test(MARKED_FROM_ELSEWHERE, "-v")
-    result.assert_outcomes(passed=5, failed=2, xfailed=1)
+    result.assert_outcomes(passed=5, failed=3, xfailed=1)
     result.stdout.fnmatch_lines(
         [
+            "_* test_marked _*",
+            "*no scheduler ran in its own process; give it the fixture *",
             "_* TestMethods.test_marked_itself _*",
             "*no scheduler ran in its own process*",
             "_* test_parameters?2? _*",
@@ -185,7 +170,7 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
         ]
     )
     assert "test_with_a_scheduler" in project.results()
-    assert len(project.results()) == 3  # with the two that failed
+    assert len(project.results()) == 4  # with the three that failed
 
 
 @pytest.mark.slow
@@ -226,27 +211,29 @@ def test_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
-def test_dasks_local_schedulers(project: Project, scheduler: str) -> None:
+def test_dasks_local_schedulers(project: Project) -> None:
     project.run_test(
-        f"""
+        """
 import dask
 from dask import delayed
 
 @pytest.mark.schedprof("share(dask.local:get_async) <= 100%", "growth(cpu) <= 3",
                        backend="cputime", rate=500)
-def test_it():
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
+def test_it(scheduler):
     with dask.config.set(num_workers=2):
-        dask.compute([delayed(inc)(i) for i in range(5000)], scheduler={scheduler!r})
+        dask.compute([delayed(inc)(i) for i in range(5000)], scheduler=scheduler)
 """
-    ).assert_outcomes(passed=1)
-    (backend,) = project.result().backends
-    # Collecting the results takes a few more tasks.
-    assert 5000 <= backend.window.tasks <= 5005
-    shares = shares_in(project.result())
-    functions = {each.function: each.share.value for each in shares.functions}
-    assert functions["dask.local:get_async"] > 0.9  # the test's own code is not in the denominator
-    assert any(each.owner == "local-scheduler" for each in shares.owners)
+    ).assert_outcomes(passed=3)
+    for result in project.results().values():
+        (backend,) = result.backends
+        # Collecting the results takes a few more tasks.
+        assert 5000 <= backend.window.tasks <= 5005
+        shares = shares_in(result)
+        functions = {each.function: each.share.value for each in shares.functions}
+        # The test's own code is not in the denominator.
+        assert functions["dask.local:get_async"] > 0.9, result.test_id
+        assert any(each.owner == "local-scheduler" for each in shares.owners)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from pytest_schedprof.model.verdict import Verdict
 
 
 @pytest.mark.slow
-def test_scheduler_killed_in_a_test_that_passes(project: Project) -> None:
+def test_killed_scheduler_fails_its_test_alone_and_hides_nothing(project: Project) -> None:
     result = project.run_test(
         """
 @pytest.mark.schedprof("share(@comm) <= 1%")
@@ -26,27 +26,26 @@ def test_kills(schedprof_scheduler):
 @pytest.mark.schedprof
 def test_next(schedprof_scheduler):
     burn(schedprof_scheduler, 0.2)
-"""
-    )
-    result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["schedprof: the scheduler's process * was killed by signal 9; *"])
-    assert project.results()["test_kills"].troubles
-    assert project.results()["test_next"].backends
 
-
-@pytest.mark.slow
-def test_scheduler_killed_in_a_test_that_fails_hides_nothing(project: Project) -> None:
-    result = project.run_test(
-        """
 @pytest.mark.schedprof
-def test_kills(schedprof_scheduler):
+def test_kills_and_fails(schedprof_scheduler):
     os.kill(schedprof_scheduler.pid, 9)
     assert inc(1) == 3, "the test's own failure"
 """
     )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E*AssertionError: the test's own failure"])
-    result.stdout.fnmatch_lines(["schedprof: the scheduler's process * was killed by signal 9; *"])
+    result.assert_outcomes(failed=2, passed=1)
+    killed = "schedprof: the scheduler's process * was killed by signal 9; *"
+    result.stdout.fnmatch_lines(
+        [
+            "_* test_kills _*",
+            killed,
+            "_* test_kills_and_fails _*",
+            "E*AssertionError: the test's own failure",
+            killed,
+        ]
+    )
+    assert project.results()["test_kills"].troubles
+    assert project.results()["test_next"].backends
 
 
 @pytest.mark.slow
@@ -129,69 +128,58 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: py-spy ended before the window did, with exit * -9*"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", ["assert False", "raise KeyError(1)", "pytest.skip('now')"])
-def test_artifacts_are_kept_however_the_test_ends(project: Project, ending: str) -> None:
-    project.run_test(
-        f"""
+ENDINGS = f"""
 @pytest.mark.schedprof("share({BURNED}) <= 1%")
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.7)
-    {ending}
-"""
-    )
-    record = project.result()
-    assert record.outcome == ("skipped" if "skip" in ending else "failed")
-    assert (project.run_directory / project.run_record().tests[0].directory).is_dir()
-    assert record.backends[0].artifacts
-    assert record.limits
+@pytest.mark.parametrize("how", ["assert", "raise", "skip"])
+def test_ending(schedprof_scheduler, how):
+    burn(schedprof_scheduler, 0.4)
+    assert how != "assert", "my own"
+    if how == "skip":
+        pytest.skip("now")
+    raise KeyError(1)
 
+@pytest.mark.xfail(reason="known")
+@pytest.mark.schedprof("share({BURNED}) <= 1%")
+def test_known(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.4)
 
-@pytest.mark.slow
-def test_artifacts_are_kept_when_the_test_times_out(project: Project) -> None:
-    result = project.run_test(
-        """
 @pytest.mark.timeout(60, method="signal", func_only=True)
 @pytest.mark.schedprof
-def test_it(schedprof_scheduler):
+def test_late(schedprof_scheduler):
     import signal
-    burn(schedprof_scheduler, 0.5)
+    burn(schedprof_scheduler, 0.4)
     signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time that was given is over
     time.sleep(60)
 """
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*Failed: Timeout*"])
-    assert project.result().backends[0].artifacts
 
 
 @pytest.mark.slow
-def test_failed_test_shows_its_own_failure_and_the_broken_limit(project: Project) -> None:
-    result = project.run_test(
-        f"""
-@pytest.mark.schedprof("share({BURNED}) <= 1%")
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler)
-    assert False, "my own"
-"""
+def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
+    """Its own failure is shown beside the broken limit, which can be expected to fail."""
+    result = project.run_test(ENDINGS)
+    result.assert_outcomes(failed=3, skipped=1, xfailed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "_* test_ending?assert? _*",
+            "E*AssertionError: my own",
+            "*schedprof*",
+            "schedprof: limit broken: *",
+            "*Failed: Timeout*",
+        ]
     )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E*AssertionError: my own"])
-    result.stdout.fnmatch_lines(["*schedprof*", "schedprof: limit broken: *"])
-
-
-@pytest.mark.slow
-def test_known_broken_limit_can_be_expected_to_fail(project: Project) -> None:
-    result = project.run_test(
-        f"""
-@pytest.mark.xfail(reason="known")
-@pytest.mark.schedprof("share({BURNED}) <= 1%")
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler)
-"""
-    )
-    result.assert_outcomes(xfailed=1)
-    assert project.result().outcome == "xfailed"
+    results = project.results()
+    assert {name: each.outcome for name, each in results.items()} == {
+        "test_ending[assert]": "failed",
+        "test_ending[raise]": "failed",
+        "test_ending[skip]": "skipped",
+        "test_known": "xfailed",
+        "test_late": "failed",
+    }
+    for test in project.run_record().tests:
+        assert (project.run_directory / test.directory).is_dir()
+    for name, each in results.items():
+        assert each.backends[0].artifacts
+        assert bool(each.limits) is (name != "test_late")
 
 
 def test_directory_that_cannot_be_written(project: Project) -> None:
@@ -222,7 +210,7 @@ def room_again():
 
 @pytest.mark.schedprof
 def test_it(room_again, schedprof_scheduler):
-    burn(schedprof_scheduler)
+    burn(schedprof_scheduler, 0.4)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
 """
     )
@@ -265,15 +253,20 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-def test_interrupt_leaves_no_process_and_keeps_the_artifacts(project: Project) -> None:
+def test_interrupt_leaves_no_process_and_keeps_artifacts_and_record(project: Project) -> None:
     project.write(SLEEPING)
     with project.running("READY") as process:
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
-        assert "KeyboardInterrupt" in process.stdout.read()
+        output = process.stdout.read()
+    assert "KeyboardInterrupt" in output
+    assert "artifacts of 1 profiled test: " in output
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     wait_for(lambda: not project.processes(), "processes to end")
     assert list(project.run_directory.rglob("scheduler.pyspy.speedscope.json"))
+    (entry,) = project.run_record().tests
+    assert entry.outcome == "interrupted"
+    assert project.result().backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
 
 
 @pytest.mark.slow
@@ -469,32 +462,11 @@ def test_expected_failure_is_no_cover_for_a_mistake_of_the_profiling(project: Pr
 @pytest.mark.xfail(strict=True, reason="known to be slow")
 @pytest.mark.schedprof("share(no.such:thing) <= 9%")
 def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.8)
+    burn(schedprof_scheduler, 0.4)
 """
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*names nothing in the scheduler's code*"])
-
-
-@pytest.mark.slow
-def test_interrupted_test_leaves_its_record(project: Project) -> None:
-    project.write(
-        """
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.3)
-    print("interrupt me", flush=True)
-    time.sleep(30)
-"""
-    )
-    with project.running("interrupt me") as process:
-        process.send_signal(signal.SIGINT)
-        assert process.stdout is not None
-        output = process.stdout.read()
-    assert "artifacts of 1 profiled test: " in output
-    (entry,) = project.run_record().tests
-    assert entry.outcome == "interrupted"
-    assert project.result().backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
 
 
 def test_windows_of_several_threads_are_one(project: Project) -> None:

@@ -9,8 +9,10 @@ import injection
 import pytest
 from support import Project
 
+from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage.baselines import load
 
 pytestmark = pytest.mark.usefixtures("apart")  # each session needs an interpreter of its own
@@ -20,12 +22,15 @@ OPTIONS = (
     "--schedprof-rounds=1",
 )  # fmt: skip
 
-CHANGED = """
+MAP, RELEASE = "distributed.client:Client.map", "distributed.client:Client._release_key"
+
+CHANGED = f"""
 from injection import plant
 
 @pytest.fixture
 def changed():
-    plant(*{change})
+    plant(*{MAP.split(":")}, "for _ in range(4_000): pass")
+    plant(*{RELEASE.split(":")}, "for _ in range(40): pass")
 """
 
 UNCHANGED = """
@@ -40,56 +45,49 @@ def test_it(schedprof_scheduler, changed):
     wait(client.map(lambda x: x, range(100), pure=False))
 """
 
-MAP, RELEASE = "distributed.client:Client.map", "distributed.client:Client._release_key"
+
+def runs(project: Project) -> list[tuple[Result, ...]]:
+    """Return the results of each session, the first one first."""
+    directories = sorted((project.path / ".schedprof").glob("2*"))
+    return [load(str(each), str(project.path)).results for each in directories]
 
 
-def compared(project: Project) -> Comparison:
-    """Return the comparison of the newest session."""
-    (result,) = load(str(max((project.path / ".schedprof").glob("2*"))), str(project.path)).results
-    (comparison,) = result.comparisons
+def told(project: Project) -> Comparison:
+    """Return the comparison that the newest session made."""
+    (comparison,) = runs(project)[-1][0].comparisons
     return comparison
 
 
+def subjects(comparison: Comparison, outcome: Outcome) -> set[tuple[str, str]]:
+    return {(each.metric, each.subject) for each in comparison.of(outcome)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("function", "statement"),
-    [(MAP, "for _ in range(4_000): pass"), (RELEASE, "for _ in range(40): pass")],
-    ids=["the test's thread", "the event loop's thread"],
-)
-def test_a_dearer_client_is_told_by_its_function(
-    project: Project, monkeypatch: pytest.MonkeyPatch, function: str, statement: str
+def test_a_dearer_client_is_told_by_its_functions(
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One of them runs on the thread of the test, one on that of the event loop."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.chdir(project.path)
     shutil.copy(injection.__file__, project.path)
-    change = repr((*function.split(":"), statement))
     project.run_test(UNCHANGED + BODY, *OPTIONS, "--schedprof-save=main")
     project.run_test(UNCHANGED + BODY, *OPTIONS, "--schedprof-compare=main")
-    assert compared(project).changes == ()
-    project.run_test(CHANGED.format(change=change) + BODY, *OPTIONS, "--schedprof-compare=main")
-    risen = {(each.metric, each.subject) for each in compared(project).of(Outcome.REGRESSED)}
-    assert risen == {(CLIENT_BYTECODES, function), (CLIENT_BYTECODES, "")}
+    assert told(project).changes == ()
+    project.run_test(CHANGED + BODY, *OPTIONS, "--schedprof-compare=main")
+    risen = subjects(told(project), Outcome.REGRESSED)
+    assert risen == {(CLIENT_BYTECODES, subject) for subject in (MAP, RELEASE, "")}
     # And in the other direction.
-    project.run_test(CHANGED.format(change=change) + BODY, *OPTIONS, "--schedprof-save=dear")
-    project.run_test(UNCHANGED + BODY, *OPTIONS, "--schedprof-compare=dear")
-    fallen = {(each.metric, each.subject) for each in compared(project).of(Outcome.IMPROVED)}
-    assert fallen == risen
+    _, unchanged, dear = runs(project)
+    (back,) = compare(dear, unchanged).comparisons
+    assert subjects(back, Outcome.IMPROVED) == risen
 
 
 @pytest.mark.slow
-def test_a_limit_bounds_them(project: Project) -> None:
+def test_a_limit_bounds_them_and_nothing_stays_behind(project: Project) -> None:
     limits = (
         f"--schedprof-limit={CLIENT_BYTECODES}({MAP}) <= 100000",
         f"--schedprof-limit={CLIENT_BYTECODES} <= 1",
     )
-    run = project.run_test(UNCHANGED + BODY, *OPTIONS, *limits)
-    run.assert_outcomes(failed=1)
-    run.stdout.fnmatch_lines([f"*limit broken: {CLIENT_BYTECODES} <= 1: *"])
-    assert project.result().backends[0].limits[0].verdict.value == "pass"
-
-
-@pytest.mark.slow
-def test_nothing_stays_behind(project: Project) -> None:
     after = """
 def test_after():
     import sys
@@ -97,7 +95,10 @@ def test_after():
     if hasattr(sys, "monitoring"):
         assert not any(sys.monitoring.get_tool(number) for number in (3, 4))
 """
-    project.run_test(UNCHANGED + BODY + after, *OPTIONS).assert_outcomes(passed=2)
+    run = project.run_test(UNCHANGED + BODY + after, *OPTIONS, *limits)
+    run.assert_outcomes(failed=1, passed=1)
+    run.stdout.fnmatch_lines([f"*limit broken: {CLIENT_BYTECODES} <= 1: *"])
+    assert project.result().backends[0].limits[0].verdict.value == "pass"
 
 
 @pytest.mark.slow

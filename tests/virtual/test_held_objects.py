@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 
 import injection
 import pytest
 from support import Project
 
+from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.storage.baselines import load
 
 pytestmark = pytest.mark.usefixtures("apart")  # each session needs an interpreter of its own
@@ -38,16 +41,25 @@ MORE = (
 )
 
 
+def runs(project: Project) -> list[tuple[Result, ...]]:
+    """Return the results of each session, the first one first."""
+    directories = sorted((project.path / ".schedprof").glob("2*"))
+    return [load(str(each), str(project.path)).results for each in directories]
+
+
+def of_objects(comparisons: Iterable[Comparison]) -> Comparison:
+    (comparison,) = [each for each in comparisons if each.backend == "objects"]
+    return comparison
+
+
 def compared(project: Project) -> Comparison:
     """Return the comparison of the newest session."""
-    (result,) = load(str(max((project.path / ".schedprof").glob("2*"))), str(project.path)).results
-    (comparison,) = [each for each in result.comparisons if each.backend == "objects"]
-    return comparison
+    return of_objects(runs(project)[-1][0].comparisons)
 
 
 def callbacks(project: Project) -> list[str]:
     """Return what occupied the loop, hollow workers not among it."""
-    (result,) = load(str(max((project.path / ".schedprof").glob("2*"))), str(project.path)).results
+    (result,) = runs(project)[-1]
     (costs,) = [each.costs for each in result.backends if each.backend == "stalls"]
     return [each.function for each in costs.functions] if costs else []
 
@@ -77,7 +89,7 @@ def test_one_round_names_the_type_of_which_each_task_has_one_more(
     assert changed.metric == "objects"
     assert changed.difference == pytest.approx(1.0)
     assert "objects of builtins:set" in told
-    session(repr(MORE), "--schedprof-save=more")
-    session("", "--schedprof-compare=more")
-    (fewer,) = [e for e in compared(project).of(Outcome.IMPROVED) if e.subject == "builtins:set"]
+    _, fewer_objects, more_objects = runs(project)
+    back = of_objects(compare(more_objects, fewer_objects).comparisons)
+    (fewer,) = [each for each in back.of(Outcome.IMPROVED) if each.subject == "builtins:set"]
     assert fewer.difference == pytest.approx(-1.0)

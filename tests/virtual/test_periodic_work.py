@@ -61,7 +61,7 @@ def test_in_virtual_time_it_is_counted(project: Project) -> None:
 
 @pytest.mark.slow
 def test_heartbeats_of_long_tests_are_counted_up_to_a_number(project: Project) -> None:
-    assert calls(counted(project, "virtual", "1m"))[HEARTBEAT] == MOST_ALONE
+    assert calls(counted(project, "virtual", "30s"))[HEARTBEAT] == MOST_ALONE
 
 
 @pytest.mark.slow

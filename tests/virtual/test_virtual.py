@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -83,6 +84,21 @@ def decided(project: Project) -> Decided:
     return read_decisions(file.read_bytes())
 
 
+@contextmanager
+def on_one_processor_with_a_busy_neighbour() -> Iterator[None]:
+    """Let all processes of a session, and one that never waits, share one processor."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with subprocess.Popen(BUSY, cwd="/") as busy:
+            try:
+                yield
+            finally:
+                busy.kill()
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 @pytest.mark.slow
 def test_each_run_is_the_same_also_on_a_busy_machine(
     project: Project, monkeypatch: pytest.MonkeyPatch
@@ -91,14 +107,9 @@ def test_each_run_is_the_same_also_on_a_busy_machine(
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     project.is_apart = True
     seen, counts = [], []
-    for neighbours in (0, 0, 4):
-        busy = [subprocess.Popen(BUSY, cwd="/") for _ in range(neighbours)]
-        try:
+    for neighbour in (nullcontext, on_one_processor_with_a_busy_neighbour):
+        with neighbour():
             result = project.run_test(MIXED, *VIRTUAL, "--schedprof=counts,decisions")
-        finally:
-            for each in busy:
-                each.kill()
-                each.wait()
         result.assert_outcomes(passed=1)
         seen.append(decided(project))
         (counted,) = (each for each in project.result().backends if each.backend == "counts")
@@ -106,8 +117,8 @@ def test_each_run_is_the_same_also_on_a_busy_machine(
         whole = {name: cost for name, cost in counted.costs.whole.items() if name != "cpu"}
         counts.append((counted.costs.functions, whole))
         project.run_directory.rename(project.path / f"earlier-{len(seen)}")
-    assert seen[0] == seen[1] == seen[2]
-    assert counts[0] == counts[1] == counts[2]  # of every function
+    assert seen[0] == seen[1]
+    assert counts[0] == counts[1]  # of every function
     assert seen[0].figures["transfers"] > 0
 
 
