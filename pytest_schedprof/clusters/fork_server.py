@@ -18,6 +18,8 @@ import time
 import warnings
 from typing import Any
 
+from pytest_schedprof.clusters.ending import end_without_clearing
+
 STREAMS = 3
 """Standard input, output and error output, which follow the order."""
 
@@ -32,6 +34,8 @@ def main() -> None:
         from pytest_schedprof.clusters import process
 
         process.main()
+    else:
+        end_without_clearing()
 
 
 def _import_nodes() -> None:

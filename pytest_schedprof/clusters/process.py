@@ -17,12 +17,18 @@ import threading
 from contextlib import suppress
 from typing import Any
 
+from pytest_schedprof.clusters.ending import end_without_clearing
+
 GRACE_S = 5.0
 
 
 def main() -> None:
     """Serve as told until the parent is gone."""
-    directory = sys.argv[1]
+    _serve(sys.argv[1])
+    end_without_clearing()
+
+
+def _serve(directory: str) -> None:
     with os.fdopen(os.dup(1), "w") as answer:
         os.dup2(2, 1)  # output of user code goes to the log, not into the answer
         from pytest_schedprof.clusters import nodes  # import while the parent tells what to run
