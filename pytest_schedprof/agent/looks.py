@@ -22,8 +22,8 @@ PARTS = 8
 """Sweeps over an eighth of the workers, two eighths, and so on are timed: the scheduler looks at
 those that are idle, which are all of them at first, and fewer with each task that is given out."""
 
-LEAST_SWEEPS, LEAST_LOOKS = 3, 4000
-"""How many sweeps of a part, and how many looks at workers together, are timed at least."""
+LEAST_SWEEPS, LEAST_LOOKS, MOST_SWEEPS = 3, 4000, 300
+"""How many sweeps of a part and how many looks at workers are timed, and when that is enough."""
 
 
 def load_of(worker: Any) -> float:
@@ -53,14 +53,14 @@ def time_looks(sizes: Sequence[int], dask_scheduler: Any = None) -> dict[int, fl
 
 
 def _time_of_bytecode(workers: Sequence[Any], others: Sequence[list[Any]]) -> float:
-    parts = [workers[: max(1, len(workers) * part // PARTS)] for part in range(1, PARTS + 1)]
-    spent = sum(_time_of_sweep(each, others) for each in parts)
-    return spent / sum(map(len, parts)) / BYTECODES
+    parts = [max(1, len(workers) * part // PARTS) for part in range(1, PARTS + 1)]
+    spent = {each: _time_of_sweep(workers[:each], others) for each in set(parts)}
+    return sum(spent[each] for each in parts) / sum(parts) / BYTECODES
 
 
 def _time_of_sweep(workers: Sequence[Any], others: Sequence[list[Any]]) -> float:
     found = []
-    for number in range(max(LEAST_SWEEPS, LEAST_LOOKS // len(workers))):
+    for number in range(min(MOST_SWEEPS, max(LEAST_SWEEPS, LEAST_LOOKS // len(workers)))):
         place = number % 4 * TOUCHED
         sum(map(len, others[place : place + TOUCHED]))
         begun = thread_time()

@@ -35,10 +35,12 @@ async def be_late(seconds: float, dask_scheduler: Any = None) -> None:
     asyncio.get_running_loop().call_soon(time.sleep, seconds)
 
 
-async def hang(path: str, dask_scheduler: Any = None) -> None:
-    """Occupy the loop until a file exists."""
+async def hang(path: str, seconds: float, dask_scheduler: Any = None) -> None:
+    """Occupy the loop until a file exists, and use so much CPU time first."""
+    end = time.thread_time() + seconds
     while not os.path.exists(path):
-        pass
+        if time.thread_time() > end:
+            time.sleep(0.01)
     logging.getLogger("distributed.plants").warning("it is over")
 
 
@@ -73,12 +75,21 @@ def profile(dask_scheduler: Any = None) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_IGN)
 
 
+HASTE_S = 20.0
+"""For so long a core must be full in a scheduler that is in haste."""
+
+
 def dask_setup(scheduler: Any) -> None:
-    """Be another profiler before the black box comes, if asked to."""
-    if os.environ.get("PLANTED") == "profiler":
+    """Be another profiler before the black box comes, or let it be in haste, if asked to."""
+    planted = os.environ.get("PLANTED")
+    if planted == "profiler":
         import signal
 
         signal.signal(signal.SIGPROF, lambda number, frame: None)
+    elif planted == "haste":
+        from pytest_schedprof.blackbox import box
+
+        box.FULL_S = HASTE_S
 
 
 def seen(dask_scheduler: Any = None) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from support import descendants, wait_for
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.measuring import by_load, ladder, under_load
 from pytest_schedprof.record.fetching import record_workload
 from pytest_schedprof.workloads import tree_reduction
 
@@ -37,8 +38,20 @@ def nothing_left() -> Iterator[None]:
     assert descendants() - before == set()
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure with fewer tasks and for a shorter time: no test here asks for precise figures."""
+    monkeypatch.setattr(ladder, "BASE_TASKS", 60)
+    monkeypatch.setattr(ladder, "PREFIXES", (1, 5, 20))
+    monkeypatch.setattr(ladder, "MOST_ROUNDS", ladder.LEAST_ROUNDS)
+    monkeypatch.setattr(by_load, "SECONDS", 0.5)
+    monkeypatch.setattr(by_load, "MOST_TRIES", 6)
+    monkeypatch.setitem(under_load.IDLE_S, "simulated", 0.3)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("cluster", ["simulated", "virtual"])
 def test_a_scheduler_is_measured_and_larger_clusters_are_forecast(
     cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -82,6 +95,7 @@ def check_loads(found: dict[str, Any], text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("few")
 def test_a_recorded_workload_is_measured_on_both_sides(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

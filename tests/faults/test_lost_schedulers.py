@@ -60,17 +60,51 @@ def test_allocations_are_kept_up_to_the_fault_if_they_are_written_at_once(
     outcome.expect_nothing_left()
 
 
-@pytest.mark.parametrize("backend", ["counts", "memray", "cprofile", "viztracer"])
-def test_rounds_before_the_fault_are_kept(project: Project, backend: str) -> None:
-    body = WORKING.format(arguments=f"rounds=2, backend={backend!r}")
+BACKENDS = ("counts", "memray", "cprofile", "viztracer")
+
+SECOND_ROUND = """
+import psutil
+
+def by(backend):
+    return pytest.param(marks=pytest.mark.schedprof(backend=backend, rounds=2), id=backend)
+
+rounds = []
+
+@pytest.mark.parametrize((), [by(each) for each in BACKENDS])
+def test_it(request, schedprof_scheduler):
+    rounds.append(request.node.name)
+    if rounds.count(request.node.name) == 2:
+        scheduler = psutil.Process(schedprof_scheduler.client.run_on_scheduler(os.getpid))
+        scheduler.kill()
+        scheduler.wait(10)
+        if "cprofile" not in request.node.name:
+            return
+    burn(schedprof_scheduler, 0.2)
+"""
+
+
+def test_rounds_before_the_fault_are_kept(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One session for all backends: each loses a scheduler of its own in its second round.
+
+    The body of one needs it after that, and fails by itself.
+    """
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "8s")  # not 30
+    body = SECOND_ROUND.replace("BACKENDS", repr(BACKENDS))
     roomy = "--schedprof-option=viztracer.tracer_entries=8000000"  # a full buffer is told instead
-    outcome = harmed(project, body, roomy, at="window open#2", harm=kill("scheduler"))
-    (result,) = backends_of(outcome).values()
-    assert result.window.rounds == 1
-    assert result.costs is not None
-    assert result.costs.functions
-    assert result.doubt == "the scheduler was lost before it named the functions of the profile"
+    outcome = harmed(project, body, roomy)
+    verdicts = {f"test_it[{backend}]": "failed" for backend in BACKENDS}
+    assert outcome.verdicts == verdicts, outcome.output
+    for backend in BACKENDS:
+        (result,) = outcome.results[f"test_it[{backend}]"].backends
+        assert result.backend == backend
+        assert result.window.rounds == 1
+        assert result.costs is not None
+        assert result.costs.functions
+        assert result.doubt == "the scheduler was lost before it named the functions of the profile"
     assert "scheduler.log" in outcome.kept
+    assert not outcome.processes
 
 
 def test_guard_killed_and_then_the_scheduler(project: Project) -> None:

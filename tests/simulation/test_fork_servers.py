@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -111,34 +111,6 @@ def test_end_of_a_process_is_told(servers: ForkServers) -> None:
         assert isinstance(process, Forked)
         process.kill()  # does nothing, whoever has its number now
         assert process.poll() == -signal.SIGKILL
-
-
-def leave_something_to_do(directory: str) -> None:
-    """Register a function for the end of the process; keep what only interpreters take apart."""
-    import atexit
-    import sys
-    import types
-    from pathlib import Path
-
-    class Kept(types.ModuleType):
-        def __del__(self, write: Callable[[], None] = (Path(directory) / "apart").touch) -> None:
-            write()
-
-    sys.modules["schedprof_kept"] = Kept("schedprof_kept")
-    atexit.register((Path(directory) / "registered").touch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_forked", [True, False])
-def test_a_process_does_at_its_end_what_was_registered_and_no_more(
-    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_forked: bool
-) -> None:
-    monkeypatch.setattr(forking, "is_possible", lambda: is_forked)
-    with started() as cluster:
-        assert (psutil.Process(cluster.pid).ppid() == os.getpid()) is not is_forked
-        with Control(cluster.address) as control:
-            control.call(leave_something_to_do, str(tmp_path))
-    assert [each.name for each in tmp_path.iterdir()] == ["registered"]
 
 
 @pytest.mark.slow
