@@ -300,11 +300,11 @@ LIMITS = {
     "cpu(intake:ordering) <= 1s": Verdict.PASS,
     "cpu(intake:ordering) <= 0.001us": Verdict.FAIL,
     "cpu(intake:*) <= 1s": Verdict.PASS,
-    "calls(intake:*) <= 0.01": Verdict.PASS,
+    "calls(intake:*) <= 0.02": Verdict.PASS,
     "calls(intake:states) <= 0.006": Verdict.FAIL,
     "intake_cpu <= 1s": Verdict.PASS,
     "intake_cpu(intake:rest) <= 1s": Verdict.PASS,
-    "intake_calls <= 0.001": Verdict.FAIL,
+    "intake_calls <= 0.002": Verdict.FAIL,
 }
 
 
