@@ -20,7 +20,7 @@ from pytest_schedprof.virtual.governed import GovernedLoop
 from pytest_schedprof.virtual.jobs import Jobs
 from pytest_schedprof.virtual.names import RandomNames
 from pytest_schedprof.virtual.stories import Fault
-from pytest_schedprof.virtual.turns import Turns, have_arrived
+from pytest_schedprof.virtual.turns import Turns, acknowledge, have_arrived
 from pytest_schedprof.virtual.waiter import Waiter
 
 CHECK_S = 0.05
@@ -252,6 +252,8 @@ class Conductor:
             return self._wake_test()
         self._is_here = False
         is_told, self._fault = self._fault is not None, None  # told to nobody
+        for loop in loops:
+            acknowledge(loop.sockets)
         dues = [*(each.deadline for each in loops), self._expiry]
         self._turns.give(
             deadline=min((each for each in dues if each is not None), default=None),

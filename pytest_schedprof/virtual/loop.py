@@ -22,7 +22,7 @@ from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.at_once import AtOnce
 from pytest_schedprof.virtual.clocks import EPOCH, RESOLUTION_S, at_least_a_tick, rounded
 from pytest_schedprof.virtual.stories import Fault, names_at_work, tell_standstill
-from pytest_schedprof.virtual.turns import Turns, have_arrived
+from pytest_schedprof.virtual.turns import Turns, acknowledge, have_arrived
 
 MOVES = 100
 """How often the clock moves between two looks for signals."""
@@ -144,6 +144,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         assert self.turns is not None
         if not self.is_away:
             self.owes, self.is_away = False, True
+            acknowledge(self._waiting.get_map())
             self._is_sending = not have_arrived(self._waiting.get_map())
             self.turns.give(now=self.now, fault=self._fault)
         woken, _, _ = select([self.turns.connection, self._ssock], [], [])  # type: ignore[attr-defined]
