@@ -277,7 +277,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "budget",
         "with --schedprof-against: seconds to spend on each test at most, default 60",
-        "seconds",
+        "wait",
         "a positive number of seconds, at most 86400 (a day)",
         60.0,
         metavar="SECONDS",
@@ -294,7 +294,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "timeout",
         "seconds to wait for a backend or a cluster to start or stop, default 30",
-        "seconds",
+        "wait",
         "a positive number of seconds, at most 86400 (a day)",
         30.0,
         metavar="SECONDS",

@@ -43,7 +43,7 @@ rate = positive(float)
 
 count = positive(int)
 
-seconds = positive(float, most=86400)
+wait = positive(float, most=86400)
 """Reads a time to wait; some systems' calls refuse longer ones."""
 
 

@@ -228,7 +228,9 @@ def test_sees_the_function_that_burns_and_not_its_idle_twin(
     assert burned + lesser > (0.7 if backend.name in BY_THE_CLOCK else 0.9)
     low, high = (0.6, 0.99) if backend.name in BY_THE_CLOCK else (0.8, 0.97)
     assert low < burned / (burned + lesser) < high
-    assert busy_part(recorder, backend, "idle_twin") < 0.1  # a third, if waiting counted
+    # A third, if waiting counted. By the clock, to wait for a processor after it counts.
+    most = 0.2 if backend.name in BY_THE_CLOCK else 0.1
+    assert busy_part(recorder, backend, "idle_twin") < most
 
 
 @pytest.mark.slow
