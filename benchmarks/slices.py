@@ -1,6 +1,7 @@
 """Measure how far the CPU time of identical code scatters on virtual clusters, and what lessens it.
 
     PYTHONHASHSEED=0 python benchmarks/slices.py [--rounds 14] [--tasks 2000] [--planted 0.02]
+    PYTHONHASHSEED=0 python benchmarks/slices.py --pairs 10 [--pinned]
 
 Two virtual clusters with the same seed run the same tasks in turns. Each round begins without
 garbage and is cut into slices of ten tasks, which are the same in every round. Between slices the
@@ -11,11 +12,16 @@ Printed are the standard deviations, as a fraction of the mean, of a round's CPU
 yardsticks, of the ratio of two rounds in turns, and of the sums of each slice's median and least
 over 14 rounds, and of the ratios of these of rounds in turns. With `--planted`, tasks take that
 much more CPU time on the second cluster, and the ratios are to be told from those without it.
+
+With `--pairs`, so many pairs of new clusters run 14 rounds each. How far their ratios scatter,
+beside the error that the rounds of a pair show, is what two processes differ by that run the same
+code. With `--pinned`, all processes share one processor.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
@@ -141,6 +147,37 @@ def parted(rounds: Sequence[Round]) -> list[Sequence[Round]]:
     return [rounds[first : first + TOGETHER] for first in range(0, last + 1, TOGETHER)]
 
 
+def measure(opened: ExitStack, given: argparse.Namespace) -> list[list[Round]]:
+    """Run the rounds in turns on two new clusters."""
+    sides = [opened_side(opened) for _ in range(2)]
+    warm = [side.run(given.tasks) for side in [*sides, *sides]][-1]
+    planted = (0.0, given.planted * sum(slices(warm)) / given.tasks)
+    found: list[list[Round]] = [[], []]
+    for number in range(given.rounds):
+        for which in (0, 1) if number % 2 else (1, 0):
+            found[which].append(sides[which].run(given.tasks, planted[which]))
+    return found
+
+
+def tell_pairs(given: argparse.Namespace) -> None:
+    """Compare pairs of clusters, each by the ratios of its rounds and by the least of slices."""
+    means, errors, leasts = [], [], []
+    for _ in range(given.pairs):
+        with ExitStack() as opened:
+            here, there = measure(opened, given)
+        ratios = [sum(slices(two)) / sum(slices(one)) for one, two in zip(here, there, strict=True)]
+        means.append(mean(ratios))
+        errors.append(stdev(ratios) / len(ratios) ** 0.5)
+        leasts.append(of_slices(there, min) / of_slices(here, min))
+        print(f"{means[-1]:.3f} +- {errors[-1]:.3f}, by the least of slices {leasts[-1]:.3f}")
+    inside = mean(error**2 for error in errors) ** 0.5
+    print(
+        f"{given.pairs} pairs of clusters, {given.rounds} rounds of {given.tasks} tasks: ratios "
+        f"scatter by {scatter(means)} between them, and their errors are {inside:.1%}; those of "
+        f"the least of slices scatter by {scatter(leasts)}"
+    )
+
+
 def scatter(values: Sequence[float]) -> str:
     return f"{stdev(values) / mean(values):.1%}"
 
@@ -172,15 +209,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2 * TOGETHER)
     parser.add_argument("--tasks", type=int, default=2000)
     parser.add_argument("--planted", type=float, default=0.0)
+    parser.add_argument("--pairs", type=int, default=0)
+    parser.add_argument("--pinned", action="store_true")
     given = parser.parse_args()
+    if given.pinned:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    if given.pairs:
+        given.rounds = TOGETHER
+        return tell_pairs(given)
     with ExitStack() as opened:
-        sides = [opened_side(opened) for _ in range(2)]
-        warm = [side.run(given.tasks) for side in [*sides, *sides]][-1]
-        planted = (0.0, given.planted * sum(slices(warm)) / given.tasks)
-        found: list[list[Round]] = [[], []]
-        for number in range(given.rounds):
-            for which in (0, 1) if number % 2 else (1, 0):
-                found[which].append(sides[which].run(given.tasks, planted[which]))
+        found = measure(opened, given)
     print(f"{given.rounds} rounds of {given.tasks} tasks on either side")
     tell(found)
 
