@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 import tempfile
 import time
+import weakref
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -62,8 +65,11 @@ class OwnCluster(Cluster):
         self.launcher = launcher
         self.security = _temporary_security() if is_encrypted(options) else None
         self._children: list[Child] = []
-        self._directory = Path(tempfile.mkdtemp(prefix="schedprof-cluster-"))
+        self._directory = Path(tempfile.gettempdir(), f"schedprof-cluster-{secrets.token_hex(8)}")
+        # An interrupt may come at any time, also in `close`: the end of this process remains.
+        self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())
         try:
+            self._directory.mkdir(mode=0o700)
             with dask.config.set(config_of(options)):  # children inherit it
                 patience_s = timeout_s * (SLOWER if launcher else 1)
                 deadline = time.monotonic() + patience_s
@@ -167,6 +173,13 @@ class OwnCluster(Cluster):
         for child in self._children:
             child.reap()
         shutil.rmtree(self._directory, ignore_errors=True)
+        self._removal.detach()
+
+
+def _remove(directory: Path, owner: int) -> None:
+    """Remove a cluster's directory, but not in a process that was forked from its owner."""
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _temporary_security() -> Security:

@@ -31,6 +31,7 @@ from pytest_schedprof.errors import (
     RecordingError,
     SettingsError,
 )
+from pytest_schedprof.formats import pyspy_log
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.gates.judge import judge
 from pytest_schedprof.gates.limits import parse_limit
@@ -304,7 +305,7 @@ def test_rate_that_pyspy_keeps_up_with(
 ) -> None:
     log = f"{late}s behind in sampling, results may be inaccurate\nSamples: {samples} Errors: 0"
     answer = {"log": log, "told_after": told_after, "cpu": cpu}
-    assert pyspy.kept_hz(rate, answer) == pytest.approx(kept)
+    assert pyspy_log.kept_hz(rate, answer) == pytest.approx(kept)
 
 
 BEACON = '{"shared": {"frames": [{"name": "beacon", "file": "%s", "line": 3}]}, "profiles": []}'
@@ -480,10 +481,10 @@ def test_recording_has_no_file_that_could_be_left(temporary: Path, lost: str) ->
 
 def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
     """py-spy reports failed and late samples only on its standard error."""
-    assert pyspy._quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
-    assert pyspy._quality("Samples: 99 Errors: 1") == []
+    assert pyspy_log.quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
+    assert pyspy_log.quality("Samples: 99 Errors: 1") == []
     with pytest.raises(RecordingError, match="failed at 60 of 100 samples"):
-        pyspy._quality("Samples: 40 Errors: 60")
+        pyspy_log.quality("Samples: 40 Errors: 60")
 
 
 @pytest.mark.skipif(not agent.COUNTS_HOLDS, reason="this system does not count stops of a thread")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -25,18 +24,13 @@ from pytest_schedprof.errors import (
     SettingsError,
 )
 from pytest_schedprof.formats.frames import name_frames
+from pytest_schedprof.formats.pyspy_log import behind, kept_hz, quality, reason
 from pytest_schedprof.formats.speedscope import holds_frame, read_speedscope, without_process
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
 from pytest_schedprof.model.profile import Namer, SampleProfile
 from pytest_schedprof.remote.contract import Target
 
 logger = logging.getLogger(__name__)
-
-MAX_ERROR_SHARE = 0.5
-"""Fraction of failed samples above which a profile is refused."""
-
-NOTED_ERROR_SHARE = 0.05
-"""Fraction of failed samples above which a profile has a warning."""
 
 MAX_BEHIND = 0.1
 """Fraction of the window by which samples may be late; py-spy reports a second and more."""
@@ -53,11 +47,6 @@ _known: set[tuple[str, float]] = set()
 
 HASTY_HZ = 5000.0
 """A rate that py-spy cannot keep up with: it takes 0.5 ms and more for one sample."""
-
-_ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
-_NOISE = re.compile(r"Visit https:|Press Control-C")
-_COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
-_BEHIND = re.compile(r"([\d.]+)s behind in sampling")
 
 MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
 """Flags that change what a sample means."""
@@ -228,19 +217,19 @@ class PySpyRecording(RemoteRecording):
             raise RecordingError(
                 "schedprof: py-spy ended before the window did, with exit status "
                 f"{answer['status']}, so its profile is not of the whole: "
-                f"{_reason(answer['log'])!r}"
+                f"{reason(answer['log'])!r}"
             )
         if answer["status"] != 0 or not answer["size"]:
             raise RecordingError(
                 f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} "
-                f"bytes: {_reason(answer['log'])!r}"
+                f"bytes: {reason(answer['log'])!r}"
             )
-        late = [self._lateness(answer)] if _behind(answer["log"]) else []
-        return (*_quality(answer["log"]), *late)
+        late = [self._lateness(answer)] if behind(answer["log"]) else []
+        return (*quality(answer["log"]), *late)
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
         """Return the doubt about samples that came too late, which show a later moment."""
-        if _behind(answer["log"]) <= MAX_BEHIND * answer["seconds"]:
+        if behind(answer["log"]) <= MAX_BEHIND * answer["seconds"]:
             return ""
         return f"{self._lateness(answer)} (the window: {answer['seconds']:.1f} s)"
 
@@ -249,7 +238,7 @@ class PySpyRecording(RemoteRecording):
         hz = kept_hz(self._rate_hz, answer)
         other = "" if self._options.nonblocking else ", or try pyspy.nonblocking=true"
         return (
-            f"py-spy fell {_behind(answer['log']):g} s behind: of {self._rate_hz:g} samples per "
+            f"py-spy fell {behind(answer['log']):g} s behind: of {self._rate_hz:g} samples per "
             f"second it keeps up with about {hz:.0f} here; set --schedprof-rate={hz:.0f}{other}"
         )
 
@@ -260,41 +249,6 @@ class PySpyRecording(RemoteRecording):
                 "schedprof: py-spy's file does not hold the sample that proved it was at work; "
                 "its profile is not to be trusted: try a higher --schedprof-rate"
             )
-
-
-def _quality(log: str) -> list[str]:
-    """Return warnings from py-spy's log; raise RecordingError if too many samples failed."""
-    warnings = []
-    if counts := _COUNTS.search(log):
-        samples, errors = map(int, counts.groups())
-        if errors > MAX_ERROR_SHARE * (samples + errors):
-            raise RecordingError(
-                f"schedprof: py-spy failed at {errors} of {samples + errors} samples; its profile "
-                "is not to be trusted: lower the rate, or leave out nonblocking"
-            )
-        if errors > NOTED_ERROR_SHARE * (samples + errors):
-            warnings.append(f"py-spy failed at {errors} of {samples + errors} samples")
-    return warnings
-
-
-def kept_hz(rate_hz: float, answer: Mapping[str, Any]) -> float:
-    """Return the samples per second that py-spy kept up with, at least one.
-
-    When it last told how late it was, it had taken the samples that were due so long before. Nor
-    can it have sampled a busy thread more often than it has samples for the thread's CPU time: that
-    is the better bound at rates far above.
-    """
-    told_after: float = max(answer["told_after"], 1e-3)
-    cpu: float = max(answer["cpu"], 1e-3)
-    counts = _COUNTS.search(answer["log"])
-    samples = int(counts[1]) if counts else 0
-    on_time = 1 - _behind(answer["log"]) / told_after
-    return max(1.0, min(rate_hz * on_time, samples / cpu))
-
-
-def _behind(log: str) -> float:
-    """Return the largest delay in seconds that py-spy reported, or 0."""
-    return max(map(float, _BEHIND.findall(log)), default=0.0)
 
 
 def _program(answer: Mapping[str, Any], label: str) -> bytes:
@@ -327,8 +281,9 @@ def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoRe
             answer, label, "or have the one from here sent there with pyspy.send=true"
         )
     if answer["problem"] == "busy":
-        reason = "one process can be traced by one py-spy only: stop the other first"
-        raise already_at_work("pyspy", label, reason)
+        raise already_at_work(
+            "pyspy", label, "one process can be traced by one py-spy only: stop the other first"
+        )
     log = answer["log"]
     if answer["problem"] == "not-started":
         raise RecordingError(
@@ -337,21 +292,14 @@ def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoRe
             "programs to run"
         )
     if is_forbidden(log, answer["status"]):
-        raise not_permitted("py-spy", target, _reason(log))
+        raise not_permitted("py-spy", target, reason(log))
     if answer["early"]:
         raise RecordingError(
-            f"schedprof: py-spy ended at once with exit status {answer['status']}: {_reason(log)!r}"
+            f"schedprof: py-spy ended at once with exit status {answer['status']}: {reason(log)!r}"
         )
     raise RecordingError(
-        f"schedprof: py-spy took no sample within {timeout_s:g} s: {_reason(log)!r}"
+        f"schedprof: py-spy took no sample within {timeout_s:g} s: {reason(log)!r}"
     )
-
-
-def _reason(log: str) -> str:
-    """Return the lines of py-spy's log that say what went wrong and why."""
-    lines = [line.strip() for line in log.splitlines() if line.strip() and not _NOISE.search(line)]
-    errors = [line for line in lines if _ERROR.match(line)]
-    return "; ".join(dict.fromkeys(errors)) or " ".join(lines[-1:])
 
 
 BACKEND: type[Backend] = PySpyBackend
