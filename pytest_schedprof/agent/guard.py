@@ -21,6 +21,9 @@ FORCED = 3
 WRITING_S = 10.0
 """How long a profiler whose scheduler died may take to write its file."""
 
+WAITING_S = 0.5
+"""How long it may take before its wait for a dead scheduler is broken off, if it is in one."""
+
 
 def state(pid: int) -> str:
     """Return the kernel's letter for the state: T and t: stopped, Z: zombie (unreaped)."""
@@ -38,6 +41,27 @@ def switches(pid: int) -> str:
             return "".join(line for line in status if "ctxt_switches" in line)
     except OSError:
         return ""
+
+
+def status(pid: int, thread: int, key: str) -> str:
+    """Return a value that the kernel tells about a thread."""
+    try:
+        with open(f"/proc/{pid}/task/{thread}/status") as file:
+            return next((line.split()[1] for line in file if line.startswith(f"{key}:")), "")
+    except OSError:
+        return ""
+
+
+def has_signal(pid: int, thread: int, key: str, number: int) -> bool:
+    """Return whether a signal is in a set that the kernel tells, such as that of pending ones."""
+    return bool(int(status(pid, thread, key) or "0", 16) >> number - 1 & 1)
+
+
+def threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
 
 
 def signal_to(pid: int, number: int) -> None:
@@ -67,19 +91,47 @@ def has_ended(pid: int, born: str) -> bool:
     return False
 
 
-def end(profiler: int, born: str) -> None:
+def end(profiler: int, born: str, scheduler: int = 0) -> None:
     """Wait until a profiler whose scheduler died has written its file; kill it if it hangs.
 
     It is told to end, because one that samples children too goes on while one of them lives.
     """
-    deadline = time.monotonic() + WRITING_S
-    if not has_ended(profiler, born):
-        signal_to(profiler, signal.SIGCONT)  # it may have been stopped
-        signal_to(profiler, signal.SIGINT)
+    if has_ended(profiler, born):
+        return
+    signal_to(profiler, signal.SIGCONT)  # it may have been stopped
+    signal_to(profiler, signal.SIGINT)
+    if not ends_within(WAITING_S, profiler, born):
+        break_wait(scheduler, profiler)
+    if not ends_within(WRITING_S, profiler, born):
+        signal_to(profiler, signal.SIGKILL)
+
+
+def ends_within(seconds: float, profiler: int, born: str) -> bool:
+    deadline = time.monotonic() + seconds
     while not has_ended(profiler, born) and time.monotonic() < deadline:
         time.sleep(0.02)
-    if not has_ended(profiler, born):
-        signal_to(profiler, signal.SIGKILL)
+    return has_ended(profiler, born)
+
+
+def break_wait(scheduler: int, profiler: int) -> None:
+    """Break off the wait of a profiler that holds threads of a dead scheduler, if it does.
+
+    Killed at a bad moment, the scheduler's first thread does not end before the others do, and
+    py-spy holds these while it waits for the first one. A SIGBUS ends that wait: Rust's runtime
+    handles the first one, harmlessly, and has waits not go on after it.
+    """
+    held_by = {int(status(scheduler, each, "TracerPid") or 0) for each in threads(scheduler)}
+    for thread in held_by.intersection(threads(profiler)):
+        if has_signal(profiler, thread, "SigCgt", signal.SIGBUS):
+            signal_to(thread, signal.SIGBUS)
+
+
+def is_dead(pid: int) -> bool:
+    """Return whether a process was killed that a profiler may keep from its end.
+
+    The kernel can leave its first thread stopped for the profiler, with the signal still to come.
+    """
+    return state(pid) == "Z" or has_signal(pid, pid, "ShdPnd", signal.SIGKILL)
 
 
 def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
@@ -90,10 +142,9 @@ def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
     frozen_since, before, by_signal = None, "", False
     while not select.select([0], [], [], POLL_S)[0]:
         now = state(scheduler)
-        if now == "Z":
-            # It was killed while the profiler held some of its threads. It stays a zombie until
-            # they are released, and the profiler may wait for the first thread forever.
-            end(profiler, born)
+        if is_dead(scheduler):  # it was killed while the profiler held some of its threads
+            end(profiler, born, scheduler)
+            continue
         if now not in ("T", "t"):
             frozen_since, by_signal = None, False
             continue
@@ -116,7 +167,7 @@ def guard(scheduler: int, profiler: int) -> int:
     if had_to_free(scheduler, profiler, born):
         return FORCED
     if not os.read(0, 1):  # closed: the scheduler died
-        end(profiler, born)
+        end(profiler, born, scheduler)
     return 0
 
 
