@@ -138,8 +138,10 @@ class SignalSampler(Sampler):
 
     def end(self) -> None:
         """Stop the clock; restore the former handler, or leave one that does nothing."""
+        signal.signal(signal.SIGPROF, late_tick)  # `tick` would let a stopped clock go on
         self.clock.stop()
-        signal.signal(signal.SIGPROF, self.previous if callable(self.previous) else late_tick)
+        if callable(self.previous):
+            signal.signal(signal.SIGPROF, self.previous)
 
 
 class ThreadSampler(Sampler):

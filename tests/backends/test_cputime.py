@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from hardening import filter_counters
 
 from pytest_schedprof.agent.checkup import tick_hz
 from pytest_schedprof.agent.clocks import KernelClock, finest_clock
-from pytest_schedprof.agent.cputime import Sampler, ticks_of, unit_of
+from pytest_schedprof.agent.cputime import Sampler, SignalSampler, ticks_of, unit_of
 from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
 from pytest_schedprof.backends.contract import RawProfile
@@ -186,6 +187,24 @@ def test_tick_that_comes_after_the_end_does_not_kill() -> None:
     ran = subprocess.run([sys.executable, "-c", BEGIN_AND_END], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.endswith("heard\n")
+
+
+def test_tick_that_comes_while_it_ends_does_not_let_the_clock_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampler = SignalSampler(0.002)
+    assert sampler.begin() == ""
+    stop, went_on = sampler.clock.stop, []
+    monkeypatch.setattr(sampler.clock, "go_on", lambda: went_on.append("after its end"))
+
+    def stop_with_a_tick_on_its_way() -> None:
+        stop()
+        went_on.clear()
+        signal.raise_signal(signal.SIGPROF)
+
+    monkeypatch.setattr(sampler.clock, "stop", stop_with_a_tick_on_its_way)
+    sampler.end()
+    assert went_on == []
 
 
 FORK = """
