@@ -104,7 +104,7 @@ def test_it_is_dumped_on_demand_as_an_ordinary_run(
 def test_the_scheduler_s_page_for_prometheus_has_its_figures(tmp_path: Path) -> None:
     options = {"prometheus": "True", "rate": "60"}
     with boxed(tmp_path, "--dashboard", options=options) as box, working(box) as client:
-        client.gather(client.map(neg, range(500), pure=False))
+        client.gather(client.map(neg, range(2000), pure=False))
         assert main(["dump", box.address, "--dir", str(tmp_path / "here")]) == 0  # ends a slice
         port = client.scheduler_info()["services"]["dashboard"]
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
