@@ -114,7 +114,7 @@ def test_it(schedprof_scheduler):
 
 @pytest.mark.schedprof("share(distributed.scheduler:Scheduler.rebalance) <= 50%")
 def test_never_called(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.5)
+    burn(schedprof_scheduler, 1.5)
 """
     )
     result.assert_outcomes(failed=1, passed=1)

@@ -17,7 +17,7 @@ def test_broken_limit_fails_the_test_once_with_one_line_of_facts(project: Projec
         f"""
         @pytest.mark.schedprof("share({BURNED}) <= 10%")
         def test_hot(schedprof_scheduler):
-            burn(schedprof_scheduler, 0.8)
+            burn(schedprof_scheduler, 1.0)
 
         def test_other():
             pass

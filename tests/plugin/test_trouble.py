@@ -132,7 +132,7 @@ ENDINGS = f"""
 @pytest.mark.schedprof("share({BURNED}) <= 1%")
 @pytest.mark.parametrize("how", ["assert", "raise", "skip"])
 def test_ending(schedprof_scheduler, how):
-    burn(schedprof_scheduler, 0.8)
+    burn(schedprof_scheduler, 1.0)
     assert how != "assert", "my own"
     if how == "skip":
         pytest.skip("now")
@@ -141,7 +141,7 @@ def test_ending(schedprof_scheduler, how):
 @pytest.mark.xfail(reason="known")
 @pytest.mark.schedprof("share({BURNED}) <= 1%")
 def test_known(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.8)
+    burn(schedprof_scheduler, 1.0)
 
 @pytest.mark.timeout(60, method="signal", func_only=True)
 @pytest.mark.schedprof

@@ -13,7 +13,7 @@ BROKEN = pytest.mark.schedprof("share({BURNED}) <= 10%")
 
 @pytest.mark.parametrize("number", [pytest.param(n, marks=[KEPT, BROKEN][n % 2]) for n in range(4)])
 def test_it(schedprof_scheduler, number):
-    burn(schedprof_scheduler, 0.8)
+    burn(schedprof_scheduler, 1.0)
     with open("pids", "a") as file:
         file.write(f"{{schedprof_scheduler.pid}}\\n")
 """
