@@ -117,7 +117,7 @@ def test_records_that_were_really_written_keep_the_published_schema(project: Pro
         """
 @pytest.mark.schedprof("share(@comm) <= 99%")
 def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 1.0)
+    burn(schedprof_scheduler, 0.8)
 """
     )
     for path in (*project.run_directory.rglob("result.json"), project.run_directory / "run.json"):

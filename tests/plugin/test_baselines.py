@@ -123,7 +123,7 @@ def test_times_alone_are_compared_by_confidence(project: Project) -> None:
     options = ("--schedprof=cputime", "--schedprof-rounds=3", "--schedprof-rate=250", *COUNTS[1:])
     project.run_test(body, *options, "--schedprof-save=main").assert_outcomes(passed=1)
     # CPU time that is the same is not listed, and whether it is seen to be so is random.
-    slower = f"{body}    burn(schedprof_scheduler, 1.0)\n"
+    slower = f"{body}    burn(schedprof_scheduler, 0.8)\n"
     project.run_test(slower, *options, "--schedprof-compare=main").assert_outcomes(**_ran(project))
     (comparison,) = _newest_result(project).comparisons
     assert comparison.backend == "cputime"
