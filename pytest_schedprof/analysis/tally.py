@@ -52,14 +52,6 @@ class Tally:
         """The samples that stand for CPU time."""
         return self.busy + self.idle + self.empty - self.waiting
 
-    @property
-    def likely_part(self) -> float:
-        """The busy part as it is after few samples: half a sample more of each kind.
-
-        None of three samples in the scheduler does not mean that it needs no CPU time.
-        """
-        return (self.busy + 0.5) / (self.of_cpu + 1)
-
     def add(self, other: Tally) -> None:
         """Add the counts of another unit."""
         self.busy += other.busy

@@ -11,7 +11,6 @@ from pytest_schedprof import __version__
 from pytest_schedprof.cli import (
     bisect,
     calibrate,
-    capacity,
     ci,
     compare,
     completion,
@@ -44,7 +43,6 @@ COMMANDS = (
     prune,
     record,
     workload,
-    capacity,
     dump,
     doctor,
     calibrate,

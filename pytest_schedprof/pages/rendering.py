@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
-from pytest_schedprof.pages.capacity_page import CapacityPage
 from pytest_schedprof.pages.run_page import RunPage
 from pytest_schedprof.pages.test_page import TestPage
 from pytest_schedprof.pages.workload_page import WorkloadPage
@@ -60,11 +59,6 @@ def render_run(page: RunPage) -> str:
 def render_workload(page: WorkloadPage) -> str:
     """Return the page of a recorded workload as HTML."""
     return _environment().get_template("workload.html").render(page=page, script=_script(COMMON))
-
-
-def render_capacity(page: CapacityPage) -> str:
-    """Return the page of what a scheduler carries as HTML."""
-    return _environment().get_template("capacity.html").render(page=page, script=Markup(""))
 
 
 @cache

@@ -16,7 +16,6 @@ from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.calibration import SCHEMA_VERSION as CALIBRATION_VERSION
 from pytest_schedprof.model.calibration import Calibrations
-from pytest_schedprof.model.capacity import Capacity
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
 from pytest_schedprof.model.run import BaselinePart, Run, StoredResult, TestEntry, setting_of
 from pytest_schedprof.storage.checking import fault_of
@@ -137,7 +136,7 @@ def decode(content: bytes, place: str, kind: type[Record]) -> Record:
     )
 
 
-def json_schema(kind: type[Result | Run | BaselinePart | Calibrations | Capacity]) -> str:
+def json_schema(kind: type[Result | Run | BaselinePart | Calibrations]) -> str:
     """Return the JSON Schema of a record, as published in docs/."""
     schema: dict[str, Any] = msgspec.json.schema(kind)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

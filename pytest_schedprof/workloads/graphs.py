@@ -83,13 +83,6 @@ def many_prefixes(client: Client, size: int) -> None:
     finish(client, client.get(graph, list(graph), sync=False))
 
 
-def prefixes_of(client: Client, size: int, prefixes: int) -> None:
-    """Run independent tasks that share so many prefixes; each run has the same ones."""
-    run = uuid4().hex
-    graph = {f"prefix{number % prefixes}-{run}{number}": (inc, number) for number in range(size)}
-    finish(client, client.get(graph, list(graph), sync=False))
-
-
 def aliases(client: Client, size: int) -> None:
     """Run a graph in which every second key is only another name of a task."""
     run = uuid4().hex

@@ -8,8 +8,6 @@ from pathlib import Path
 import axe
 import pytest
 from browsing import Reader
-from capacities import capacity
-from capacities import measured as capacities
 from drawn import DUMPS, IN_TASKS, WRITE, drawn, drawn_test, kept
 from measured import measured
 from playwright.sync_api import Browser, Page
@@ -19,9 +17,8 @@ from rings import RING
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.pages.capacity_page import page_of_capacity
 from pytest_schedprof.pages.reading import read_run
-from pytest_schedprof.pages.rendering import render_capacity, render_test, render_workload
+from pytest_schedprof.pages.rendering import render_test, render_workload
 from pytest_schedprof.pages.ring_pictures import ring_pictures
 from pytest_schedprof.pages.test_page import page_of_test
 from pytest_schedprof.pages.workload_page import page_of_workload
@@ -113,13 +110,6 @@ def test_the_values_of_a_black_box_need_no_pointer(
 def test_the_page_of_a_workload(reader: Reader, tmp_path: Path) -> None:
     workload = Maker(seed=1, graphs=4, tasks=12, events=5).make()
     (tmp_path / "page.html").write_text(render_workload(page_of_workload(workload, "work")))
-    axe.check(reader.open(tmp_path / "page.html"))
-
-
-@pytest.mark.slow
-def test_the_page_of_a_capacity(reader: Reader, tmp_path: Path) -> None:
-    two = capacity(capacities(), capacities(1.1, name="distributed==2026.7.0"))
-    (tmp_path / "page.html").write_text(render_capacity(page_of_capacity(two)))
     axe.check(reader.open(tmp_path / "page.html"))
 
 

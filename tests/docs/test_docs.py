@@ -18,7 +18,6 @@ from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.model.capacity import Capacity
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run
@@ -100,12 +99,8 @@ def test_every_trait_of_hollow_workers_is_documented_with_its_default(kind: str)
     assert f"| `{kind}` | `{TRAITS[kind].default}` |" in page
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [(Result, "result"), (Run, "run"), (Capacity, "capacity")]
-)
-def test_published_schema_is_the_records_own(
-    kind: type[Result | Run | Capacity], name: str
-) -> None:
+@pytest.mark.parametrize(("kind", "name"), [(Result, "result"), (Run, "run")])
+def test_published_schema_is_the_records_own(kind: type[Result | Run], name: str) -> None:
     """Regenerate the file with `python docs/write_schemas.py`."""
     published = (ROOT / "docs" / f"{name}.schema.json").read_text()
     assert published == json_schema(kind)

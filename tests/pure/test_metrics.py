@@ -50,14 +50,6 @@ OTHER_WORDS = {
     ("pages/ledger.py", "calls"): "the same",
     ("presentation/costs.py", "self"): "the heading of a column",
     ("simulation/introduction.py", "cpu"): "a field of distributed's heartbeat",
-    ("measuring/under_load.py", "cpu"): "a fact of the agent, about the process",
-    ("measuring/ladder.py", "cpu"): "a figure of a round",
-    ("measuring/sweeping.py", "bytecodes"): "what a backend counts that is used there for itself",
-    ("measuring/watching.py", "stall"): "the metric of a backend that is used there for itself",
-    ("searching/rates.py", "stall"): "a bound of what a scheduler carries",
-    ("measuring/capacity.py", "seconds"): "the precision of a time of day",
-    ("analysis/carrying.py", "stall"): "a bound of what a scheduler carries",
-    ("presentation/capacity.py", "stall"): "that bound",
     ("presentation/rates.py", "stall"): "a curve of a black box's ring, of the longest one",
 }
 """Literals that are spelled like a metric: where, and what they are instead."""

@@ -267,10 +267,3 @@ def test_in_a_shared_process_limits_on_undivided_functions_are_not_judged() -> N
     assert not shared.doubt("share", TRANSITION)
     assert shared.sampled().is_shared
     assert not shares_of([[alone]], drift=0.0).doubt("share", "@comm")
-
-
-def test_a_short_measurement_without_a_busy_sample_does_not_say_that_nothing_was_spent() -> None:
-    assert Tally(idle=3).busy_part == 0
-    assert Tally(idle=3).likely_part == 0.125
-    assert Tally(busy=3).likely_part == 0.875
-    assert Tally(busy=3000, idle=3000, waiting=2000).likely_part == pytest.approx(0.75, abs=1e-3)
