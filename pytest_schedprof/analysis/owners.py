@@ -29,7 +29,6 @@ SIDES: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "pytest_schedprof.agent*:*",
             "schedprof_agent_*:*",
-            "pytest_schedprof.blackbox.box:*",
             "dask_pyspy*:*",
             "viztracer*:*",
         ),

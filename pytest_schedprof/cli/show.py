@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from pytest_schedprof.cli.commands import Commands, add_command, add_run
@@ -34,17 +33,11 @@ def add_to(commands: Commands) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print the result."""
     from pytest_schedprof.backends.registry import find_backends
-    from pytest_schedprof.reports.lines import bars_for
-    from pytest_schedprof.reports.ring_lines import ring_lines
     from pytest_schedprof.reports.terminal import test_lines
-    from pytest_schedprof.storage.rings import ring_in
     from pytest_schedprof.storage.runs import find_run
 
     test = find_run(Path(given.directory)).test(given.test)
     known = find_backends().facts
     for line in test_lines(test.result, str(test.path), int(given.verbose), known):
         say(line.text)
-    if ring := ring_in(test.path, test.result):
-        for line in ring_lines(ring, bars_for(sys.stdout.encoding)):
-            say(line.text)
     return 0

@@ -20,7 +20,6 @@ from pytest_schedprof.pages.ledger import Ledger, ledger_of
 from pytest_schedprof.pages.others import Other
 from pytest_schedprof.pages.reading import read_steps
 from pytest_schedprof.pages.reasons import ReasonView
-from pytest_schedprof.pages.ring_pictures import RingPictures, ring_pictures
 from pytest_schedprof.presentation.amounts import Fact, counted, size_of, with_mode
 from pytest_schedprof.presentation.changes import (
     ComparisonTable,
@@ -52,7 +51,6 @@ from pytest_schedprof.presentation.results import (
 from pytest_schedprof.presentation.spans import SpanTable, span_table
 from pytest_schedprof.presentation.trends import TrendRow
 from pytest_schedprof.storage.decided import decided_in
-from pytest_schedprof.storage.rings import ring_in
 
 PER_TASK = " / task"
 
@@ -121,8 +119,6 @@ class TestPage:
     evidence: tuple[EvidenceRow, ...]
     files: tuple[FileRow, ...]
     settings: tuple[Fact, ...]
-    ring: RingPictures | None
-    """Of a run that a black box wrote."""
     code: Code
     trends: tuple[TrendRow, ...] = ()
     reasons: tuple[ReasonView, ...] = ()
@@ -146,7 +142,6 @@ def page_of_test(
         known: facts about backends, which tell what opens their files.
     """
     partings = {each.backend: each.parting for each in result.comparisons if each.parting}
-    ring = ring_in(directory, result)
     builder = _Backends(result.test_id, directory, other, known, partings)
     return TestPage(
         test_id=result.test_id,
@@ -166,7 +161,6 @@ def page_of_test(
         evidence=tuple(_evidence_row(directory, each) for each in result.evidence),
         files=_file_rows(directory, [*profile_files(result, known), RECORD]),
         settings=tuple(facts_of_settings(result)),
-        ring=ring_pictures(ring) if ring else None,
         code=code_of(result, directory),
     )
 

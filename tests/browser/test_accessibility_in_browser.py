@@ -12,15 +12,11 @@ from drawn import DUMPS, IN_TASKS, WRITE, drawn, drawn_test, kept
 from measured import measured
 from playwright.sync_api import Browser, Page
 from random_workloads import Maker
-from rings import RING
 
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.pages.reading import read_run
-from pytest_schedprof.pages.rendering import render_test, render_workload
-from pytest_schedprof.pages.ring_pictures import ring_pictures
-from pytest_schedprof.pages.test_page import page_of_test
+from pytest_schedprof.pages.rendering import render_workload
 from pytest_schedprof.pages.workload_page import page_of_workload
 from pytest_schedprof.pages.writing import write_pages
 
@@ -88,22 +84,6 @@ def test_the_page_of_a_test_with_troubles(run: Path, reader: Reader) -> None:
     page = reader.open(run / "1" / "index.html")
     assert page.locator(".note.fail").count() == 1
     axe.check(page)
-
-
-@pytest.mark.slow
-def test_the_values_of_a_black_box_need_no_pointer(
-    run: Path, reader: Reader, tmp_path: Path
-) -> None:
-    (test, *_) = read_run(run).tests
-    assert test.result is not None
-    page = replace(page_of_test(test.result, test.directory, run), ring=ring_pictures(RING))
-    (tmp_path / "page.html").write_text(render_test(page))
-    opened = reader.open(tmp_path / "page.html")
-    values = opened.locator("details.values").first
-    values.locator("summary").press("Enter")
-    told = "22:13:20 to 22:13:30: tasks/s 100, transitions/s 500"
-    assert values.locator("li").first.inner_text() == told
-    axe.check(opened)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ NAMES = frozenset(name for name in METRICS if not METRICS[name].evidence) | froz
 """The metrics of backends, and the names that costs have for functions' own parts. The metrics of
 evidence are common words, as `memory`."""
 
-MEASURING_ROOMS = ("backends", "agent", "formats", "virtual", "blackbox", "evidence")
+MEASURING_ROOMS = ("backends", "agent", "formats", "virtual", "evidence")
 """Rooms whose modules measure metrics, or read what was measured, by name."""
 
 TABLE = "model/metric.py"
@@ -50,7 +50,6 @@ OTHER_WORDS = {
     ("pages/ledger.py", "calls"): "the same",
     ("presentation/costs.py", "self"): "the heading of a column",
     ("simulation/introduction.py", "cpu"): "a field of distributed's heartbeat",
-    ("presentation/rates.py", "stall"): "a curve of a black box's ring, of the longest one",
 }
 """Literals that are spelled like a metric: where, and what they are instead."""
 
