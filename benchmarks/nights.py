@@ -26,31 +26,18 @@ CLUSTERS: dict[str, tuple[str, ...]] = {
 }
 """Kinds of clusters, with the tests of each night."""
 
-CALIBRATED = ("simulated", "local")
 WORKERS = 4
 TIMEOUT_S = 1800
 
 
-def collect(place: Path, nights: int, planted: int, calibrating_s: int) -> None:
+def collect(place: Path, nights: int, planted: int) -> None:
     """Run the nights that are missing, those of all clusters in turns.
 
     Args:
         place: directory with a directory of runs for each kind of cluster.
         nights: how many.
         planted: number of the first night with the regression, from 1 on; 0 for none.
-        calibrating_s: seconds of `schedprof calibrate` before the first night.
     """
-    for cluster in CALIBRATED:
-        if not (place / cluster / "calibration.json").exists():
-            options = (
-                "--cluster",
-                cluster,
-                "--time",
-                f"{calibrating_s}s",
-                "--dir",
-                str(place / cluster),
-            )
-            _run("-m", "pytest_schedprof", "calibrate", *options)
     for number in range(1, nights + 1):
         for cluster, tests in CLUSTERS.items():
             if len(runs_in(place / cluster)) < number:

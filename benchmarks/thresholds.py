@@ -1,4 +1,4 @@
-"""Compare where thresholds come from: constants, a calibration, or the series of runs itself.
+"""Compare where thresholds come from: constants, or the series of runs itself.
 
     python benchmarks/thresholds.py [--series 20] [--nights DIR] [--planted 20] [--only-seeded]
 
@@ -7,7 +7,6 @@ compare` does:
 
 - bare: any figure rose by a constant (1 % of a count, 5 % of CPU time, 2 points of a share);
 - constants: the rules of a comparison with one earlier run;
-- calibration: the same, with a calibration of the machine;
 - quartiles: as rustc-perf does, the rise from the run before is beyond the third quartile, plus
   three times the range, of the changes between the last 30 runs, and beyond the constant;
 - history: the rules of a comparison with a directory of runs.
@@ -30,7 +29,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
-from math import sqrt
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TypeAlias
@@ -38,20 +36,17 @@ from typing import TypeAlias
 from nights import CLUSTERS, collect, nights_of
 from series import FROM_ENDS, KINDS, Series, histories
 
-from pytest_schedprof.analysis.scatter import Variance, at_most, variance_of
 from pytest_schedprof.analysis.usual import LEAST_RUNS
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.comparison.matching import Measurement
-from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
+from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.errors import SchedprofError
-from pytest_schedprof.model.calibration import BackendCalibration, Calibration, Spread
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.storage.calibration_file import load_calibrations
 from pytest_schedprof.storage.earlier_runs import MOST_RUNS
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
+from measured import SCHEDULER, counted, measured, sampled
 
 SEED = 20261125
 """Other series than those on which constants were chosen."""
@@ -59,7 +54,6 @@ WITHIN = 12
 """Runs after a rise in which a regression is this rise."""
 
 NIGHTS, PLANTED = 30, 20
-CALIBRATING_S = 60
 
 FUNCTION = f"{SCHEDULER}._transition"
 SAMPLES = 800
@@ -75,7 +69,6 @@ class Case:
 
     earlier: Sequence[Result]
     after: Result
-    calibrations: tuple[Calibration, ...]
 
 
 Rule: TypeAlias = Callable[[Case], bool]
@@ -83,20 +76,16 @@ Amounts: TypeAlias = dict[tuple[str, str], float]
 
 
 def constants(case: Case) -> bool:
-    return _is_regressed(case, DEFAULT_POLICY)
-
-
-def calibration(case: Case) -> bool:
-    return _is_regressed(case, Policy(calibrations=case.calibrations))
+    return _is_regressed(case)
 
 
 def history(case: Case) -> bool:
-    return _is_regressed(case, DEFAULT_POLICY, case.earlier[1 - MOST_RUNS : -1])
+    return _is_regressed(case, case.earlier[1 - MOST_RUNS : -1])
 
 
-def _is_regressed(case: Case, policy: Policy, past: Sequence[Result] | None = None) -> bool:
+def _is_regressed(case: Case, past: Sequence[Result] | None = None) -> bool:
     earlier = None if past is None else lambda test_id: past
-    report = compare([case.earlier[-1]], [case.after], policy, earlier=earlier)
+    report = compare([case.earlier[-1]], [case.after], earlier=earlier)
     return report.verdict is Verdict.FAIL
 
 
@@ -141,7 +130,6 @@ def least(name: tuple[str, str], before: Amounts) -> float:
 RULES: dict[str, Rule] = {
     "bare": bare,
     "constants": constants,
-    "calibration": calibration,
     "quartiles": quartiles,
     "history": history,
 }
@@ -223,11 +211,10 @@ def score(rule: Rule, cases: Sequence[Case | None], rises: Sequence[int]) -> Sco
 def seeded(kind: str, series: Series) -> tuple[list[Case | None], list[int]]:
     """The runs of a seeded history, and those of its steps that go up."""
     results = [result_of(kind, value, number) for number, value in enumerate(series.values)]
-    known = calibrated(kind, series.values[:FROM_ENDS])
     cases: list[Case | None] = [None] * LEAST_RUNS
     for number in range(LEAST_RUNS, len(results)):
         earlier = results[max(0, number - MOST_RUNS) : number]
-        cases.append(Case(earlier, results[number], known))
+        cases.append(Case(earlier, results[number]))
     rises = [at for at in series.steps if at >= LEAST_RUNS and _goes_up(series.values, at)]
     return cases, rises
 
@@ -267,45 +254,16 @@ def _with_share(window: BackendResult, value: float) -> BackendResult:
     return replace(window, shares=replace(window.shares, functions=functions, owners=()))
 
 
-def calibrated(kind: str, values: Sequence[float]) -> tuple[Calibration, ...]:
-    """What `schedprof calibrate` would find in the first runs: four clusters of two windows."""
-    if kind.startswith("counts"):
-        return ()
-    variance = variance_of([list(values[at : at + 2]) for at in range(0, len(values), 2)])
-    mean = sum(values) / len(values)
-    sampling = 1 / SAMPLES if kind == "share" else 0.0
-    scale = 1 / (mean * (1 - mean)) if kind == "share" else 1 / mean**2
-    spread = _spread(variance, scale, sampling)
-    is_cpu = kind != "share"
-    quiet = Spread(0.0, 0.01, 20)
-    backend = BackendCalibration(
-        "cputime", "", len(values), 1000, 1.0, SAMPLES,
-        spread if is_cpu else quiet, quiet if is_cpu else spread, (), (), 0, (),
-    )  # fmt: skip
-    machine, python = ENVIRONMENT.scheduler_machine, ENVIRONMENT.minor_python
-    return (
-        Calibration(machine, python, "simulated", 16, "seeded", "", 0.0, 4, "", "", (backend,)),
-    )
-
-
-def _spread(variance: Variance, scale: float, sampling: float) -> Spread:
-    found, most = (
-        sqrt(max(0.0, each * scale - sampling)) for each in (variance.value, at_most(variance))
-    )
-    return Spread(found, most, variance.freedom)
-
-
 def of_nights(
     place: Path, cluster: str, test: str, planted: int = PLANTED
 ) -> tuple[list[Case | None], list[int]]:
     """The nights of one test, and the first one with the planted regression."""
-    known = load_calibrations(str(place / cluster))
     results: list[Result] = []
     cases: list[Case | None] = []
     for night in nights_of(place, cluster):
         found = [each for each in night if each.test_id.endswith(f"test_{test}")]
         usable = [each for each in found if each.is_usable]
-        cases.append(Case(tuple(results), usable[0], known) if usable and results else None)
+        cases.append(Case(tuple(results), usable[0]) if usable and results else None)
         results += usable
     return cases, [planted - 1] if len(cases) >= planted > 0 else []
 
@@ -330,7 +288,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="nights-") as temporary:
         place = given.nights or Path(temporary)
         try:
-            collect(place, NIGHTS, given.planted, CALIBRATING_S)
+            collect(place, NIGHTS, given.planted)
         except SchedprofError as error:
             sys.exit(str(error))
         nights = {

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_schedprof.model.calibration import Calibrations
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import BaselinePart, Run
 from pytest_schedprof.storage.records import json_schema
 
 if __name__ == "__main__":
-    kinds: dict[str, type[Result | Run | BaselinePart | Calibrations]] = {
+    kinds: dict[str, type[Result | Run | BaselinePart]] = {
         "result": Result,
         "run": Run,
         "baseline": BaselinePart,
-        "calibration": Calibrations,
     }
     for name, kind in kinds.items():
         Path(__file__).with_name(f"{name}.schema.json").write_text(json_schema(kind))

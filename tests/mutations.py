@@ -13,20 +13,11 @@ from measured import counted, measured, sampled
 
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.model.calibration import (
-    Alarms,
-    BackendCalibration,
-    Calibration,
-    Detectable,
-    Spread,
-    Unsteady,
-)
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import BackendResult, Result, TargetFiles
 from pytest_schedprof.model.run import Commit, Run, TestEntry
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.storage.baselines import save
-from pytest_schedprof.storage.calibration_file import save_calibration
 from pytest_schedprof.storage.records import encode
 
 STEAL = "distributed.stealing:WorkStealing.balance"
@@ -95,21 +86,8 @@ def speedscope() -> bytes:
     return json.dumps({"shared": {"frames": frames}, "profiles": [profile]}).encode()
 
 
-def _calibration() -> Calibration:
-    spread = Spread(0.02, 0.05, 4.0)
-    each = BackendCalibration(
-        "cputime", "", 8, 1000, 0.5, 400.0, spread, spread, (Alarms(1, 5, 0, 0.4),),
-        (Detectable("cpu", 0.0, 3, 0.1), Detectable("share", 0.1, 1, None)), 3,
-        (Unsteady("bytecodes", STEAL, 0.1, 0.2),),
-    )  # fmt: skip
-    return Calibration(
-        "a processor x 2", "3.11", "simulated", 16, "tasks", "2026-01-01", 60.0, 2, "2026.8.0",
-        "0", (each,),
-    )  # fmt: skip
-
-
 def write_runs(root: Path, runs: int = 4) -> None:
-    """Write runs with two tests each, a baseline and a calibration."""
+    """Write runs with two tests each, and a baseline."""
     for number in range(runs):
         results = [result(1.0 + (number > 1) * 0.4, each) for each in range(2)]
         name = f"2026010{number + 1}T000000-abcdef"
@@ -132,7 +110,6 @@ def write_runs(root: Path, runs: int = 4) -> None:
         run = Run(name, time, 0, tuple(entries), commit)
         (root / name / "run.json").write_bytes(encode(run))
         save("main", str(root), name, [replace(each, troubles=()) for each in results])
-    save_calibration(str(root), _calibration())
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:

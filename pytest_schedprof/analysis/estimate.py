@@ -9,7 +9,6 @@ number, with a quantile of Student's t because there are few units.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import sqrt
 
@@ -53,16 +52,6 @@ def estimate(
         samples=samples,
         dispersion=round(ratio, 3),
     )
-
-
-def with_drift(found: Estimate, old: float, new: float, freedom: int) -> Estimate:
-    """Recompute the bounds of one window's share with another drift."""
-    if not found.samples:
-        return found
-    ratio = sqrt(max(found.dispersion**2 - old**2 * found.samples, 1.0) + new**2 * found.samples)
-    quantile = bound_at(max(1, freedom))
-    low, high = _wilson(found.value, found.samples / ratio**2, quantile)
-    return replace(found, low=round(low, 6), high=round(high, 6), dispersion=round(ratio, 3))
 
 
 def effective_units(totals: Sequence[int]) -> float:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pytest_schedprof import __version__
 from pytest_schedprof.cli import (
     bisect,
-    calibrate,
     ci,
     compare,
     completion,
@@ -43,7 +42,6 @@ COMMANDS = (
     record,
     workload,
     doctor,
-    calibrate,
     ci,
     completion,
 )

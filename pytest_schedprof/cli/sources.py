@@ -36,18 +36,15 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
         BaselineError: if one cannot be read, or they have no test in common.
     """
     from pytest_schedprof.comparison.compare import compare
-    from pytest_schedprof.comparison.policy import Policy
     from pytest_schedprof.storage.baselines import kept_run, load
-    from pytest_schedprof.storage.calibration_file import load_calibrations
 
-    policy = Policy(calibrations=load_calibrations(directory))
     other = load(after, directory)
     # A search compares its good end with itself too.
     apart = None if before == after else kept_run(after, directory)
     one = load(before, directory, other=apart)
     names = (one.name, other.name)
     earlier = one.earlier if has_past else None
-    report = compare(one.results, other.results, policy, names=names, earlier=earlier)
+    report = compare(one.results, other.results, names=names, earlier=earlier)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {before!r} and {after!r} have no measured test in common "

@@ -154,7 +154,6 @@ def _compare_pair(
     is_per_round = tasks is not None
     old, new = (
         side.figures(
-            policy.calibrations,
             is_reproduced=is_exact,
             modules=modules,
             between=between,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, sqrt
 from statistics import median, stdev
 
 from pytest_schedprof.analysis.costs import DRIFT
-from pytest_schedprof.analysis.estimate import MIN_ROUNDS, with_drift
+from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.owners import owner_alone
 from pytest_schedprof.analysis.student import MANY
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.comparison.counted import CountedFigures
-from pytest_schedprof.model.calibration import BackendCalibration, Spread
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import Segment
 from pytest_schedprof.model.verdict import Estimate
@@ -31,26 +29,14 @@ TELLING = 0.01
 class Figures(CountedFigures):
     """All figures: what was counted, and what clocks and samples tell."""
 
-    noise: tuple[BackendCalibration, ...] = ()
-    """Calibrations of the same backend on the same machine."""
-
     @cached_property
     def cpu(self) -> Figure:
         """CPU time of the scheduler, with an error from the rounds if there are enough."""
         value = self.result.window.cpu_seconds / self._units if self._units else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
-            return Figure(value, value * self._cpu_scatter, freedom_of(self._spreads))
+            return Figure(value, value * DRIFT, GUESSED)
         return Figure(value, stdev(rounds) / sqrt(len(rounds)), len(rounds) - 1)
-
-    @property
-    def _cpu_scatter(self) -> float:
-        """Scatter of single windows: the worst calibration, since some noise lasts for hours."""
-        return max((each.instead_of(DRIFT) for each in self._spreads), default=DRIFT)
-
-    @property
-    def _spreads(self) -> list[Spread]:
-        return [each.cpu for each in self.noise if each.cpu]
 
     @cached_property
     def cpu_of_rounds(self) -> list[float]:
@@ -75,26 +61,14 @@ class Figures(CountedFigures):
         if self.result.shares is None:
             return {}
         found = {each.function: each.share for each in self.result.shares.functions}
-        found |= {f"@{each.owner}": each.share for each in self.result.shares.owners}
-        return {subject: self._drifting(share) for subject, share in found.items()}
+        return found | {f"@{each.owner}": each.share for each in self.result.shares.owners}
 
     @cached_property
     def self_shares(self) -> dict[Function, Estimate]:
         """Self shares of every function."""
         if self.result.shares is None:
             return {}
-        return {
-            each.function: self._drifting(each.self_share) for each in self.result.shares.functions
-        }
-
-    def _drifting(self, share: Estimate) -> Estimate:
-        """Exchange the drift of a share for that of the calibrations; rounds need none."""
-        shares = self.result.shares
-        spreads = [each.drift for each in self.noise if each.drift]
-        if not (shares and shares.drift and spreads):
-            return share
-        drift = max(each.instead_of(shares.drift) for each in spreads)
-        return with_drift(share, shares.drift, drift, shares.freedom)
+        return {each.function: each.self_share for each in self.result.shares.functions}
 
     def share(self, subject: str, typical: float) -> Figure:
         """Return a share; `typical` is the pooled share of both sides, which gives its error."""
@@ -129,11 +103,6 @@ class Figures(CountedFigures):
         share, cpu = self.share(subject, typical), self.cpu
         error = self.busy * hypot(share.error * cpu.value, cpu.error * share.value)
         return Figure(share.value * self.busy * cpu.value, error, share.freedom)
-
-
-def freedom_of(spreads: Sequence[Spread]) -> int:
-    """Degrees of freedom from calibrations, at least GUESSED."""
-    return max([GUESSED, *(int(each.freedom) for each in spreads)])
 
 
 def owner_of_subject(subject: str) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.comparison.counted import Between
 from pytest_schedprof.comparison.figures import Figures
-from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.environment import IN_PROCESS, VIRTUAL
 from pytest_schedprof.model.metric import METRICS
@@ -56,30 +55,20 @@ class Measurement(OfRecord):
 
     def figures(
         self,
-        calibrations: Sequence[Calibration] = (),
         *,
         is_reproduced: bool = False,
         modules: tuple[str, ...] = (),
         between: Between | None = None,
         is_per_round: bool = False,
     ) -> Figures:
-        """Return the figures to compare, with the calibrations of the same machine.
+        """Return the figures to compare.
 
         Args:
-            calibrations: of any machines.
             is_reproduced: whether both sides would count the same in each run.
             modules: modules that both sides counted, if one of them counted more.
             between: how much counts vary between runs.
             is_per_round: whether costs are of a round and not per task.
         """
-        place = (self.machine, self.python, self.kind)
-        noise = tuple(
-            each
-            for calibration in calibrations
-            if calibration.place == place
-            for each in calibration.backends
-            if (each.backend, each.mode) == (self.of.backend, self.of.mode)
-        )
         return Figures(
             self.of,
             is_in_process=self.kind == IN_PROCESS,
@@ -88,7 +77,6 @@ class Measurement(OfRecord):
             modules=modules,
             between=between,
             is_per_round=is_per_round,
-            noise=noise,
         )
 
     @property

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_schedprof.model.calibration import Calibration
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -27,8 +25,6 @@ class Policy:
     seen_from: float = 0.02
     """Smallest share of functions that are compared. The change of smaller ones is below
     `share_rise`, and each further figure makes all others harder to decide."""
-    calibrations: tuple[Calibration, ...] = ()
-    """Measured scatter of figures on known machines; on others constants are used."""
 
     def with_past(self) -> Policy:
         """Return the policy for figures of which earlier runs show how much they vary."""

@@ -26,8 +26,7 @@ def thresholds_of(
         return None
     runs = None if past is None else len(past.runs)
     if past is None or not past.is_long_enough:
-        is_calibrated = bool(timed and after.noise) and not after.shows_scatter
-        return Thresholds(Origin.CALIBRATION if is_calibrated else Origin.CONSTANTS, runs)
+        return Thresholds(Origin.CONSTANTS, runs)
     if not timed or not past.cpu.level:
         return Thresholds(Origin.PAST, runs)
     rise = counts_from(past.cpu, sqrt(policy.alpha / timed)) / past.cpu.level

@@ -51,10 +51,6 @@ class EvidenceBefore:
         assert self.found is not None
         return EvidenceMeasurements(self.found.of).of(metric, subject)
 
-    def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
-        """Return the current estimate as it is: calibrations are of backends."""
-        return estimate
-
     def line(self, metric: str, function: Function) -> str:
         """Return the same name: each has a figure of its own."""
         return function

@@ -30,9 +30,6 @@ class Baseline(Protocol):
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the earlier estimate of a metric."""
 
-    def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
-        """Return the current estimate with the bounds that the machine's calibration gives."""
-
     def line(self, metric: str, function: Function) -> str:
         """Return under which name the baseline has a function: its own, or its module's others."""
 
@@ -44,10 +41,6 @@ class NoBaseline:
     """The baseline of sessions without one: relative limits are inconclusive."""
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """Never called: doubt() is non-empty."""
-        raise NotImplementedError
-
-    def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
         """Never called: doubt() is non-empty."""
         raise NotImplementedError
 
@@ -176,7 +169,6 @@ def _find(limit: Limit, subject: str, measurements: Measurements, baseline: Base
     if not limit.is_relative:
         return Finding(subject, estimate, _verdict(estimate.low, estimate.high, limit.bound))
     before = baseline.of(limit.metric, subject)
-    estimate = baseline.now(limit.metric, subject, estimate)
     low, high = excess(estimate, before, limit.factor)
     return Finding(subject, estimate, _verdict(low, high, limit.bound), before)
 

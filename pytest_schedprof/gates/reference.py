@@ -30,7 +30,6 @@ from pytest_schedprof.comparison.matching import (
 )
 from pytest_schedprof.comparison.policy import DEFAULT_POLICY, Policy
 from pytest_schedprof.gates.evidence_before import EvidenceBefore, evidence_of
-from pytest_schedprof.model.calibration import Calibration
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
 from pytest_schedprof.model.profile import Function
@@ -67,7 +66,7 @@ class Reference:
         if after.result.test_id not in self.test_ids:
             return Before(after, None, f"baseline {self.name!r} does not contain this test")
         found, reason = choose(self._candidates(after), after)
-        return Before(after, found, reason, self.policy.calibrations)
+        return Before(after, found, reason)
 
     def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
         """Return the newest evidence of the kind of the same test."""
@@ -139,7 +138,6 @@ class Before:
     found: Measurement | None
     reason: str
     """Why no measurement was found; else empty."""
-    calibrations: tuple[Calibration, ...] = ()
 
     def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
         """Return why a limit on the metric cannot be judged; empty if it can."""
@@ -180,16 +178,9 @@ class Before:
         functions = costs.functions if costs else ()
         return frozenset((metric, each.function) for each in functions for metric in each.total)
 
-    def now(self, metric: str, subject: str, estimate: Estimate) -> Estimate:
-        """Return the current estimate with the bounds that the machine's calibrations give."""
-        is_known = bool(self.after.figures(self.calibrations).noise)
-        if not (is_known and METRICS[metric].is_sampled):
-            return estimate
-        return self._timed(self.after, metric, subject)
-
     def _timed(self, side: Measurement, metric: str, subject: str) -> Estimate:
         """Return a share, or CPU time per task."""
-        figures = side.figures(self.calibrations)
+        figures = side.figures()
         shares = figures.self_shares if metric == SELF else figures.shares
         if METRICS[metric].units is PERCENT:
             return shares.get(subject, NEVER_SEEN)

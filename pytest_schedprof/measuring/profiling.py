@@ -11,7 +11,7 @@ The path of a test through this room:
    record says that the test did not end.
 
 Each of these files imports only earlier ones and those named with them, so the path has no way
-back. `calibrating.py` and `doctor.py` are commands of their own on top of the same recorder.
+back. `doctor.py` is a command of its own on top of the same recorder.
 """
 
 from __future__ import annotations

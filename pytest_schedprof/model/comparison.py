@@ -64,7 +64,6 @@ class Origin(str, Enum):
     """What tells how much figures vary when nothing changed."""
 
     PAST = "past"
-    CALIBRATION = "calibration"
     CONSTANTS = "constants"
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pytest_schedprof.comparison.matching import renamed_tests
-from pytest_schedprof.comparison.policy import Policy
 from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.model.comparison import Report
@@ -19,7 +18,6 @@ from pytest_schedprof.presentation.amounts import counted
 from pytest_schedprof.reports.comparisons import unmatched_lines
 from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.storage.baselines import kept_run, load, save_run
-from pytest_schedprof.storage.calibration_file import load_calibrations
 from pytest_schedprof.storage.run_directory import RunDirectory
 
 
@@ -30,11 +28,10 @@ def load_reference(config: pytest.Config, source: str) -> None:
         BaselineError: if it cannot be read; names the file.
     """
     directory = str(session_settings(config).dir)
-    policy = Policy(calibrations=load_calibrations(directory))
     config.stash[COMPARED_RUN] = kept_run(source, directory)
     run = config.stash[COMPARED_RUN]
     name, results, earlier = load(source, directory)
-    config.stash[REFERENCE] = Reference(name, results, policy, run, earlier)
+    config.stash[REFERENCE] = Reference(name, results, run=run, earlier=earlier)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(TestInventory(), "schedprof-inventory")
 

@@ -190,12 +190,10 @@ def threshold_words(thresholds: Thresholds | None) -> str:
         return ""
     if thresholds.origin is Origin.PAST:
         return f"thresholds from {thresholds.runs} earlier runs"
-    is_calibrated = thresholds.origin is Origin.CALIBRATION
-    told = "thresholds from the calibration" if is_calibrated else "constant thresholds"
-    if thresholds.runs is not None:
-        runs = counted(thresholds.runs, "earlier run")
-        return f"{told}: {runs}, {LEAST_RUNS} tell how much figures vary"
-    return told if is_calibrated else ""
+    if thresholds.runs is None:
+        return ""
+    runs = counted(thresholds.runs, "earlier run")
+    return f"constant thresholds: {runs}, {LEAST_RUNS} tell how much figures vary"
 
 
 def noise_words(thresholds: Thresholds | None) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pytest
 
 DEFAULT_BACKEND = ("pyspy",)
-DEFAULT_CALIBRATED = ("cputime", "counts")
 DEFAULT_BISECTED = ("counts", "virtual")
 """Backend and cluster of a search: counts in virtual time decide with one run."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from pytest_schedprof.model.calibration import Calibrations
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import BaselinePart, Run
@@ -21,12 +20,12 @@ _LARGE = re.compile(rb"[0-9]{19}|[0-9][eE]\+?[0-9]{2}")
 """Characters that every number above `MOST` has; others have them too, as digits of a hash."""
 
 
-def fault_of(content: bytes, record: Result | Run | BaselinePart | Calibrations) -> str:
+def fault_of(content: bytes, record: Result | Run | BaselinePart) -> str:
     """Return what is wrong with a record that was decoded from the content; empty if nothing is."""
     return next(_faults(content, record), "")
 
 
-def _faults(content: bytes, record: Result | Run | BaselinePart | Calibrations) -> Iterator[str]:
+def _faults(content: bytes, record: Result | Run | BaselinePart) -> Iterator[str]:
     if _LARGE.search(content) and max(map(abs, _numbers(msgspec.json.decode(content)))) > MOST:
         yield f"it holds a number above {MOST:g}"
     if isinstance(record, Run):

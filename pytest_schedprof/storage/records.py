@@ -1,4 +1,4 @@
-"""Read and write the versioned records: result.json, run.json, baselines and calibrations."""
+"""Read and write the versioned records: result.json, run.json, and baselines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.calibration import SCHEMA_VERSION as CALIBRATION_VERSION
-from pytest_schedprof.model.calibration import Calibrations
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
 from pytest_schedprof.model.run import BaselinePart, Run, StoredResult, TestEntry, setting_of
 from pytest_schedprof.storage.checking import fault_of
@@ -26,7 +24,7 @@ from pytest_schedprof.storage.run_directory import RUN_FILE, RunDirectory, write
 COMPACT = -1
 """Indent that writes no whitespace."""
 
-Record = TypeVar("Record", Result, Run, BaselinePart, Calibrations)
+Record = TypeVar("Record", Result, Run, BaselinePart)
 
 
 def begin_run(run: RunDirectory, started_at: float, tests_in: Path) -> None:
@@ -82,7 +80,7 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
-def encode(record: Result | Run | BaselinePart | Calibrations, *, indent: int = 2) -> bytes:
+def encode(record: Result | Run | BaselinePart, *, indent: int = 2) -> bytes:
     """Return the record as JSON, indented unless `COMPACT`."""
     try:
         content = msgspec.json.encode(record)
@@ -118,25 +116,24 @@ def decode(content: bytes, place: str, kind: type[Record]) -> Record:
     """
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version
-        newest = CALIBRATION_VERSION if kind is Calibrations else SCHEMA_VERSION
-        if version == newest:
+        if version == SCHEMA_VERSION:
             record = msgspec.json.decode(content, type=kind)
             if fault := fault_of(content, record):
                 raise ArtifactError(f"schedprof: {place!r} is corrupt: {fault}")
             return record
     except UNREADABLE as error:
         raise ArtifactError(f"schedprof: {place!r} is corrupt: {error}") from error
-    if version > newest:
+    if version > SCHEMA_VERSION:
         raise ArtifactError(
             f"schedprof: {place!r} has schema version {version}, this release reads up to "
-            f"{newest}: upgrade pytest-schedprof"
+            f"{SCHEMA_VERSION}: upgrade pytest-schedprof"
         )
     raise ArtifactError(
         f"schedprof: {place!r} has schema version {version}, which is too old: create it again"
     )
 
 
-def json_schema(kind: type[Result | Run | BaselinePart | Calibrations]) -> str:
+def json_schema(kind: type[Result | Run | BaselinePart]) -> str:
     """Return the JSON Schema of a record, as published in docs/."""
     schema: dict[str, Any] = msgspec.json.schema(kind)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

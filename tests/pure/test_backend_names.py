@@ -18,7 +18,7 @@ ROOMS_OF_BACKENDS = {"agent", "backends"}
 ALLOWED = {
     "api/ancestor.py": {"pyspy", "viztracer", "gil"},  # public functions, an option of py-spy
     "api/profile.py": {"pyspy"},  # the default of a public function
-    "settings/options.py": {"pyspy", "cputime", "counts"},  # the defaults of commands and options
+    "settings/options.py": {"pyspy", "counts"},  # the defaults of commands and options
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
     "model/phases.py": {"intake"},  # a phase of the scheduler
     "model/metric.py": {"objects"},  # a metric that has the same name

@@ -22,7 +22,6 @@ from mutations import ESCAPES, HOSTILE, changed_bytes, changed_value, damage, wr
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.cli.serving import served
 from pytest_schedprof.errors import ArtifactError, BaselineError, SchedprofError, printable
-from pytest_schedprof.model.calibration import Calibrations
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import BaselinePart, Run
 from pytest_schedprof.reports.junit import properties_of
@@ -36,12 +35,12 @@ from pytest_schedprof.storage.run_directory import RunDirectory
 
 CASES = 30
 
-RECORDS = (Result, Run, BaselinePart, Calibrations)
+RECORDS = (Result, Run, BaselinePart)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs, a baseline and a calibration without fault."""
+    """Runs and a baseline without fault."""
     root = tmp_path_factory.mktemp("whole") / "runs"
     write_runs(root)
     return root
@@ -272,8 +271,6 @@ def test_the_server_answers_paths_that_no_file_can_have(
                 urlopen(url + path, timeout=30)
             caught.value.close()
             assert caught.value.code == 404
-        with urlopen(f"{url}calibration.json", timeout=30) as answer:
-            assert answer.status == 200
     assert not "".join(capsys.readouterr())
 
 
