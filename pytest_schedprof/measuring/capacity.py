@@ -14,8 +14,8 @@ from distributed import Client
 from pytest_schedprof.agent import facts
 from pytest_schedprof.analysis.carrying import carried, changes
 from pytest_schedprof.clusters.options import check_cluster_options, check_known_to_dask
-from pytest_schedprof.environments.cache import default_cache
 from pytest_schedprof.environments.interpreter import interpreter_for
+from pytest_schedprof.environments.making import default_cache
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.formats.workload_files import read_files
 from pytest_schedprof.measuring.ladder import measure
