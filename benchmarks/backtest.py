@@ -37,9 +37,8 @@ from pathlib import Path
 
 from corpus import Patch, changed_functions, module_of, read_corpus
 
-from pytest_schedprof.environments.cache import default_cache
 from pytest_schedprof.environments.interpreter import interpreter_for
-from pytest_schedprof.environments.programs import run
+from pytest_schedprof.environments.making import default_cache, run
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.result import Result

@@ -24,8 +24,8 @@ from figures import closing_line
 from replaying import BYTES, MAKESPAN, OPTIONS, TRANSITIONS, WORK, Figures, ratios, run
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.environments.cache import default_cache
 from pytest_schedprof.environments.interpreter import interpreter_for
+from pytest_schedprof.environments.making import default_cache
 from pytest_schedprof.workloads import replay
 
 RELEASES = ("2024.8.1", "2026.8.0")

@@ -25,7 +25,7 @@ from pathlib import Path
 from backtest import PYTEST, SHARED, NotRunError, environments
 from corpus import Patch, read_bugs
 
-from pytest_schedprof.environments.programs import run
+from pytest_schedprof.environments.making import run
 
 HERE = Path(__file__).parent
 

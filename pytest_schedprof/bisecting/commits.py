@@ -12,9 +12,7 @@ from pathlib import Path
 
 from pytest_schedprof.bisecting.repository import Repository
 from pytest_schedprof.bisecting.session import Runnable, UnmeasuredError, environment_for
-from pytest_schedprof.environments.cache import environment_of
-from pytest_schedprof.environments.programs import run
-from pytest_schedprof.environments.wanted import BUILD_FILES, Packages
+from pytest_schedprof.environments.making import BUILD_FILES, Packages, environment_of, run
 from pytest_schedprof.errors import ClusterError, SettingsError, quoted
 from pytest_schedprof.searching.places import files_of, lines_of
 

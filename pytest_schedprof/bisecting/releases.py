@@ -11,10 +11,9 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from pytest_schedprof.bisecting.session import Runnable, UnmeasuredError
-from pytest_schedprof.environments.cache import default_cache, environment_of
 from pytest_schedprof.environments.interpreter import check_interpreter
+from pytest_schedprof.environments.making import Packages, default_cache, environment_of
 from pytest_schedprof.environments.releases import releases_of
-from pytest_schedprof.environments.wanted import Packages
 from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
 
 MAKING_S = 900.0

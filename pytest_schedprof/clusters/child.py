@@ -21,8 +21,8 @@ import dask.config
 import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to
 from pytest_schedprof.clusters.forking import SERVERS, Forked
-from pytest_schedprof.environments.paths import session_paths
-from pytest_schedprof.environments.programs import environment_elsewhere
+from pytest_schedprof.clusters.paths import session_paths
+from pytest_schedprof.environments.making import environment_elsewhere
 from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
 HERE = """

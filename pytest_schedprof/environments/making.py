@@ -1,20 +1,48 @@
-"""Make an environment that differs from this one only in the packages that were asked for."""
+"""Make environments that differ from this one in the packages that were named, with uv."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
 import sysconfig
+import tempfile
+import time
 import venv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 
-from pytest_schedprof.environments.installer import Installer
-from pytest_schedprof.environments.needs import unmet
-from pytest_schedprof.environments.paths import SessionPaths
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 from pytest_schedprof.errors import ClusterError
 
-MODULE = "schedprof_behind"
+LAYOUT = "2"
+"""Version of the way in which environments are made; part of their hash."""
 
+BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+"""Files that a checkout has one of; its dependencies are read from them at installation."""
+
+UNUSED_DAYS = 30
+UNFINISHED_DAYS = 1
+NAME = re.compile(r".+-[0-9a-f]{16}")
+MAKING = "making-"
+
+PIN = re.compile(r"===?[^*,]+$|@[0-9a-f]{40}$")
+"""Matches the end of a requirement that allows only one version or one commit."""
+
+OURS = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__")
+"""Environment variables that would make another interpreter import packages of this one."""
+
+MODULE = "schedprof_behind"
 LAST = f"~{MODULE}.pth"
 """Name of a file that `site` reads after all others. `site` reads it twice, so it only imports a
 module, which runs once."""
@@ -32,26 +60,71 @@ for path in {sites!a}:
     site.addsitedir(path)
 """
 
-MOST_ROUNDS = 10
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """Packages of the other side, each in the form that uv accepts."""
+
+    requirements: tuple[str, ...] = ()
+    checkouts: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines of a requirements file; checkouts are editable, so that changes take effect."""
+        return [*self.requirements, *(f"-e {Path(path).as_uri()}" for path in self.checkouts)]
+
+    def identity(self) -> list[str]:
+        """Return the texts that identify an environment with these packages.
+
+        The date is one of them unless all requirements are pinned: others are resolved every day.
+        """
+        pinned = all(PIN.search(requirement) for requirement in self.requirements)
+        built = [
+            file.read_text(encoding="utf-8", errors="replace")
+            for checkout in self.checkouts
+            for name in BUILD_FILES
+            if (file := Path(checkout, name)).is_file()
+        ]
+        return [*self.lines, *built, "" if pinned else time.strftime("%Y-%m-%d")]
 
 
-def make(arguments: Sequence[str], place: Path, paths: SessionPaths, deadline: float) -> None:
-    """Install packages, and dependencies of theirs that are not met by this side's packages."""
-    venv.EnvBuilder(symlinks=os.name != "nt").create(place)
-    own = _packages_in(place)
-    installer = Installer(interpreter_in(place), deadline)
-    wanted = list(arguments)
-    for _ in range(MOST_ROUNDS):
-        installer.install(wanted)
-        wanted = unmet(str(own), [*paths.sites, *paths.beside], arguments)
-        if not wanted:
-            # Last, so that packages are built with their own choice of build tools.
-            (own / f"{MODULE}.py").write_text(BEHIND.format(sites=list(paths.sites)))
-            (own / LAST).write_text(f"import {MODULE}\n")
-            return
-    raise ClusterError(
-        f"schedprof: what {' '.join(arguments)!r} needs has no end: {', '.join(wanted)}"
-    )
+def default_cache() -> Path:
+    """Return the directory of environments in the user's cache directory."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pytest-schedprof" / "environments"
+
+
+def environment_of(packages: Packages, cache: Path, deadline: float) -> Path:
+    """Return the interpreter of an environment with these packages, made if it is not cached.
+
+    A new environment is renamed to its final name when it is complete, so that neither an interrupt
+    nor another session that makes the same one leaves a broken one.
+    """
+    place = cache / name_of(packages)
+    try:
+        if not interpreter_in(place).exists():
+            _make_at(place, packages, deadline)
+        os.utime(place)  # marks it as in use
+    except OSError as error:
+        raise ClusterError(
+            f"schedprof: no environment can be kept in {str(cache)!r}: {error}"
+        ) from error
+    return interpreter_in(place)
+
+
+def name_of(packages: Packages) -> str:
+    """Return a readable name with a hash of everything that the environment depends on."""
+    this_side = sorted(f"{name}=={version}" for name, version in installed(sys.path).items())
+    parts = [LAYOUT, sys.version, sys.prefix, sys.base_prefix, *packages.identity(), *this_side]
+    digest = sha256("\0".join(parts).encode()).hexdigest()[:16]
+    words = [*packages.requirements, *(Path(path).name for path in packages.checkouts)]
+    readable = re.sub(r"[^\w.=]+", "-", "+".join(words)).strip("-")
+    return f"{readable[:60]}-{digest}"
 
 
 def interpreter_in(place: Path) -> Path:
@@ -59,7 +132,186 @@ def interpreter_in(place: Path) -> Path:
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def _packages_in(place: Path) -> Path:
+def _make_at(place: Path, packages: Packages, deadline: float) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for other in place.parent.iterdir():
+        days = (time.time() - other.stat().st_mtime) / 86400
+        unfinished = other.name.startswith(MAKING) and days > UNFINISHED_DAYS
+        if unfinished or (NAME.fullmatch(other.name) and days > UNUSED_DAYS):
+            shutil.rmtree(other, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=MAKING, dir=place.parent))
+    try:
+        make(packages, made, sys.path, deadline)
+        if not interpreter_in(place).exists():  # a directory there may have lost its interpreter
+            shutil.rmtree(place, ignore_errors=True)
+        made.rename(place)
+    except OSError:
+        if not interpreter_in(place).exists():  # otherwise another session was faster
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> None:
+    """Install packages, and what they need of which this side has no version that fits.
+
+    Args:
+        packages: what was named.
+        place: directory of the environment.
+        path: `sys.path` of this side, whose packages come behind those of the environment.
+        deadline: by the monotonic clock.
+
+    Raises:
+        ClusterError: if there is no uv, or it cannot install them.
+    """
+    venv.EnvBuilder(symlinks=os.name != "nt").create(place)
+    differing = place / "requirements.txt"
+    differing.write_text("\n".join(_differing(packages, place, path, deadline)), encoding="utf-8")
+    python = f"--python={interpreter_in(place)}"
+    _uv("install", python, "--no-deps", f"-r={differing}", place=place, deadline=deadline)
     scheme = "nt" if os.name == "nt" else "posix_prefix"
     base = {"base": str(place), "platbase": str(place)}
-    return Path(sysconfig.get_path("purelib", scheme, base))
+    own = Path(sysconfig.get_path("purelib", scheme, base))
+    sites = [entry for entry in path if is_site(entry)]
+    (own / f"{MODULE}.py").write_text(BEHIND.format(sites=sites), encoding="utf-8")
+    (own / LAST).write_text(f"import {MODULE}\n", encoding="utf-8")
+
+
+def is_site(path: str) -> bool:
+    """Return whether packages are installed to this directory."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
+
+
+def installed(path: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the version and source of each package, the source empty if it is an index.
+
+    Of duplicates the first counts, which is the one imported.
+    """
+    packages: dict[str, tuple[str, str]] = {}
+    for package in metadata.distributions(path=list(path)):
+        if name := package.metadata["Name"]:  # a broken removal leaves metadata without a name
+            packages.setdefault(canonicalize_name(name), (package.version, _source(package)))
+    return packages
+
+
+def _source(package: metadata.Distribution) -> str:
+    """Return the URL of the checkout or commit that a package was installed from."""
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    if commit := origin.get("vcs_info"):
+        return f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}"
+    return str(origin["url"]) if "dir_info" in origin else ""
+
+
+def _differing(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> list[str]:
+    """Return what has to be installed, as lines of a requirements file.
+
+    uv keeps the versions that its output file names, if they fit. It knows nothing of checkouts, so
+    each one of this side that something needs is tried as a constraint.
+    """
+    this_side = installed(path)
+    for requirement in packages.requirements:
+        with suppress(InvalidRequirement):  # a URL without a name
+            this_side.pop(canonicalize_name(Requirement(requirement).name), None)
+    pins = [f"{name}=={version}" for name, (version, _) in this_side.items()]
+
+    def resolved(constraints: Sequence[str]) -> list[str]:
+        files = {"named": packages.lines, "constraints": constraints, "resolved": pins}
+        for name, lines in files.items():
+            (place / name).write_text("\n".join(lines), encoding="utf-8")
+        options = ("--no-header", "--no-annotate", f"--python={sys.executable}", "-c=constraints")
+        _uv("compile", "named", "-o=resolved", *options, place=place, deadline=deadline)
+        return (place / "resolved").read_text(encoding="utf-8").splitlines()
+
+    needed = resolved(())
+    checkouts: list[str] = []
+    for name in [line.partition("==")[0] for line in needed]:
+        if source := this_side.get(name, ("", ""))[1]:
+            with suppress(ClusterError):  # a dependency excludes its version
+                needed = resolved([*checkouts, f"{name} @ {source}"])
+                checkouts.append(f"{name} @ {source}")
+    return [line for line in needed if line not in {*pins, *checkouts}]
+
+
+def uv_program() -> str:
+    """Return the path of uv.
+
+    Raises:
+        ClusterError: if it is not installed.
+    """
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        if program := shutil.which("uv"):
+            return program
+    raise ClusterError(
+        "schedprof: uv makes environments with other packages, and is not installed here; "
+        "pip install 'pytest-schedprof[against]', or name an interpreter that has the packages"
+    )
+
+
+def _uv(*arguments: str, place: Path, deadline: float) -> None:
+    """Run `uv pip` in a directory without settings of a project."""
+    command = [uv_program(), "--color=never", "pip", *arguments]
+    try:
+        status, output = run(command, deadline=deadline, cwd=place)
+    except subprocess.TimeoutExpired:
+        raise ClusterError(
+            "schedprof: the other side's packages were not installed in time; see whether the "
+            "network answers"
+        ) from None
+    if status:
+        raise ClusterError(f"schedprof: the other side cannot be installed: {cause_of(output)}")
+
+
+def cause_of(output: str) -> str:
+    """Return the cause of a failure from the output of uv, in one line."""
+    said = output.partition("error: ")[2] or output
+    error, *causes = (part.strip() for part in re.split(r"^\s*cause: ", said, flags=re.MULTILINE))
+    root = causes[-1] if causes else ""
+    if "stderr" in root:  # of a build: its last line tells most
+        root = root.splitlines()[-1]
+    return ": ".join(" ".join(part.split()) for part in (error, root) if part) or "no reason"
+
+
+def environment_elsewhere() -> dict[str, str]:
+    """Return this process's environment variables for another interpreter.
+
+    Variables of this interpreter are left out, and its programs come last on the PATH.
+    """
+    variables = {name: value for name, value in os.environ.items() if name not in OURS}
+    programs = (variables.get("PATH"), sysconfig.get_path("scripts"))
+    return {**variables, "PATH": os.pathsep.join(filter(None, programs))}
+
+
+def run(
+    command: Sequence[str], *, deadline: float, cwd: Path, more: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a program elsewhere and return its exit status and its output.
+
+    Raises:
+        subprocess.TimeoutExpired: if it did not end by the deadline and was killed.
+        OSError: if there is no such program, or it cannot run here.
+    """
+    with tempfile.TemporaryFile() as output:  # children of the program might hold a pipe open
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**environment_elsewhere(), **(more or {})},
+            cwd=cwd,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            if hasattr(os, "killpg"):  # its children too
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.wait()
+            raise
+        output.seek(0)
+        return status, output.read().decode(errors="replace")

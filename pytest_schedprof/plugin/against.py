@@ -18,8 +18,8 @@ from pytest_schedprof.clusters.options import (
     config_of,
     with_settings,
 )
-from pytest_schedprof.environments.cache import default_cache
-from pytest_schedprof.environments.interpreter import can_run_tests, interpreter_for
+from pytest_schedprof.environments.interpreter import interpreter_for
+from pytest_schedprof.environments.making import default_cache
 from pytest_schedprof.errors import (
     ClusterError,
     IncompatibleError,
@@ -165,9 +165,10 @@ def _settings_of(config: pytest.Config, side: str) -> OtherSettings:
 
 def _with_commands(config: pytest.Config, error: IncompatibleError) -> IncompatibleError:
     """Add the commands that compare the two sides as two runs, each with a client of its own."""
-    there = config.stash[INTERPRETER].path
+    interpreter = config.stash[INTERPRETER]
+    there = interpreter.path
     arguments = list(without_turns(config.invocation_params.args))
-    install = [] if can_run_tests(there) else [[str(there), "-m", "pip", "install", PACKAGE]]
+    install = [] if interpreter.has_plugin else [[str(there), "-m", "pip", "install", PACKAGE]]
     commands = [
         *install,
         [str(there), "-m", "pytest", *arguments, f"--schedprof-save={BASELINE}"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,11 +17,14 @@ import pytest
 
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.pool import start
-from pytest_schedprof.environments.cache import environment_of, name_of
 from pytest_schedprof.environments.interpreter import interpreter_for
-from pytest_schedprof.environments.making import interpreter_in, make
-from pytest_schedprof.environments.paths import SessionPaths
-from pytest_schedprof.environments.wanted import Packages
+from pytest_schedprof.environments.making import (
+    Packages,
+    environment_of,
+    interpreter_in,
+    make,
+    name_of,
+)
 from pytest_schedprof.errors import ClusterError, SchedprofError, SettingsError
 
 MAKING_S = 60.0
@@ -45,7 +49,7 @@ def wheel(path: Path, name: str, version: str, *needs: str) -> str:
 def made(path: Path, arguments: list[str], sites: tuple[str, ...]) -> Callable[[str], str]:
     """Make an environment with these packages; return a function that evaluates code there."""
     place = path / "environment"
-    make(arguments, place, SessionPaths((), (), sites), time.monotonic() + MAKING_S)
+    make(Packages(tuple(arguments)), place, sites, time.monotonic() + MAKING_S)
 
     def evaluate(expression: str) -> str:
         program = f"import sys; sys.path.remove(''); print({expression})"
@@ -70,6 +74,16 @@ sys.meta_path.append(Finder)
 """The finder of a checkout, as setuptools installs it."""
 
 
+CHECKOUT = """
+[build-system]
+requires = []
+
+[project]
+name = "edited"
+version = "{version}"
+"""
+
+
 def install_checkout(site: Path, version: str) -> None:
     site.mkdir(parents=True, exist_ok=True)
     (site / "checkout.py").write_text(f"version = {version!r}\n")
@@ -78,6 +92,11 @@ def install_checkout(site: Path, version: str) -> None:
     about = site / f"edited-{version}.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: edited\nVersion: {version}\n")
+    source = site.parent / f"source-{version}"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(CHECKOUT.format(version=version))
+    origin = {"url": source.as_uri(), "dir_info": {"editable": True}}
+    (about / "direct_url.json").write_text(json.dumps(origin))
 
 
 def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path: Path) -> None:
@@ -90,6 +109,30 @@ def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path
     assert there("__import__('edited').version") == "2"
     assert there("__import__('deep').version") == "3"
     assert there("__import__('iniconfig').__file__") == __import__("iniconfig").__file__
+
+
+@pytest.mark.parametrize(("need", "version"), [("edited>=1", "1"), ("edited>=2", "2")])
+def test_a_checkout_of_this_side_stays_unless_its_version_is_excluded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, need: str, version: str
+) -> None:
+    here = tmp_path / "here" / "site-packages"
+    install_checkout(here, "1")
+    wheel(tmp_path, "edited", "2")
+    monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
+    there = made(tmp_path, [wheel(tmp_path, "named", "1", need)], (str(here),))
+    assert there("__import__('edited').version") == version
+
+
+def test_without_uv_one_line_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uv", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ClusterError) as caught:
+        interpreter_for("distributed==2026.7.0", tmp_path / "cache", MAKING_S)
+    assert "pip install 'pytest-schedprof[against]'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 @pytest.mark.slow
@@ -117,7 +160,7 @@ def test_a_checkout_there_wins_over_a_package_here(tmp_path: Path) -> None:
 def test_needs_that_contradict_each_other_are_told(tmp_path: Path) -> None:
     three = [wheel(tmp_path, "three", version).replace("@", " @ ") for version in "12"]
     asked = [wheel(tmp_path, name, "1", need) for name, need in zip("ab", three, strict=True)]
-    with pytest.raises(ClusterError, match=r"three-2.*cannot be installed: Cannot install three"):
+    with pytest.raises(ClusterError, match=r"cannot be installed: .*three"):
         made(tmp_path, asked, ())
 
 
@@ -151,7 +194,7 @@ def test_what_cannot_be_made_leaves_nothing_and_what_is_unused_is_removed(tmp_pa
 
 
 def test_making_ends_in_time(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="was not installed in time; raise --schedprof-timeout"):
+    with pytest.raises(ClusterError, match="were not installed in time; see whether the network"):
         interpreter_for(wheel(tmp_path, "one", "1"), tmp_path / "cache", 0.0)
     assert list((tmp_path / "cache").iterdir()) == []
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_schedprof.clusters.child import changed
-from pytest_schedprof.environments.installer import cause_of
-from pytest_schedprof.environments.paths import session_paths
-from pytest_schedprof.environments.wanted import Packages, read_wanted
+from pytest_schedprof.clusters.paths import session_paths
+from pytest_schedprof.environments.interpreter import read_spec
+from pytest_schedprof.environments.making import Packages, cause_of
 from pytest_schedprof.errors import SettingsError
 
 COMMIT = "distributed@git+https://example.org/distributed@" + "0123456789" * 4
@@ -34,7 +34,7 @@ COMMIT = "distributed@git+https://example.org/distributed@" + "0123456789" * 4
 def test_requirements_may_be_separated_by_commas_and_spaces(
     spec: str, requirements: list[str]
 ) -> None:
-    assert read_wanted(spec) == Packages(tuple(requirements))
+    assert read_spec(spec) == Packages(tuple(requirements))
 
 
 def test_checkouts_are_named_by_their_paths(
@@ -45,12 +45,12 @@ def test_checkouts_are_named_by_their_paths(
         (tmp_path / name / "pyproject.toml").touch()
     monkeypatch.chdir(tmp_path)
     checkout = str(tmp_path / "distributed")
-    assert read_wanted(checkout) == Packages((), (checkout,))
-    assert read_wanted("./distributed, dask") == Packages(("dask",), (checkout,))
-    assert read_wanted("./with space") == Packages((), (str(tmp_path / "with space"),))
+    assert read_spec(checkout) == Packages((), (checkout,))
+    assert read_spec("./distributed, dask") == Packages(("dask",), (checkout,))
+    assert read_spec("./with space") == Packages((), (str(tmp_path / "with space"),))
     # As in pip, a name without a separator is a package.
-    assert read_wanted("distributed") == Packages(("distributed",))
-    assert Packages(("dask",), (checkout,)).arguments == ["dask", "-e", checkout]
+    assert read_spec("distributed") == Packages(("distributed",))
+    assert Packages(("dask",), (checkout,)).lines == ["dask", f"-e {Path(checkout).as_uri()}"]
 
 
 def test_an_interpreter_is_named_by_its_path_its_environment_or_its_command(
@@ -61,9 +61,9 @@ def test_an_interpreter_is_named_by_its_path_its_environment_or_its_command(
     python.symlink_to(sys.executable)
     (tmp_path / "bin" / "python3.99").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert read_wanted(str(python)) == python  # the path itself, not the target of the link
-    assert read_wanted(str(tmp_path)) == python
-    assert read_wanted("python3.99") == tmp_path / "bin" / "python3.99"
+    assert read_spec(str(python)) == python  # the path itself, not the target of the link
+    assert read_spec(str(tmp_path)) == python
+    assert read_spec("python3.99") == tmp_path / "bin" / "python3.99"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_interpreter_is_named_by_its_path_its_environment_or_its_command(
 )
 def test_what_is_neither_is_refused_with_what_can_be_given(spec: str, words: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_wanted(spec)
+        read_spec(spec)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -110,60 +110,48 @@ def test_a_checkout_is_made_anew_when_what_it_needs_may_have_changed(tmp_path: P
     assert checkout.identity() != first
 
 
-PIP_WITHOUT_NETWORK = """\
-WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by \
-'NewConnectionError('<pip._vendor.HTTPSConnection object at 0x7f0c>: Failed to establish a new \
-connection: [Errno 111] Connection refused')': /simple/distributed/
-ERROR: Could not find a version that satisfies the requirement distributed==2026.6.0 (from none)
-ERROR: No matching distribution found for distributed==2026.6.0
-"""
-
-PIP_IN_A_CONTRADICTION = """\
-ERROR: Cannot install dask==1 and dask==2 because these have conflicting dependencies.
-    The user requested dask==1
-ERROR: ResolutionImpossible: for help visit https://example.org
-"""
-
-PIP_BUILDING = """\
-  error: subprocess-exited-with-error
-      File "/x/setuptools/build_meta.py", line 320, in _get_build_requires
-      ValueError: invalid pyproject.toml config: `project.license`.
-      [end of output]
-error: subprocess-exited-with-error
-\u00d7 Getting requirements to build editable did not run successfully.
-\u2570\u2500> See above for output.
-"""
-
-UV = """\
+NO_NETWORK = """\
 Using Python 3.11.7 environment at: x
 error: Request failed after 3 retries in 6.1s
   cause: Failed to fetch: https://localhost:1/simple/distributed/
   cause: Connection refused (os error 111)
 """
 
-OLDER_UV = """\
-  \u00d7 No solution found when resolving dependencies:
-  \u2570\u2500\u25b6 Because there is no version of distributed==1999, it cannot be.
+CONTRADICTION = """\
+error: No solution found when resolving dependencies
+  cause: Because distributed==2026.3.0 depends on dask>=2026.3.0,<2026.3.1 and you require
+         dask==2026.7.0, we can conclude that your requirements are incompatible.
+"""
+
+BUILDING = """\
+error: The build backend returned an error
+  cause: Call to `setuptools.build_meta` failed (exit status: 1)
+
+         [stderr]
+         Traceback (most recent call last):
+           File "<string>", line 1, in <module>
+         ValueError: no build today
 """
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("output", "cause"),
     [
-        (PIP_WITHOUT_NETWORK, "[Errno 111] Connection refused"),
-        (PIP_WITHOUT_NETWORK[-200:], "No matching distribution found for distributed==2026.6.0"),
-        (PIP_IN_A_CONTRADICTION, "Cannot install dask==1 and dask==2 because"),
-        (PIP_BUILDING, "ValueError: invalid pyproject.toml config: `project.license`."),
-        (UV, "Request failed after 3 retries in 6.1s: Connection refused (os error 111)"),
-        (OLDER_UV, "Because there is no version of distributed==1999, it cannot be."),
-        ("fatal: unable to access\nerror: x\n", "fatal: unable to access"),
-        ("strange\nwords\n\n", "words"),
-        ("", "it said nothing"),
+        (NO_NETWORK, "Request failed after 3 retries in 6.1s: Connection refused (os error 111)"),
+        (
+            CONTRADICTION,
+            "No solution found when resolving dependencies: Because distributed==2026.3.0 depends "
+            "on dask>=2026.3.0,<2026.3.1 and you require dask==2026.7.0, we can conclude that your "
+            "requirements are incompatible.",
+        ),
+        (BUILDING, "The build backend returned an error: ValueError: no build today"),
+        ("error: Distribution not found at: x", "Distribution not found at: x"),
+        ("strange\nwords\n\n", "strange words"),
+        ("", "no reason"),
     ],
 )
-def test_of_what_pip_and_uv_say_the_line_that_tells_why_is_kept(said: str, words: str) -> None:
-    assert words in cause_of(said)
-    assert "\n" not in cause_of(said)
+def test_of_what_uv_says_the_cause_is_kept_in_one_line(output: str, cause: str) -> None:
+    assert cause_of(output) == cause
 
 
 def test_the_path_of_tests_is_told_from_what_is_installed() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pytest_schedprof.environments.making import is_site
+
 
 @dataclass(frozen=True, slots=True)
 class SessionPaths:
@@ -36,11 +38,6 @@ def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
         beside=tuple(each for each, is_early in others if not is_early and not is_site(each)),
         sites=tuple(each for each, _ in others if is_site(each)),
     )
-
-
-def is_site(path: str) -> bool:
-    """Return whether packages are installed to this directory."""
-    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
 
 
 def _library() -> frozenset[str]:
