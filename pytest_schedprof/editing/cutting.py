@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from fnmatch import fnmatch
 
+from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.workload import Graph, Release, Result, Task, WorkerEvent, Workload
 
 
@@ -26,7 +26,8 @@ def cut(
         only: pattern of prefixes.
     """
     came = (task for graph in workload.graphs if begin <= graph.time <= end for task in graph.tasks)
-    chosen = {task.number for task in came if fnmatch(task.group.prefix, only)}
+    is_chosen = compile_pattern(only).fullmatch
+    chosen = {task.number for task in came if is_chosen(task.group.prefix)}
     return _Part(workload, chosen, begin, end).cut()
 
 
