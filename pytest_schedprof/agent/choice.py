@@ -11,7 +11,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 from .names import functions_of
@@ -53,9 +53,10 @@ class Choice:
             callers: names of modules whose functions make a user's code count that they call, as
                 methods of plugins and functions that a test put in place of others.
         """
-        self.modules = _any_of(modules)
-        self.without = _any_of(without)
-        self.callers = _any_of(callers)
+        self.modules = any_of(modules)
+        self.without = any_of(without)
+        self.callers = [*callers]
+        self.is_caller = any_of(self.callers)
         self.answers: dict[str, Answer] = {}
         """By the name of the module; others depend on the caller."""
         self.taken: dict[int, tuple[str, CodeType]] = {}
@@ -74,11 +75,11 @@ class Choice:
         return answer
 
     def _answer(self, module: str, frame: FrameType) -> Answer:
-        if self.without.fullmatch(module):
+        if self.without(module):
             return Answer.NEVER
-        if self.modules.fullmatch(module):
+        if self.modules(module):
             return Answer.YES
-        return Answer.NOT_NOW if self.callers.pattern and _is_of_user(frame) else Answer.NEVER
+        return Answer.NOT_NOW if self.callers and _is_of_user(frame) else Answer.NEVER
 
     def _is_called_by_chosen(self, caller: FrameType | None) -> bool:
         """Whether a scheduler's function calls, or code that counts because such a one calls it."""
@@ -87,7 +88,7 @@ class Choice:
         module = module_of(caller)
         if self.answers.get(module) is Answer.NOT_NOW:
             return id(caller.f_code) in self.taken
-        return self.callers.fullmatch(module) is not None
+        return self.is_caller(module)
 
     def functions(self) -> dict[str, list[CodeType]]:
         """Return the code that ran, by the function's name.
@@ -144,6 +145,7 @@ def _names_by_functions(codes: Sequence[CodeType]) -> dict[int, str]:
     }
 
 
-def _any_of(expressions: Iterable[str]) -> re.Pattern[str]:
-    """Return an expression that matches what one of these does; none matches the empty name."""
-    return re.compile("|".join(expressions))
+def any_of(expressions: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells whether a name matches any of these, each apart: they have named groups."""
+    compiled = [re.compile(each) for each in expressions]
+    return lambda name: any(each.fullmatch(name) for each in compiled)

@@ -11,7 +11,7 @@ from typing import Any
 
 from .choice import Answer, Choice
 from .counted import Counted
-from .decisions import WORLD
+from .decisions import world_of
 from .details import Callers, lines_of
 from .monitoring import Monitor
 from .monitoring_by_span import MonitorBySpan
@@ -197,7 +197,7 @@ def monitor_for(whose: Whose | None) -> Callable[..., Monitor]:
 
 def is_in_virtual_time(holder: Any) -> bool:
     """Whether each run of a test is the same, what the clock calls included."""
-    return WORLD in getattr(holder, "extensions", ())
+    return world_of(holder) is not None
 
 
 def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:

@@ -27,11 +27,16 @@ class DecisionsRecording(Recording):
         return {}
 
 
+def world_of(holder: Any) -> Any:
+    """Return what knows a virtual cluster; None if the process that this represents has none."""
+    return getattr(holder, "extensions", {}).get(WORLD)
+
+
 def plan(
     seconds: float, what: str, workers: list[str], lasting: float | None, dask_scheduler: Any = None
 ) -> str:
     """Plan what happens to workers; return why that is not possible, if so."""
-    world = dask_scheduler.extensions.get(WORLD)
+    world = world_of(dask_scheduler)
     if world is None:
         return "only workers of a cluster in virtual time can be told: --schedprof-cluster=virtual"
     fault: str = world.plan(seconds, what, workers, lasting)
@@ -40,7 +45,7 @@ def plan(
 
 def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     """Begin a window."""
-    world = dask_scheduler.extensions.get(WORLD)
+    world = world_of(dask_scheduler)
     if world is None:
         return {"problem": "not-virtual"}
     if DecisionsRecording.kind in under_way(dask_scheduler):

@@ -18,7 +18,7 @@ from typing import Any
 import dask.config
 
 from . import others
-from .decisions import WORLD
+from .decisions import world_of
 
 PACKAGES = (
     "dask",
@@ -62,7 +62,7 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
             forget()
 
         dask_scheduler._clear_task_state = count_and_forget
-    if (world := _world(dask_scheduler)) is not None:
+    if (world := world_of(dask_scheduler)) is not None:
         world.begin_log()
     return _counters(dask_scheduler)
 
@@ -77,7 +77,7 @@ def outlive(scheduler: Any) -> None:
 def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     """Return counters at the end of a segment; with the last window remove the wrapper."""
     counters = _counters(dask_scheduler)
-    if (world := _world(dask_scheduler)) is not None:
+    if (world := world_of(dask_scheduler)) is not None:
         counters["hash"] = world.end_log()
     if client:
         theirs = others.stop(client, dask_scheduler)
@@ -90,11 +90,6 @@ def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]
         for name in (WINDOWS, "_clear_task_state"):
             dask_scheduler.__dict__.pop(name, None)
     return counters
-
-
-def _world(scheduler: Any) -> Any:
-    """Return what a virtual cluster has; None elsewhere, also for schedulers in this process."""
-    return getattr(scheduler, "extensions", {}).get(WORLD)
 
 
 def _counters(scheduler: Any) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str
 
     Only modules that the scheduler has imported are searched.
     """
-    compiled = {pattern: re.compile(text, re.DOTALL) for pattern, text in expressions.items()}
+    compiled = {pattern: re.compile(text) for pattern, text in expressions.items()}
     found: dict[str, list[str]] = {pattern: [] for pattern in compiled}
     for name, module in sorted(sys.modules.items()):
         wanted = [p for p in compiled if len(found[p]) < most and _may_name(p, name)]
@@ -203,7 +203,7 @@ def find_types(
     """Return the types that each pattern matches, at most `most` of each."""
     found: dict[str, list[str]] = {}
     for pattern, text in expressions.items():
-        matches = re.compile(text, re.DOTALL).fullmatch
+        matches = re.compile(text).fullmatch
         names = (
             f"{name}:{value.__qualname__}"
             for name, module in sorted(sys.modules.items())

@@ -8,11 +8,12 @@ sets of tasks, whose hash is that of their key. Sets of plain keys keep the orde
 
 from __future__ import annotations
 
-import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from .choice import any_of
 
 HASHING = "distributed.scheduler"
 """The module whose tasks, workers and clients store the hash of their name."""
@@ -51,13 +52,13 @@ class Orders:
     """Replaces constants of modules, and the function `hash` where tasks use it."""
 
     def __init__(self, modules: Iterable[str]) -> None:
-        self.modules = re.compile("|".join(modules))
+        self.is_chosen = any_of(modules)
         self.originals: list[tuple[dict[str, Any], str, Any]] = []
 
     def begin(self) -> None:
         """Replace the constants of the modules whose names match, and `hash`."""
         for name, module in list(sys.modules.items()):
-            if module is not None and self.modules.fullmatch(name):
+            if module is not None and self.is_chosen(name):
                 self._sort_constants(vars(module))
         if HASHING in sys.modules:
             vars(sys.modules[HASHING])["hash"] = unseeded_hash

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fnmatch
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.formats.workload import MICRO
+from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.workload import Graph, Key, Release, Task, Workload
 from pytest_schedprof.record.following import Action, Script
 from pytest_schedprof.record.graphs import actors_among, graph_of, with_earlier
@@ -97,9 +97,8 @@ def _users(graphs: Sequence[Graph]) -> dict[int, list[Graph]]:
 
 def _part(workload: Workload, only: str) -> Workload:
     """Return a workload with the tasks of some prefixes, and the results of these."""
-    kept = {
-        each.number for each in workload.tasks() if fnmatch.fnmatchcase(each.group.prefix, only)
-    }
+    is_kept = compile_pattern(only).fullmatch
+    kept = {each.number for each in workload.tasks() if is_kept(each.group.prefix)}
     graphs = [
         replace(
             each,

@@ -171,3 +171,23 @@ def test_it(schedprof_scheduler):
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["schedprof: marker keyword 'workers' has no effect here: *"])
+
+
+HOSTILE = ("*" * 24 + "x:y", "d" + "*t" * 12 + ":*_x")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_pattern_of_stars_stops_no_scheduler(project: Project) -> None:
+    tests = [
+        f"""
+@pytest.mark.schedprof("calls({pattern}) <= 1", backend="counts")
+def test_{number}(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(10)))
+"""
+        for number, pattern in enumerate(HOSTILE)
+    ]
+    result = project.run_test("\n".join(tests))
+    result.assert_outcomes(failed=len(HOSTILE))
+    for pattern in HOSTILE:
+        result.stdout.fnmatch_lines([f"schedprof: *{pattern!r} names nothing in the scheduler's*"])

@@ -33,6 +33,23 @@ def test_a_pattern_matches_what_its_definition_says(pattern: str, name: str) -> 
 
 
 @PROPERTY
+@given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
+def test_wildcards_side_by_side(pattern: str, name: str) -> None:
+    assert matches(pattern, name) == obviously_matches(pattern, name)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "pattern",
+    ["*" * 1000 + "x:y", "*a" * 1000 + "b", "*?" * 150 + "b", "*a?" * 80 + "*b", "a*" * 90 + "b"],
+)
+def test_a_hostile_pattern_is_as_fast_as_any(pattern: str) -> None:
+    """Tried again and again, one of these would take longer than the tests have time."""
+    assert not matches(pattern, "a" * 200)
+    assert matches(pattern[:-1] + "*", "a" * 2000 + "x:")
+
+
+@PROPERTY
 @given(st.text(alphabet=st.characters(exclude_characters="*?")))
 def test_a_pattern_without_wildcards_names_itself_alone(name: str) -> None:
     assert not has_wildcard(name)

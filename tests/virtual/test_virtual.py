@@ -142,10 +142,18 @@ def test_decisions_are_refused_where_time_is_real(project: Project) -> None:
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
     pass
+
+@pytest.mark.schedprof
+def test_in_this_process():
+    from distributed import Client
+    with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
+        client.submit(inc, 1).result()
 """
     result = project.run_test(body, "--schedprof=decisions", "--schedprof-workers=1")
-    result.assert_outcomes(errors=0, failed=1)
-    result.stdout.fnmatch_lines(["*decisions are exact in virtual time only*"])
+    result.assert_outcomes(errors=0, failed=2)
+    refusal = "*decisions are exact in virtual time only, and that is not the time of "
+    result.stdout.fnmatch_lines([f"{refusal}the scheduler *", f"{refusal}the test's own process*"])
+    result.stdout.no_fnmatch_line("*please report it*")
 
 
 def test_one_recording_of_decisions_at_a_time_and_none_stays(cluster: VirtualCluster) -> None:

@@ -36,7 +36,7 @@ class DecisionsBackend(PlainBackend):
             raise BackendUnavailableError(
                 "schedprof: decisions are exact in virtual time only, and that is not the time of "
                 f"{target.label}",
-                "--schedprof-cluster=virtual",
+                "take the fixture schedprof_scheduler, with --schedprof-cluster=virtual",
             )
         return RemoteRecording(target, answer["token"], self.name)
 
