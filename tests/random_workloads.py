@@ -107,8 +107,3 @@ def workloads() -> st.SearchStrategy[Workload]:
         Maker, st.integers(0, 2**32), st.integers(0, 4), st.integers(0, 12), st.integers(0, 5)
     )
     return makers.map(Maker.make)
-
-
-def shape(workload: Workload) -> list[tuple[str, int]]:
-    """Return the prefix and the number of dependencies of each task, in some fixed order."""
-    return sorted((each.group.prefix, len(each.dependencies)) for each in workload.tasks())

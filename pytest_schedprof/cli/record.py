@@ -39,7 +39,9 @@ def add_to(commands: Commands) -> None:
         "numbers in their names",
     )
     parser.add_argument(
-        "--hash-prefixes", action="store_true", help="replace prefixes of tasks by letters"
+        "--anonymise",
+        action="store_true",
+        help="name prefixes and resources by letters, and do not tell when it was recorded",
     )
 
 
@@ -49,8 +51,9 @@ def run(given: argparse.Namespace) -> int:
 
     seconds = _seconds(given.seconds)
     client = connect(given.address)
-    hashed, rotate = given.hash_prefixes, given.rotate
-    with client, record_workload(client, given.output, hashed=hashed, rotate=rotate) as path:
+    rotate = given.rotate
+    recording = record_workload(client, given.output, anonymous=given.anonymise, rotate=rotate)
+    with client, recording as path:
         say(f"recording {given.address} into {path}; Ctrl-C ends it")
         _wait(client, seconds)
     _tell(path, is_pattern=rotate is not None)

@@ -38,14 +38,6 @@ def joined(parts: Iterable[Workload]) -> Workload:
     return whole
 
 
-def recordings(workloads: Iterable[Workload]) -> list[Workload]:
-    """Return the workloads with those put together that are files of one recording."""
-    parts: dict[str, list[Workload]] = {}
-    for number, each in enumerate(workloads):
-        parts.setdefault(each.name or f"file {number}", []).append(each)
-    return [joined(each) for each in parts.values()]
-
-
 def _later(graph: Graph, late: float, known: set[int]) -> Graph:
     """Return a graph without tasks that were in an earlier one."""
     tasks = [each for each in graph.tasks if each.number not in known]

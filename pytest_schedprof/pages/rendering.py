@@ -14,7 +14,6 @@ from markupsafe import Markup, escape
 
 from pytest_schedprof.pages.run_page import RunPage
 from pytest_schedprof.pages.test_page import TestPage
-from pytest_schedprof.pages.workload_page import WorkloadPage
 from pytest_schedprof.presentation.trends import Point
 
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
@@ -54,11 +53,6 @@ def render_run(page: RunPage) -> str:
     """Return a run's page as HTML."""
     script = _script((*COMMON, "table.js"))
     return _environment().get_template("run.html").render(page=page, script=script)
-
-
-def render_workload(page: WorkloadPage) -> str:
-    """Return the page of a recorded workload as HTML."""
-    return _environment().get_template("workload.html").render(page=page, script=_script(COMMON))
 
 
 @cache

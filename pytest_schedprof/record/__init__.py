@@ -18,7 +18,7 @@ def dask_setup(scheduler: Any) -> None:
     """Begin to record as the scheduler starts; dask calls this for `--preload`.
 
     Dask's options say where and how: `schedprof.record.path` is the file, which has a name of its
-    own by default; with `schedprof.record.hashed` prefixes of tasks are replaced by letters.
+    own by default; with `schedprof.record.anonymous` no name of the users' is kept.
     With `schedprof.record.rotate`, a size such as 100MB or a time such as 1h, the file is followed
     by others, which are numbered.
     """
@@ -27,18 +27,18 @@ def dask_setup(scheduler: Any) -> None:
     default = f"workload-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.schedprof"
     path = Path(dask.config.get("schedprof.record.path", default))
     try:
-        hashed = bool(dask.config.get("schedprof.record.hashed", False))
+        anonymous = bool(dask.config.get("schedprof.record.anonymous", False))
         rotate = dask.config.get("schedprof.record.rotate", None)
-        _begin(scheduler, path, hashed=hashed, rotate=rotate)
+        _begin(scheduler, path, anonymous=anonymous, rotate=rotate)
     except Exception as error:  # never into the scheduler, which must start
         logger.warning("schedprof: the workload is not recorded into %s: %s", path, error)
 
 
-def _begin(scheduler: Any, path: Path, *, hashed: bool, rotate: Any) -> None:
+def _begin(scheduler: Any, path: Path, *, anonymous: bool, rotate: Any) -> None:
     from pytest_schedprof.record.recorder import WorkloadRecorder
     from pytest_schedprof.record.rotation import NO_LIMIT, read_limit
     from pytest_schedprof.record.writer import FileWriter
 
     limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
-    WorkloadRecorder(scheduler, FileWriter(path, limit), hashed=hashed).begin()
+    WorkloadRecorder(scheduler, FileWriter(path, limit), anonymous=anonymous).begin()
     logger.info("schedprof: records the workload into %s", path)

@@ -31,12 +31,12 @@ def connect(address: str) -> Client:
         raise ClusterError(f"schedprof: no scheduler answers at {address}: {error}") from None
 
 
-def begin(hashed: bool, limit: Limit, dask_scheduler: Any = None) -> str:
+def begin(anonymous: bool, limit: Limit, dask_scheduler: Any = None) -> str:
     """Begin to record on the scheduler; return why not, or an empty text."""
     earlier = dask_scheduler.extensions.get(NAME)
     if earlier is not None and not earlier.is_over:
         return "its workload is being recorded already"
-    WorkloadRecorder(dask_scheduler, Outbox(limit), hashed=hashed).begin()
+    WorkloadRecorder(dask_scheduler, Outbox(limit), anonymous=anonymous).begin()
     return ""
 
 
@@ -55,14 +55,14 @@ def take(is_last: bool, dask_scheduler: Any = None) -> tuple[list[bytes], bool]:
 
 @contextmanager
 def record_workload(
-    client: Client, path: str | Path, *, hashed: bool = False, rotate: str | None = None
+    client: Client, path: str | Path, *, anonymous: bool = False, rotate: str | None = None
 ) -> Iterator[Path]:
     """Record what a scheduler is asked while the block runs, into a new file.
 
     Args:
         client: connected to the scheduler, which must have pytest-schedprof installed.
         path: the file.
-        hashed: replace prefixes of tasks by letters.
+        anonymous: name prefixes and resources by letters, and do not tell when it was recorded.
         rotate: a size such as 100MB or a time such as 1h, after which the next file is begun. They
             have numbers in their names, and the block gets the pattern of these.
 
@@ -79,7 +79,7 @@ def record_workload(
             f"schedprof: the workload cannot be written to {path}: {error.strerror}"
         ) from None
     try:
-        _begin(client, hashed, limit)
+        _begin(client, anonymous, limit)
         with Fetching(client, files):
             yield path if limit == NO_LIMIT else numbered(path, "*")
     finally:
@@ -93,9 +93,9 @@ def _limit(rotate: str | None) -> Limit:
         raise SettingsError(f"schedprof: rotate: {error}") from None
 
 
-def _begin(client: Client, hashed: bool, limit: Limit) -> None:
+def _begin(client: Client, anonymous: bool, limit: Limit) -> None:
     try:
-        problem = client.run_on_scheduler(begin, hashed, limit)
+        problem = client.run_on_scheduler(begin, anonymous, limit)
     except Exception as error:
         raise ClusterError(
             f"schedprof: the scheduler at {client.scheduler.address} cannot record its workload: "  # type: ignore[union-attr]

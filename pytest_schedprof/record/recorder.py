@@ -23,7 +23,9 @@ from pytest_schedprof.record.places import Places, Presence
 from pytest_schedprof.record.rows import GraphRows, Numbered, Rows
 from pytest_schedprof.record.tasks import (
     NO_ANNOTATIONS,
+    SECRET,
     Groups,
+    Names,
     annotations_of,
     are_plain,
     held_by,
@@ -67,8 +69,8 @@ def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
 class WorkloadRecorder(SchedulerPlugin):
     """Notes graphs as they arrive, ends of tasks, releases, and workers that come and go.
 
-    Keys are replaced by numbers. Prefixes are kept, or replaced by letters. No code, no value and
-    no annotation of the users' own is recorded.
+    Keys are replaced by numbers. Names of prefixes and resources are kept, or replaced by letters.
+    No code, no value and no annotation of the users' own is recorded.
     """
 
     name = NAME
@@ -77,7 +79,7 @@ class WorkloadRecorder(SchedulerPlugin):
     # a tenth of the time.
     transition: Any = "".format
 
-    def __init__(self, scheduler: Any, writer: Writer, *, hashed: bool = False) -> None:
+    def __init__(self, scheduler: Any, writer: Writer, *, anonymous: bool = False) -> None:
         self.scheduler, self.writer = scheduler, writer
         self.is_over = False
         self.begun = self.first_begun = time()
@@ -92,7 +94,8 @@ class WorkloadRecorder(SchedulerPlugin):
         self.workers = Numbered()
         self.staying: set[str] = set()
         """Workers that have joined, as the file says."""
-        self.groups = Groups(hashed=hashed)
+        self.names = Names(secrets.token_bytes(SECRET) if anonymous else b"")
+        self.groups = Groups(self.names)
         self.bandwidth = float(parse_bytes(dask.config.get("distributed.scheduler.bandwidth")))
         self.flushing = PeriodicCallback(self.flush, FLUSH_S * 1000)
         self.places = Places()
@@ -133,7 +136,7 @@ class WorkloadRecorder(SchedulerPlugin):
         head = {
             "kind": "head",
             "distributed": version("distributed"),
-            "begun": now,
+            "begun": "" if self.names.secret else now,
             "name": self.recording,
             "since": self.begun - self.first_begun,
         }
@@ -227,7 +230,7 @@ class WorkloadRecorder(SchedulerPlugin):
         if are_plain(new):
             annotation = [rows.annotations(NO_ANNOTATIONS)] * len(new) if new else []
         else:
-            found = (annotations_of(each, self.scheduler, self.workers) for each in new)
+            found = (annotations_of(each, self.scheduler, self.workers, self.names) for each in new)
             annotation = [*map(rows.annotations, found)]
         needed = needed_by(new, ids, self.known.numbers)
         rows.add(ids, self.groups.column(new, rows.group), annotation, needed)

@@ -19,12 +19,41 @@ NO_ANNOTATIONS: dict[str, Any] = {}
 
 LETTERS = 10
 
+SECRET = 16
+"""Bytes of a secret that nobody can guess."""
+
+
+class Names:
+    """Names that users gave, as the file has them: the same, or letters in their place.
+
+    The letters are the same in all files of a recording. Without its secret, which is in none of
+    them, nobody can try which name gives them.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
+        """Empty if names are kept."""
+
+    def prefix(self, name: str) -> str:
+        """Return a prefix, or letters too if dask would read another prefix from a key."""
+        is_kept = not self.secret and key_split(Group(name).key(1)) == name
+        return name if is_kept else self._letters(name)
+
+    def resource(self, name: str) -> str:
+        """Return the name of a resource."""
+        return self._letters(name) if self.secret else name
+
+    def _letters(self, name: str) -> str:
+        text = name.encode("utf-8", "replace")
+        digest = hashlib.blake2b(text, digest_size=LETTERS, key=self.secret).digest()
+        return "".join(chr(ord("a") + byte % 26) for byte in digest)
+
 
 class Groups:
-    """Groups of the file by the scheduler's names; prefixes are kept, or replaced by letters."""
+    """Groups of the file by the scheduler's names."""
 
-    def __init__(self, *, hashed: bool) -> None:
-        self.hashed = hashed
+    def __init__(self, given: Names) -> None:
+        self.given = given
         self.numbers = Numbered(MOST_GROUPS)
         self.names: dict[str, tuple[str, int | None]] = {}
 
@@ -44,19 +73,12 @@ class Groups:
         name = group.name
         if (found := self.names.get(name)) is not None:
             return found
-        prefix = self._prefix(group.prefix.name)
+        prefix = self.given.prefix(group.prefix.name)
         number = None if name == group.prefix.name else self.numbers.of(name)
         if len(self.names) > MOST_GROUPS:
             self.names.clear()
         self.names[name] = prefix, number
         return prefix, number
-
-    def _prefix(self, name: str) -> str:
-        """Return the prefix, or letters in its place if dask would read another one from a key."""
-        if not self.hashed and key_split(Group(name).key(1)) == name:
-            return name
-        digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=LETTERS).digest()
-        return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
 
 def held_by(states: Sequence[Any]) -> list[Any]:
@@ -95,7 +117,7 @@ def are_plain(states: Sequence[Any]) -> bool:
     )
 
 
-def annotations_of(state: Any, scheduler: Any, workers: Numbered) -> dict[str, Any]:
+def annotations_of(state: Any, scheduler: Any, workers: Numbered, names: Names) -> dict[str, Any]:
     """Return what the client wants of a task; workers are numbers, no addresses."""
     priority, restricted = state.priority, state.worker_restrictions
     found: dict[str, Any] = {}
@@ -104,7 +126,9 @@ def annotations_of(state: Any, scheduler: Any, workers: Numbered) -> dict[str, A
     if state.retries:
         found["retries"] = state.retries
     if state.resource_restrictions:
-        found["resources"] = dict(state.resource_restrictions)
+        found["resources"] = {
+            names.resource(name): amount for name, amount in state.resource_restrictions.items()
+        }
     allowed = {*(restricted or ()), *_on_hosts(scheduler, state.host_restrictions or ())}
     if allowed:
         found["workers"] = sorted(workers.of(each) for each in allowed)

@@ -6,14 +6,15 @@ simulated and virtual clusters by the option `workload` with the name of the wor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from distributed import Client
 
-from pytest_schedprof.editing.cutting import first_tasks
 from pytest_schedprof.formats.workload import write_workload
 from pytest_schedprof.formats.workload_files import read_files
+from pytest_schedprof.model.workload import Graph, Workload
 from pytest_schedprof.record.replaying import replay
 
 SPEED = 10.0
@@ -47,3 +48,24 @@ def _replay(client: Client, name: str, size: int) -> None:
         part = Path(directory) / f"{name}.schedprof"
         part.write_bytes(write_workload(first_tasks(workload, size)))
         replay(client, part, speed=SPEED)
+
+
+def first_tasks(workload: Workload, count: int) -> Workload:
+    """Return the tasks that ended first. What they need ended before them."""
+    ended = sorted(workload.results, key=lambda number: (workload.results[number].time, number))
+    chosen = {*ended[:count]}
+    graphs = [_part(graph, chosen) for graph in workload.graphs]
+    return replace(
+        workload,
+        graphs=[graph for graph in graphs if graph.tasks or graph.wanted],
+        results={number: workload.results[number] for number in chosen},
+    )
+
+
+def _part(graph: Graph, chosen: set[int]) -> Graph:
+    tasks = [task for task in graph.tasks if task.number in chosen]
+    needed = {number for task in tasks for number in task.dependencies}
+    # A task that no other one needs would not run unless it is wanted.
+    ends = [task.number for task in tasks if task.number not in needed]
+    wanted = [number for number in graph.wanted if number in chosen]
+    return replace(graph, tasks=tasks, wanted=[*dict.fromkeys([*wanted, *ends])])

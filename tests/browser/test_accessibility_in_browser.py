@@ -11,13 +11,10 @@ from browsing import Reader
 from drawn import DUMPS, IN_TASKS, WRITE, drawn, drawn_test, kept
 from measured import measured
 from playwright.sync_api import Browser, Page
-from random_workloads import Maker
 
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.pages.rendering import render_workload
-from pytest_schedprof.pages.workload_page import page_of_workload
 from pytest_schedprof.pages.writing import write_pages
 
 NARROW = {"width": 400, "height": 800}
@@ -84,13 +81,6 @@ def test_the_page_of_a_test_with_troubles(run: Path, reader: Reader) -> None:
     page = reader.open(run / "1" / "index.html")
     assert page.locator(".note.fail").count() == 1
     axe.check(page)
-
-
-@pytest.mark.slow
-def test_the_page_of_a_workload(reader: Reader, tmp_path: Path) -> None:
-    workload = Maker(seed=1, graphs=4, tasks=12, events=5).make()
-    (tmp_path / "page.html").write_text(render_workload(page_of_workload(workload, "work")))
-    axe.check(reader.open(tmp_path / "page.html"))
 
 
 CONTRAST = """() => {

@@ -178,12 +178,26 @@ def test_a_part_can_be_replayed(recorded: tuple[Path, int]) -> None:
         assert replay(client, path, until=0.0) == 0
 
 
-def test_prefixes_can_be_hidden(tmp_path: Path) -> None:
+def test_names_can_be_hidden(tmp_path: Path) -> None:
     path = tmp_path / "work.schedprof"
-    with at_work(VirtualCluster) as client, record_workload(client, path, hashed=True):
+    with at_work(VirtualCluster) as client, record_workload(client, path, anonymous=True):
+        stuck = client.map(inc, range(3), pure=False, resources={"secret": 1})  # nobody has it
         wait(client.map(inc, range(5), pure=False))
-    (prefix,) = {each.group.prefix for each in read(path).tasks()}
+        client.cancel(stuck)
+    recorded = read(path)
+    assert not recorded.begun
+    (prefix,) = {each.group.prefix for each in recorded.tasks()}
     assert prefix != "inc"
+    ((resource, amount),) = {
+        item for each in recorded.tasks() for item in each.annotations.get("resources", {}).items()
+    }
+    assert (resource != "secret", amount) == (True, 1)
+
+
+def test_hidden_names_can_be_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(VirtualCluster) as client, record_workload(client, path, anonymous=True):
+        wait(client.map(inc, range(5), pure=False))
     with at_work(VirtualCluster, workload=str(path)) as client:
         assert replay(client, path) == 5
 
@@ -412,7 +426,7 @@ def flush(dask_scheduler: Any = None) -> None:
 
 
 def test_a_scheduler_records_from_its_start_into_several_files(tmp_path: Path) -> None:
-    options = {"rotate": "1kB", "hashed": "True"}
+    options = {"rotate": "1kB", "anonymous": "True"}
     path, number, stuck = tmp_path / "work.schedprof", 200, []
     with preloaded(path, **options) as (process, address, _), Client(address) as client:
         while not (tmp_path / "work-0003.schedprof").exists():

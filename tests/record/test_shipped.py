@@ -1,4 +1,4 @@
-"""Tests of recorded workloads that are shipped, and of replays of what is made of them."""
+"""Tests of recorded workloads that are shipped."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from distributed import Client
 
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.editing.copies import scale
-from pytest_schedprof.editing.cutting import cut, first_tasks
-from pytest_schedprof.editing.merging import merge
-from pytest_schedprof.editing.names import anonymise
 from pytest_schedprof.formats.shipped import SHIPPED, place_of
-from pytest_schedprof.formats.workload import read_workload, write_workload
+from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.simulation.recorded import RecordedTasks
-from pytest_schedprof.workloads import WORKLOADS, replay
+from pytest_schedprof.workloads import WORKLOADS
+from pytest_schedprof.workloads.recorded import first_tasks
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 200_000
+
+SOME = 150
 
 
 def shipped(name: str) -> Workload:
@@ -72,27 +71,23 @@ def test_a_large_size_is_several_replays(cluster: VirtualCluster) -> None:
     assert counted(cluster, lambda client: WORKLOADS["recorded_rechunk"](client, size)) == size
 
 
-SOME = 150
-
-MADE: dict[str, Callable[[Workload], Workload]] = {
-    "cut": lambda workload: cut(workload, begin=workload.graphs[-10].time),
-    "only": lambda workload: cut(first_tasks(workload, 2 * SOME), only="fit"),
-    "scaled": lambda workload: scale(first_tasks(workload, SOME), tasks=3, workers=2),
-    "merged": lambda workload: merge(
-        [first_tasks(workload, SOME), first_tasks(shipped("recorded_rechunk"), SOME)]
-    ),
-    "anonymous": lambda workload: anonymise(first_tasks(workload, SOME)),
-}
+def test_a_small_size_is_the_tasks_that_ended_first(cluster: VirtualCluster) -> None:
+    assert counted(cluster, lambda client: WORKLOADS["recorded_sweep"](client, SOME)) == SOME
 
 
-@pytest.mark.parametrize("how", MADE)
-def test_what_is_made_of_one_is_replayed(cluster: VirtualCluster, tmp_path: Path, how: str) -> None:
-    made = MADE[how](shipped("recorded_sweep"))
-    path = tmp_path / "made.schedprof"
-    path.write_bytes(write_workload(made))
-    tasks = number_of_tasks(made)
-    assert tasks >= SOME
-    assert counted(cluster, lambda client: replay(client, path)) == tasks
+@pytest.mark.parametrize("name", SHIPPED)
+def test_tasks_that_ended_first_need_none_that_ended_later(name: str) -> None:
+    whole = shipped(name)
+    part = first_tasks(whole, SOME)
+    tasks = {task.number: task for task in part.tasks()}
+    assert len(tasks) == SOME
+    assert all({*task.dependencies} <= tasks.keys() for task in tasks.values())
+    asked = {number for graph in part.graphs for number in graph.wanted}
+    needed = {number for task in tasks.values() for number in task.dependencies}
+    assert tasks.keys() - needed <= asked <= tasks.keys()
+    others = whole.results.keys() - tasks.keys()
+    last = max(part.results[number].time for number in tasks)
+    assert last <= min(whole.results[number].time for number in others)
 
 
 def test_hollow_workers_find_durations_by_the_name() -> None:
