@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from dask import sizeof
 from distributed import CancelledError, Client, Event, Future, as_completed, metrics, utils, wait
 from hypothesis import given
 from hypothesis import strategies as st
-from support import Project
+from support import Project, wait_for
 
 from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -414,6 +415,29 @@ def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> N
         seen.append(decided(project))
         project.run_directory.rename(project.path / f"earlier-{len(seen)}")
     assert seen[0] == seen[1]
+
+
+REPEATED = """
+@pytest.mark.schedprof
+@pytest.mark.parametrize("number", range(3))
+def test_it(schedprof_scheduler, number):
+    wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
+"""
+
+
+@pytest.mark.slow
+def test_what_happens_is_the_same_in_each_test_and_by_xdist(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    hashes = []
+    for arguments in ((), ("-n2",)):
+        result = project.run_test(REPEATED, *VIRTUAL, *arguments)
+        result.assert_outcomes(passed=3)
+        hashes += [line for line in result.outlines if " 50 tasks in " in line]
+    assert len({re.search(r"hash (\w{8})$", line)[1] for line in hashes}) == 1  # type: ignore[index]
+    assert len(hashes) == 6
+    wait_for(lambda: not project.processes(), "all clusters to end")
 
 
 @given(population=st.lists(st.integers(), min_size=11), count=st.integers(1, 10))
