@@ -30,7 +30,6 @@ import psutil
 from distributed import Client, wait
 from figures import closing_line
 
-from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -40,7 +39,6 @@ MANY = {10_000: (20.0, 0.6), 100_000: (180.0, 6.0)}
 """Seconds of CPU and gigabytes that are asked for."""
 READY_S = 0.5
 """Seconds that are asked for until a cluster of a thousand workers is ready."""
-OTHER_TEST_S = 5.0
 MOST_FUNCTIONS = 12
 OPTIONS = {"duration": "exponential(10ms)", "seed": "1"}
 
@@ -113,23 +111,9 @@ def side_by_side(workers: int, tasks: int, repeats: int, work: Work) -> bool:
     seen = {each.transitions for each in runs[VirtualCluster]}
     print(f"virtual runs: transitions {sorted(seen)}: {'the same' if len(seen) == 1 else 'differ'}")
     print(closing_line("simulated cluster's rate against virtual", 1 / ratio, 1 / RATIO))
-    ready_s = median(ready_after_another(workers) for _ in range(repeats))
-    print(closing_line("seconds until a following test's cluster is ready", ready_s, READY_S))
+    ready_s = median(each.ready_s for each in runs[VirtualCluster])
+    print(closing_line("seconds until a virtual cluster is ready", ready_s, READY_S))
     return ratio >= RATIO and ready_s <= READY_S
-
-
-def ready_after_another(workers: int) -> float:
-    """Return how long a test waits for its cluster, which began when the test before it did."""
-    options = tuple(sorted(OPTIONS.items()))
-    cluster = VirtualCluster.begin(ClusterSpec("virtual", workers, options=options))
-    try:
-        time.sleep(OTHER_TEST_S)
-        begun = time.perf_counter()
-        cluster.finish(60)
-        with Client(cluster.address):
-            return time.perf_counter() - begun
-    finally:
-        cluster.close()
 
 
 def cpu_of_all(cluster: OwnCluster) -> float:

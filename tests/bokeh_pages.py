@@ -25,12 +25,6 @@ def lines_of(page: Path) -> list[tuple[str, list[float]]]:
     ]
 
 
-def title_of(page: Path) -> str:
-    """Return the title that is drawn."""
-    (title,) = _models(_document(page), "Title")
-    return str(title["text"])
-
-
 def texts_of(page: Path) -> list[str]:
     """Return the texts between plots, which are HTML."""
     return [each["text"] for each in _models(_document(page), "Div")]

@@ -83,10 +83,6 @@ class BackendRegistry:
         """Return the options with which a backend costs a scheduler the least."""
         return self._class(name).sparing
 
-    def launcher_of(self, name: str) -> tuple[str, ...]:
-        """Return the command that a backend needs its scheduler to be started by, if any."""
-        return self._class(name).launcher
-
     def warm_up(self, names: Iterable[str]) -> None:
         """Warm up backends for tests in this process; each only once."""
         for name in names:

@@ -15,13 +15,12 @@ examples: schedprof export test_shuffle --format pprof -o shuffle.pb.gz
           schedprof export --format github-action-benchmark .schedprof/latest -o figures.json
 
 speedscope, collapsed and pprof are made from samples, pstats from cProfile's files, chrometrace
-from a trace or from samples; github-action-benchmark and pyperf from the figures of a whole run
+from a trace or from samples; github-action-benchmark from the figures of a whole run
 
 exit status: 0 on success, 1 if the recordings do not allow the format, 2 for a mistake"""
 
-BENCHMARKS, PYPERF = "github-action-benchmark", "pyperf"
-OF_RUNS = (BENCHMARKS, PYPERF)
-FORMATS = ("speedscope", "collapsed", "pprof", "chrometrace", "pstats", *OF_RUNS)
+OF_RUN = "github-action-benchmark"
+FORMATS = ("speedscope", "collapsed", "pprof", "chrometrace", "pstats", OF_RUN)
 BINARY = ("pprof", "pstats")
 
 
@@ -33,14 +32,14 @@ def add_to(commands: Commands) -> None:
         run,
         purpose="write recordings in the format of another tool",
         description="Writes a test's recordings of the scheduler in the format of another tool, or "
-        f"with {' or '.join(OF_RUNS)} the figures of all tests of a run.",
+        f"with {OF_RUN} the figures of all tests of a run.",
         example=EXAMPLE,
     )
     parser.add_argument(
         "test",
         nargs="?",
         metavar="TEST",
-        help=f"test ID, or a unique part of it; none for {' and '.join(OF_RUNS)}",
+        help=f"test ID, or a unique part of it; none for {OF_RUN}",
     )
     add_run(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="format to write")
@@ -52,7 +51,7 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the export."""
-    if given.format in OF_RUNS:
+    if given.format == OF_RUN:
         content = _of_run(given)
     elif given.test is None:
         raise SettingsError(f"schedprof: --format {given.format} needs a test: give TEST")
@@ -66,14 +65,12 @@ def run(given: argparse.Namespace) -> int:
 
 def _of_run(given: argparse.Namespace) -> bytes:
     from pytest_schedprof.reports.benchmarks import as_benchmarks
-    from pytest_schedprof.reports.pyperf_suite import as_pyperf
     from pytest_schedprof.storage.runs import find_run
 
     if given.test is not None and given.directory != DEFAULT:
         raise SettingsError(f"schedprof: {given.format} is for a whole run: give only DIR")
     results = find_run(Path(given.test or given.directory)).results()
-    text = as_pyperf(results) if given.format == PYPERF else as_benchmarks(results)
-    return f"{text}\n".encode()
+    return f"{as_benchmarks(results)}\n".encode()
 
 
 def _of_test(given: argparse.Namespace) -> bytes:

@@ -11,7 +11,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import dask.config
 from distributed.security import Security
@@ -27,8 +27,6 @@ from pytest_schedprof.clusters.options import (
 )
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.remote.compatibility import require_compatible
-
-Made = TypeVar("Made", bound="OwnCluster")
 
 HOST = "127.0.0.1"
 
@@ -55,13 +53,11 @@ class OwnCluster(Cluster):
         threads: int = 1,
         options: Mapping[str, str] = NOTHING,
         interpreter: str = "",
-        is_ahead: bool = False,
         launcher: Sequence[str] = (),
     ) -> None:
-        """Start the processes; wait until they are ready unless it is for a later test."""
+        """Start the processes, and wait until they are ready."""
         self.interpreter = interpreter
         self._options = options
-        self._is_ahead = is_ahead
         self.launcher = launcher
         self.security = _temporary_security() if is_encrypted(options) else None
         self._children: list[Child] = []
@@ -78,31 +74,20 @@ class OwnCluster(Cluster):
                 require_compatible(self.address, self.security, interpreter, timeout_s)
                 PROVEN.add(interpreter)
         except BaseException as error:
-            self._give_up(error)
+            self.close()
+            if type(error) is ClusterError:
+                raise ClusterError(with_settings(str(error), options)) from None
             raise
-
-    def _give_up(self, error: BaseException) -> None:
-        """End what was started, and tell which settings a cluster had that did not start."""
-        self.close()
-        if type(error) is ClusterError:
-            raise ClusterError(with_settings(str(error), self._options)) from None
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
         """Start the processes and wait until all of them are ready."""
-        return cls._make(spec, timeout_s)
-
-    @classmethod
-    def _make(
-        cls: type[Made], spec: ClusterSpec, timeout_s: float, *, is_ahead: bool = False
-    ) -> Made:
         return cls(
             spec.workers,
             timeout_s=timeout_s,
             threads=spec.threads,
             options=dict(spec.options),
             interpreter=spec.interpreter,
-            is_ahead=is_ahead,
             launcher=spec.launcher,
         )
 

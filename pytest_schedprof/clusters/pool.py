@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pytest_schedprof.clusters import KINDS, class_of
-from pytest_schedprof.clusters.ahead import Ahead
 from pytest_schedprof.clusters.attached import AttachedCluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.forking import SERVERS
@@ -19,7 +18,6 @@ class ClusterPool:
     def __init__(self) -> None:
         self._spec: ClusterSpec | None = None
         self._cluster: Cluster | None = None
-        self._ahead = Ahead()
         self._is_open = True
         SERVERS.hold()
 
@@ -27,20 +25,9 @@ class ClusterPool:
         """Return the running cluster if it fits the specification and is whole, else a new one."""
         if self._cluster is None or spec != self._spec or not self._cluster.is_whole():
             self.end()
-            self._cluster = self._started_ahead(spec, timeout_s) or start(spec, timeout_s=timeout_s)
+            self._cluster = start(spec, timeout_s=timeout_s)
             self._spec = spec
         return self._cluster
-
-    def begin(self, spec: ClusterSpec) -> None:
-        """Begin to start the next test's cluster, where that saves time."""
-        self._ahead.begin(spec)
-
-    def _started_ahead(self, spec: ClusterSpec, timeout_s: float) -> Cluster | None:
-        cluster = self._ahead.take(spec)
-        if cluster is not None:
-            cluster.finish(timeout_s)
-            cluster.options = dict(spec.options)
-        return cluster
 
     def replacement(self, cluster: Cluster, *, timeout_s: float) -> Cluster | None:
         """Return a new cluster for a dead one of this pool; None if it is none, or lives."""
@@ -49,8 +36,7 @@ class ClusterPool:
         return self.get(self._spec, timeout_s=timeout_s)
 
     def close(self) -> None:
-        """End the running cluster, and the one that was to be next."""
-        self._ahead.close()
+        """End the running cluster, and hold the fork servers no longer."""
         self.end()
         if self._is_open:
             self._is_open = False

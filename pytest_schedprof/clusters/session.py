@@ -39,10 +39,6 @@ class ClusterSession:
         """Return the requested cluster, and start it if it does not run."""
         return self._pool.get(self._spec(request), timeout_s=request.timeout_s)
 
-    def begin(self, request: ClusterRequest) -> None:
-        """Begin to start the next test's cluster, if each test has one of its own."""
-        self._pool.begin(self._spec(request))
-
     def _spec(self, request: ClusterRequest) -> ClusterSpec:
         return replace(_spec(request), interpreter=self._interpreter, launcher=request.launcher)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.options import EVENT_LOOP, config_of
-from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, SLOWER, OwnCluster
+from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, OwnCluster
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.virtual.conductor import Conductor
@@ -25,11 +25,6 @@ class VirtualCluster(OwnCluster):
     """One process, which has its turn whenever the test waits."""
 
     kind = "virtual"
-
-    @classmethod
-    def begin(cls, spec: ClusterSpec) -> VirtualCluster:
-        """Start the process for a later test, which waits with `finish` until it is ready."""
-        return cls._make(spec, 0.0, is_ahead=True)
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
@@ -64,26 +59,11 @@ class VirtualCluster(OwnCluster):
         child = self._child(SCHEDULER, seed)
         self._children = [child]
         child.tell(order)
-        self._seed = seed
-        if not self._is_ahead:
-            self._meet(deadline)
-
-    def finish(self, timeout_s: float) -> None:
-        """Wait until a cluster that was begun is ready; end it if that fails."""
-        try:
-            self._meet(time.monotonic() + timeout_s * (SLOWER if self.launcher else 1))
-        except BaseException as error:
-            self._give_up(error)
-            raise
-
-    def _meet(self, deadline: float) -> None:
-        """Wait for the process's answer, and connect to it."""
-        (child,) = self._children
         address, host, port = child.answer(deadline)
         self.address, self.pid = address, child.process.pid
         connection = socket.create_connection((host, port), max(1.0, deadline - time.monotonic()))
         connection.settimeout(None)
-        conduct(self.address, Conductor(Turns(connection), self._seed))
+        conduct(self.address, Conductor(Turns(connection), seed))
         self._rounds = 0
 
     def is_whole(self) -> bool:

@@ -19,7 +19,7 @@ from packaging.version import Version
 from pytest_schedprof.environments.making import BUILD_FILES, Packages, environment_of, run
 from pytest_schedprof.errors import ClusterError, SettingsError
 
-OLDEST_PYTHON = "3.10"
+OLDEST_PYTHON = "3.11"
 OLDEST_DISTRIBUTED = "2024.8.0"
 
 FORMS = (

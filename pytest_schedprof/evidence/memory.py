@@ -17,8 +17,9 @@ from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import MEASURES, SAMPLED
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.storage.kept_memory import FILE
 from pytest_schedprof.storage.run_directory import NOW
+
+FILE = "memory.json"
 
 INTERVAL_S = 0.2
 """Workers report their memory at most twice a second, each at a time of its own."""

@@ -1,4 +1,4 @@
-"""Draw the memory of workers: of one test, or of several sides, runs or tests side by side."""
+"""Draw the memory of workers: of one test, on all of its sides."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import NamedTuple
 from pytest_schedprof.evidence.pictures import page
 from pytest_schedprof.model.evidence import MemorySamples
 
+TITLE = "memory of all workers"
+
 MEGABYTE = 2**20
 
 DASHES = ("solid", "dashed", "dotted", "dotdash", "12 4", "2 8", "16 4 2 4", "6 2 6 8")
 
-MOST = 20
-"""Tests that can be told apart by colour."""
+COLOURS = 20
 
 
 class Drawn(NamedTuple):
-    """What one test held on one side."""
+    """What one side held."""
 
     name: str
     """What tells it apart in the picture; without meaning if it is alone there."""
@@ -31,18 +32,18 @@ class _Style(NamedTuple):
     dash: int
 
 
-def memory_picture(found: Sequence[Drawn], title: str = "memory of all workers") -> bytes:
+def memory_picture(found: Sequence[Drawn]) -> bytes:
     """Draw a line for each run of the body and measure, all of which begin at zero.
 
-    Of one test, colours tell measures, and dashes tell runs of the body. Of several, colours tell
-    tests, and dashes tell measures.
+    Of one side, colours tell measures, and dashes tell runs of the body. Of several, colours tell
+    sides, and dashes tell measures.
     """
     from bokeh.palettes import Category20
     from bokeh.plotting import figure
 
-    colours = [*Category20[MOST][::2], *Category20[MOST][1::2]]
+    colours = [*Category20[COLOURS][::2], *Category20[COLOURS][1::2]]
     plot = figure(
-        title=title,
+        title=TITLE,
         x_axis_label="seconds since the take began",
         y_axis_label="memory of all workers (MiB)",
         sizing_mode="stretch_both",
@@ -58,12 +59,12 @@ def memory_picture(found: Sequence[Drawn], title: str = "memory of all workers")
             legend_label=style.label,
             line_dash=DASHES[style.dash % len(DASHES)],
             line_width=2,
-            color=colours[style.colour % MOST],
+            color=colours[style.colour % COLOURS],
         )
     for legend in plot.legend[:1]:
         legend.click_policy = "hide"
         plot.add_layout(legend, "right")
-    return page(plot, title)
+    return page(plot, TITLE)
 
 
 def _styled(found: Sequence[Drawn]) -> list[tuple[MemorySamples, _Style]]:

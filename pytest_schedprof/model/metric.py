@@ -145,8 +145,6 @@ INSTRUCTIONS = "instructions"
 
 CLIENT_BYTECODES = "client_bytecodes"
 
-GIL_WAIT = "gil_wait"
-
 METRICS: dict[str, Metric] = {
     SHARE: Metric(PERCENT, "", is_sampled=True, of_whole=False),
     SELF: Metric(PERCENT, "", is_sampled=True, of_whole=False, of_owners=False, is_extra=True),
@@ -188,7 +186,6 @@ METRICS: dict[str, Metric] = {
     "gc_pauses": Metric(NUMBER, "pauses", is_peak=True, of_functions=False, is_extra=True),
     "gc_pause": Metric(TIME, "of CPU", is_peak=True, of_functions=False),
     "gc_share": Metric(PERCENT, "", is_peak=True, of_functions=False),
-    GIL_WAIT: Metric(PERCENT, "", is_peak=True, of_functions=False),
     "intake_cpu": Metric(TIME, "of CPU", rank=11, of_owners=False, of_steps="cpu"),
     "intake_calls": Metric(
         NUMBER, "calls", is_exact=True, of_owners=False, of_steps="calls", is_extra=True

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pytest_schedprof.measuring import plan as planning
     from pytest_schedprof.plugin import (
         against,
-        ahead,
         arguments,
         baselines,
         collecting,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     __all__ = [
         "against",
-        "ahead",
         "arguments",
         "baselines",
         "cluster_options",
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 MODULES = {
     "against": "plugin.against",
-    "ahead": "plugin.ahead",
     "arguments": "plugin.arguments",
     "baselines": "plugin.baselines",
     "cluster_options": "clusters.options",

@@ -33,9 +33,7 @@ def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
     Override it with a fixture of any scope that returns a dask Cluster, a Client or an address.
     """
     try:
-        cluster = clusters_of(request.config).cluster(cluster_request_of(request.node))
-        plugin.ahead.begin_next(request.node)
-        return cluster
+        return clusters_of(request.config).cluster(cluster_request_of(request.node))
     except plugin.errors.SchedprofError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 

@@ -21,7 +21,6 @@ from pytest_schedprof.plugin.fixtures import (
 )
 from pytest_schedprof.plugin.stash import (
     CLUSTERS,
-    FOLLOWING,
     HAS_BEGUN,
     IN_DEBUGGER,
     PLAN,
@@ -145,9 +144,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Warm up backends before other plugins look at what the process holds."""
-    item.config.stash[FOLLOWING] = nextitem
     if not _is_concerned(item):
         return
     try:

@@ -47,9 +47,6 @@ KINDS: pytest.StashKey[EvidenceRegistry] = pytest.StashKey()
 
 CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()
 
-FOLLOWING: pytest.StashKey[pytest.Item | None] = pytest.StashKey()
-"""The test that follows the one that runs."""
-
 INTERPRETER: pytest.StashKey[Interpreter] = pytest.StashKey()
 """The interpreter that runs the scheduler of `--schedprof-against`."""
 

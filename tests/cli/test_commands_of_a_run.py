@@ -201,12 +201,6 @@ def test_figures_for_github_action_benchmark(
     assert len(units) == len(rows)
 
 
-def test_figures_for_pyperf(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "--format", "pyperf", session.runs]) == 0
-    names = {each["metadata"]["name"] for each in json.loads(capfd.readouterr().out)["benchmarks"]}
-    assert {f"{KEPT} cputime cpu", f"{BROKEN} counts bytecodes"} <= names
-
-
 COMMAND = [sys.executable, "-c", "from pytest_schedprof.cli.main import main; exit(main())"]
 
 

@@ -16,7 +16,7 @@ PACKAGE = Path(pytest_schedprof.__file__).parent
 ROOMS_OF_BACKENDS = {"agent", "backends"}
 
 ALLOWED = {
-    "api/ancestor.py": {"pyspy", "viztracer", "gil"},  # public functions, an option of py-spy
+    "api/ancestor.py": {"pyspy", "viztracer"},  # public functions, an option of py-spy
     "api/profile.py": {"pyspy"},  # the default of a public function
     "settings/options.py": {"pyspy", "counts"},  # the defaults of commands and options
     "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
@@ -25,7 +25,6 @@ ALLOWED = {
     "explaining/accounts.py": {"counts"},  # whose files are read
     "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
-    "formats/gil.py": {"gil"},  # the same
     "formats/perfcount.py": {"perfcount"},  # the same
     "formats/workload.py": {"counts"},  # a column of a file
     "record/rows.py": {"counts"},  # that column

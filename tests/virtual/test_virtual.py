@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +19,7 @@ from dask import sizeof
 from distributed import CancelledError, Client, Event, Future, as_completed, metrics, utils, wait
 from hypothesis import given
 from hypothesis import strategies as st
-from support import Project
+from support import Project, wait_for
 
 from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -33,8 +33,6 @@ from pytest_schedprof.virtual.clocks import EPOCH
 VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
 
 BUSY = (sys.executable, "-c", "while True: pass")
-
-LATE = (TimeoutError, asyncio.TimeoutError)  # two, before Python 3.11
 
 MIXED = """
 import dask.array as da
@@ -189,10 +187,10 @@ def test_time_goes_by_only_while_the_test_waits(client: Client) -> None:
 def test_timeouts_are_virtual(client: Client) -> None:
     begun, really = now(), time.perf_counter()
     future = client.submit(inc, 1, pure=False)
-    with pytest.raises(LATE):
+    with pytest.raises(TimeoutError):
         future.result(timeout=0.5)
     assert 0.5 <= now() - begun < 0.6
-    with pytest.raises(LATE):
+    with pytest.raises(TimeoutError):
         wait(client.map(inc, range(400), pure=False), timeout=50)
     assert time.perf_counter() - really < 20
 
@@ -289,7 +287,7 @@ def test_a_deadlock_is_told_with_its_tasks(client: Client) -> None:
 
 def test_a_time_out_of_an_hour_does_not_hide_a_deadlock(client: Client) -> None:
     future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
-    with pytest.raises(LATE):
+    with pytest.raises(TimeoutError):
         future.result(timeout="1m")
     with pytest.raises(StuckError, match="'alone' is no-worker"):
         future.result(timeout="1h")
@@ -422,6 +420,29 @@ def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> N
         seen.append(decided(project))
         project.run_directory.rename(project.path / f"earlier-{len(seen)}")
     assert seen[0] == seen[1]
+
+
+REPEATED = """
+@pytest.mark.schedprof
+@pytest.mark.parametrize("number", range(3))
+def test_it(schedprof_scheduler, number):
+    wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
+"""
+
+
+@pytest.mark.slow
+def test_what_happens_is_the_same_in_each_test_and_by_xdist(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    hashes = []
+    for arguments in ((), ("-n2",)):
+        result = project.run_test(REPEATED, *VIRTUAL, *arguments)
+        result.assert_outcomes(passed=3)
+        hashes += [line for line in result.outlines if " 50 tasks in " in line]
+    assert len({re.search(r"hash (\w{8})$", line)[1] for line in hashes}) == 1  # type: ignore[index]
+    assert len(hashes) == 6
+    wait_for(lambda: not project.processes(), "all clusters to end")
 
 
 @given(population=st.lists(st.integers(), min_size=11), count=st.integers(1, 10))
