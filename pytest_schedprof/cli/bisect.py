@@ -1,4 +1,4 @@
-"""`schedprof bisect`: find the commit or release of a regression, alone or for `git bisect run`."""
+"""`schedprof bisect`: for `git bisect run`, or a search among releases."""
 
 from __future__ import annotations
 
@@ -7,29 +7,27 @@ import os
 import subprocess
 import tempfile
 
-from pytest_schedprof.cli.bisect_range import add_options, run_range
 from pytest_schedprof.cli.commands import Commands, add_command
 from pytest_schedprof.cli.output import complain, say
 from pytest_schedprof.cli.sources import add_directory, load_both
 from pytest_schedprof.errors import BaselineError, SettingsError
 
 EXAMPLE = """\
-examples: schedprof bisect --releases 2025.5.0..2026.8.0 tests/test_x.py::test_tasks
-          schedprof bisect --commits v1.4..main --checkout ../distributed tests/test_x.py \\
-              -- --schedprof-workers=100
-exit status: 0 if the commit or release was found, 1 if nothing regressed or an end cannot be
-measured, 2 for a mistake. A killed search goes on when it is started again.
-
 example: git bisect start BAD GOOD
          git checkout GOOD && pytest --schedprof=counts --schedprof-save=good tests/test_x.py
          git bisect run schedprof bisect good -- pytest --schedprof=counts tests/test_x.py
 
 exit status, as `git bisect run` reads it: 0 if nothing regressed, 1 if something did, 125 (skip
-this commit) if the comparison is undecided or nothing was measured, 128 for a mistake (stop)"""
+this commit) if the comparison is undecided or nothing was measured, 128 for a mistake (stop)
+
+example: schedprof bisect --releases 2025.5.0..2026.8.0 tests/test_x.py -- --schedprof-workers=100
+
+exit status: 0 if the release was found, 1 if nothing regressed or an end cannot be measured, 2 for
+a mistake"""
 
 USAGE = """\
-schedprof bisect (--releases FIRST..LAST | --commits GOOD..BAD) [OPTIONS] TEST [-- PYTEST-OPTION ..]
-       schedprof bisect [--dir DIR] BASELINE -- COMMAND ..."""
+schedprof bisect [--dir DIR] BASELINE -- COMMAND ...
+       schedprof bisect --releases FIRST..LAST [OPTIONS] TEST [-- PYTEST-OPTION ...]"""
 
 GOOD, BAD, SKIP, STOP = 0, 1, 125, 128
 
@@ -43,39 +41,49 @@ def add_to(commands: Commands) -> None:
         commands,
         "bisect",
         run,
-        purpose="find the commit or release of a regression; also for `git bisect run`",
-        description="With --commits or --releases: measures a test with one version after the "
-        "other until the first bad one is left. Without: runs a pytest command with a temporary "
-        "directory for its results, and compares them with a baseline, for `git bisect run`.",
+        purpose="find the commit, by `git bisect run`, or the release of a regression",
+        description="Runs a pytest command with a temporary directory for its results, and "
+        "compares them with a baseline, for `git bisect run`. With --releases: measures a test "
+        "with one release after the other until the first bad one is left.",
         example=EXAMPLE,
     )
     parser.usage = USAGE
     parser.add_argument(
         "baseline",
-        metavar="TEST or BASELINE",
-        help="a test, for a search; or a baseline of a good commit",
+        metavar="BASELINE or TEST",
+        help="a baseline of a good commit; or a test, for a search among releases",
     )
     command = parser.add_argument(
         "command",
         nargs="+",
         default=[],
         metavar="OPTION or COMMAND",
-        help="after --: pytest options, for a search; or a pytest command",
+        help="after --: a pytest command; or pytest options, for a search",
     )
     # With `nargs="*"` options between TEST and -- would end the arguments.
     command.required = False
-    add_options(parser)
+    parser.add_argument(
+        "--releases", metavar="FIRST..LAST", help="search among these releases, or among A,B,C"
+    )
+    parser.add_argument(
+        "--package", default="distributed", metavar="NAME", help="of the releases (%(default)s)"
+    )
+    parser.add_argument("--metric", default="", metavar="NAME", help="follow this metric")
+    parser.add_argument(
+        "--function", default="", metavar="PATTERN", help="follow a function, as module:name*"
+    )
     add_directory(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command and print what changed, or search a range."""
-    if given.releases is not None or given.commits is not None:
-        return run_range(given)
+    """Run the command and print what changed, or search among releases."""
+    if given.releases is not None:
+        from pytest_schedprof.cli.bisect_releases import run_releases
+
+        return run_releases(given)
     if not given.command:
         raise SettingsError(
-            "schedprof: nothing to run: give a pytest command after --, or a range with --commits "
-            "or --releases"
+            "schedprof: nothing to run: give a pytest command after --, or --releases"
         )
     from pytest_schedprof.storage.baselines import load
 

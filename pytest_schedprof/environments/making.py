@@ -168,7 +168,7 @@ def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) 
     differing = place / "requirements.txt"
     differing.write_text("\n".join(_differing(packages, place, path, deadline)), encoding="utf-8")
     python = f"--python={interpreter_in(place)}"
-    _uv("install", python, "--no-deps", f"-r={differing}", place=place, deadline=deadline)
+    _uv(packages, place, deadline, "install", python, "--no-deps", f"-r={differing}")
     scheme = "nt" if os.name == "nt" else "posix_prefix"
     base = {"base": str(place), "platbase": str(place)}
     own = Path(sysconfig.get_path("purelib", scheme, base))
@@ -219,7 +219,7 @@ def _differing(packages: Packages, place: Path, path: Sequence[str], deadline: f
         for name, lines in files.items():
             (place / name).write_text("\n".join(lines), encoding="utf-8")
         options = ("--no-header", "--no-annotate", f"--python={sys.executable}", "-c=constraints")
-        _uv("compile", "named", "-o=resolved", *options, place=place, deadline=deadline)
+        _uv(packages, place, deadline, "compile", "named", "-o=resolved", *options)
         return (place / "resolved").read_text(encoding="utf-8").splitlines()
 
     needed = resolved(())
@@ -251,18 +251,20 @@ def uv_program() -> str:
     )
 
 
-def _uv(*arguments: str, place: Path, deadline: float) -> None:
+def _uv(packages: Packages, place: Path, deadline: float, *arguments: str) -> None:
     """Run `uv pip` in a directory without settings of a project."""
     command = [uv_program(), "--color=never", "pip", *arguments]
     try:
         status, output = run(command, deadline=deadline, cwd=place)
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            "schedprof: the other side's packages were not installed in time; see whether the "
+            f"schedprof: {' '.join(packages.lines)!r} was not installed in time; see whether the "
             "network answers"
         ) from None
     if status:
-        raise ClusterError(f"schedprof: the other side cannot be installed: {cause_of(output)}")
+        raise ClusterError(
+            f"schedprof: {' '.join(packages.lines)!r} cannot be installed: {cause_of(output)}"
+        )
 
 
 def cause_of(output: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import distributed
 import pytest
 from support import Project
 
@@ -32,21 +34,21 @@ def test_the_release_is_found_and_one_that_is_none_is_skipped(project: Project) 
     function = "--function=dask._task_spec:_is_dask_future"
     found = bisect(project, releases, function, "test_it.py", "--", "--schedprof-workers=2")
     assert found.returncode == 0, found.stderr
-    assert f"  distributed {FIRST_BAD}\n" in found.stdout
-    assert "  distributed 2026.1.0.1\n" in found.stdout
-    assert "distributed 2026.1.0.1: skip, 'distributed==2026.1.0.1' cannot be installed" in (
-        found.stderr
+    first, *explained = found.stdout.splitlines()
+    assert first == (
+        f"the first bad release is distributed {FIRST_BAD}, or one of distributed 2026.1.0.1"
     )
-    assert "one of 2; all but the last were skipped" in found.stdout
+    assert "schedprof: 'distributed==2026.1.0.1' cannot be installed: " in found.stderr
+    assert "; 2026.1.0.1 is skipped\n" in found.stderr
+    new = "`dask._task_spec:_is_dask_future` is new, called 2 per task"
+    assert any(new in line for line in explained)
+    assert any("def _is_dask_future(obj" in line for line in explained), "the lines of its source"
 
 
-def test_a_release_that_is_not_on_the_index_is_told_with_those_next_to_it(project: Project) -> None:
-    told = bisect(project, "--releases=2025.5.2..2026.1.1", "test_it.py")
+def test_a_range_without_two_releases_on_the_index_is_told(project: Project) -> None:
+    told = bisect(project, "--releases=2025.5.2..2025.6.1", "test_it.py")
     assert told.returncode == 2
-    assert (
-        "distributed has no release 2025.5.2; those next to it are 2025.5.0, 2025.5.1, 2025.7.0"
-        in (told.stderr)
-    )
+    assert "distributed has no two releases in '2025.5.2..2025.6.1'" in told.stderr
 
 
 def test_without_an_index_releases_can_be_named(
@@ -57,3 +59,34 @@ def test_without_an_index_releases_can_be_named(
     assert told.returncode == 1
     assert "the package index does not tell the releases of 'distributed'" in told.stderr
     assert "name them yourself: --releases=A,B,C" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--releases=new..old", "test_it.py"), "--releases must be FIRST..LAST"),
+        (("--releases=2026.8.0", "test_it.py"), "--releases must be FIRST..LAST"),
+        (("--releases=2026.8.0..2025.5.0", "test_it.py"), "the earliest first"),
+        (("--releases=1..2..3", "test_it.py"), "--releases must be FIRST..LAST"),
+        (("--releases=1..2", "--package=a b", "test_it.py"), "must be a package's name"),
+        (("test_it.py",), "nothing to run: give a pytest command after --, or --releases"),
+    ],
+)
+def test_what_cannot_be_searched_is_told(
+    project: Project, arguments: tuple[str, ...], words: str
+) -> None:
+    told = bisect(project, *arguments)
+    assert (told.returncode, told.stdout) == (2, "")
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("schedprof: ")
+    assert words in line
+
+
+@pytest.mark.slow
+def test_a_test_that_imports_another_release_ends_the_search(project: Project) -> None:
+    (project.path / "conftest.py").write_text(
+        f"import sys; sys.path.insert(0, {str(Path(distributed.__file__).parents[1])!r})"
+    )
+    told = bisect(project, "--releases=2026.1.0,2026.1.1", "test_it.py")
+    assert told.returncode == 2
+    assert "the test imports distributed" in told.stderr

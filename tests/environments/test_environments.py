@@ -194,7 +194,7 @@ def test_what_cannot_be_made_leaves_nothing_and_what_is_unused_is_removed(tmp_pa
 
 
 def test_making_ends_in_time(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="were not installed in time; see whether the network"):
+    with pytest.raises(ClusterError, match="was not installed in time; see whether the network"):
         interpreter_for(wheel(tmp_path, "one", "1"), tmp_path / "cache", 0.0)
     assert list((tmp_path / "cache").iterdir()) == []
 

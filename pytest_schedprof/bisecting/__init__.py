@@ -1,1 +1,0 @@
-"""Finding the commit or release of a regression: versions are measured until one is left."""
