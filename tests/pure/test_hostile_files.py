@@ -65,7 +65,10 @@ READERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "trace": (TRACE_FILE, lambda content: read_trace(mended(content), namer)),
     "stats": (STATS, lambda content: read_pstats(content, namer)),
     "counts": (COUNTS, read_counts),
-    "counts with more": (COUNTS, lambda content: with_more(content, {"a:b": {"calls": 1}})),
+    "counts with more": (
+        COUNTS,
+        lambda content: with_more(content, {"a:b": {"calls": 1}}, {"a:b": "0f"}),
+    ),
 }
 CONTENTS: dict[FileKind, bytes] = {SPEEDSCOPE: speedscope(), TRACE: TRACE_FILE, PSTATS: STATS}
 MAKERS = {

@@ -130,6 +130,7 @@ def hostile(run: Path) -> None:
 CHOSEN = {
     "metric",
     "outcome",
+    "role",
     "verdict",
     "unit",
     "of",
