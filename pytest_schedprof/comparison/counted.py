@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -96,7 +96,16 @@ class CountedFigures:
 
     def exact(self, metric: str) -> dict[Function, Figure]:
         """Return the count per task of every function of the scheduler."""
-        if self.result.costs is None or not self.tasks:
+        return self._counts(metric, self.result.costs.functions if self.result.costs else ())
+
+    def folded(self, metric: str) -> dict[Function, Figure] | None:
+        """Return the same of functions that are in lines of others; None if it is not known."""
+        if not self.names_all:
+            return None
+        return self._counts(metric, self.result.costs.folded if self.result.costs else ())
+
+    def _counts(self, metric: str, costs: Iterable[FunctionCost]) -> dict[Function, Figure]:
+        if not self.tasks:
             return {}
         return {
             each.function: self._count(
@@ -106,7 +115,7 @@ class CountedFigures:
                 each.scatter.get(metric),
                 is_carrier=self.is_everything and not is_work(each.function),
             )
-            for each in self.result.costs.functions
+            for each in costs
             if metric in each.total and (METRICS[metric].is_here or self._is_schedulers(each))
         }
 
@@ -225,7 +234,8 @@ class CountedFigures:
         costs = self.result.costs
         if costs is None or not self.tasks or not self.shows_scatter:
             return {}
-        parts = [(each.function, each.total, each.scatter) for each in costs.functions]
+        named = (*costs.functions, *costs.folded)
+        parts = [(each.function, each.total, each.scatter) for each in named]
         return {
             subject: total[metric] / self._divisor(metric) * scatter[metric]
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
