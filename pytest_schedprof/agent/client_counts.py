@@ -12,6 +12,7 @@ from typing import Any
 from distributed import Client
 
 from .choice import BODY, Choice
+from .digests import digests_of
 from .monitoring import Monitor
 from .names import codes_of
 from .opcodes import Opcodes
@@ -45,19 +46,20 @@ class ClientCounts:
             return False
         return self.counter.begin()
 
-    def end(self) -> dict[str, dict[str, int]]:
-        """Remove the hooks and return the bytecodes of each function that ran."""
+    def end(self) -> tuple[dict[str, dict[str, int]], dict[str, str]]:
+        """Remove the hooks; return the bytecodes of each function that ran, and its digests."""
         self.counter.end()
-        counts = {
-            name: sum(map(self.counter.bytecodes_of, codes))
-            for name, codes in sorted(self.choice.functions().items())
-        }
         # A module is imported by whichever test of a session needs it first.
-        return {
-            name: {METRIC: count}
-            for name, count in counts.items()
-            if count and not name.endswith(f":{BODY}")
+        ran = {
+            name: codes
+            for name, codes in sorted(self.choice.functions().items())
+            if not name.endswith(f":{BODY}")
         }
+        counts = {name: sum(map(self.counter.bytecodes_of, codes)) for name, codes in ran.items()}
+        return (
+            {name: {METRIC: count} for name, count in counts.items() if count},
+            {name: digests_of(ran[name]) for name, count in counts.items() if count},
+        )
 
 
 def clients() -> list[Any]:

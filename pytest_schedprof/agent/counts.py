@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -13,6 +13,7 @@ from .choice import Answer, Choice
 from .counted import Counted
 from .decisions import world_of
 from .details import Callers, lines_of
+from .digests import digests_of
 from .monitoring import Monitor
 from .monitoring_by_span import MonitorBySpan
 from .names import codes_of
@@ -134,6 +135,7 @@ class CountsRecording(Recording):
             "python": sys.version.split()[0],
             "functions": self._counts(self.counter, functions),
             "whole": dict(self.traffic.counts),
+            "code": digests_by_name(functions),
             **self._details(functions),
             **self._by_span(functions),
         }
@@ -188,6 +190,11 @@ class CountsRecording(Recording):
         if not self.bytecodes:
             return calls
         return {**calls, "bytecodes": sum(map(counter.bytecodes_of, codes))}
+
+
+def digests_by_name(functions: Mapping[str, Sequence[CodeType]]) -> dict[str, str]:
+    """Return the digests of the code of each function that ran."""
+    return {name: digests_of(codes) for name, codes in sorted(functions.items())}
 
 
 def monitor_for(whose: Whose | None) -> Callable[..., Monitor]:

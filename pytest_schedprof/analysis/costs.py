@@ -56,6 +56,8 @@ class Unit:
     """Whether it has all code that the scheduler ran, and no other."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Metrics and functions that could not be measured, each with the reason."""
+    code: Mapping[Function, str] = field(default_factory=dict)
+    """Digests of the code of functions, where they are known."""
 
 
 def unit_of(
@@ -67,14 +69,16 @@ def unit_of(
     doubt = hides = ""
     is_everything = False
     lacks: dict[str, str] = {}
+    code: dict[Function, str] = {}
     for profile in profiles:
         lacks |= profile.lacks
+        code |= profile.code
         doubt, hides = doubt or profile.doubt, hides or profile.hides
         for function, costs in profile.functions.items():
             gather(functions[function], costs)
         gather(together, profile.whole)
         is_everything = is_everything or profile.is_everything
-    return Unit(tasks, functions, together, doubt, hides, scale, is_everything, lacks)
+    return Unit(tasks, functions, together, doubt, hides, scale, is_everything, lacks, code)
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
@@ -186,17 +190,20 @@ class Costs:
         Args:
             patterns: of functions that are named, even if they cost next to nothing.
         """
-        lines = [self._line(*each) for each in self.lines(patterns).items()]
+        lines = self.lines(patterns)
+        folded = [each for line, names in lines.items() if is_line(line) for each in names]
         whole: Amounts = {}
         for unit in self.units:
             gather(whole, unit.whole)
         return MeasuredCosts(
-            functions=tuple(
-                sorted(lines, key=lambda each: (*_dearness(each.total), each.function))
-            ),
+            functions=self._sorted(self._line(*each) for each in lines.items()),
+            folded=self._sorted(self._line(each, [each]) for each in folded),
             whole=whole,
             scatter=self._scatter([unit.whole for unit in self.units], whole),
         )
+
+    def _sorted(self, costs: Iterable[FunctionCost]) -> tuple[FunctionCost, ...]:
+        return tuple(sorted(costs, key=lambda each: (*_dearness(each.total), each.function)))
 
     def _line(self, name: Function, functions: Sequence[Function]) -> FunctionCost:
         rounds: list[Amounts] = [{} for _ in self.units]
@@ -206,7 +213,10 @@ class Costs:
             for costs, unit in zip(rounds, self.units, strict=True):
                 gather(costs, unit.functions.get(function, {}))
         owner = OBJECTS if HELD & total.keys() else self._owner(name)
-        return FunctionCost(name, owner, total, self._scatter(rounds, total))
+        code = {each for unit in self.units for each in unit.code.get(name, "").split()}
+        return FunctionCost(
+            name, owner, total, self._scatter(rounds, total), " ".join(sorted(code))
+        )
 
     def _owner(self, name: Function) -> str:
         is_everything = any(unit.is_everything for unit in self.units)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from pytest_schedprof.comparison.causing import causes_of, in_order
 from pytest_schedprof.comparison.differing import differing_settings
 from pytest_schedprof.comparison.exact import exact_changes
 from pytest_schedprof.comparison.matching import (
@@ -35,12 +36,11 @@ from pytest_schedprof.model.comparison import (
     Setting,
     Thresholds,
 )
+from pytest_schedprof.model.explanation import Cause
 from pytest_schedprof.model.result import Result
 
 Earlier: TypeAlias = Callable[[str], Sequence[Result]]
 """Reads the results of a test in the runs before the newest one of a series."""
-
-_ORDER = list(Outcome)
 
 
 def compare(
@@ -178,7 +178,8 @@ def _compare_pair(
         *differing_modules(before, after),
     )
     every = [*changes, *timed]
-    found = _comparison(before, after, every, reasons, is_binding, settings, thresholds)
+    causes = causes_of(old, new, changes)
+    found = _comparison(before, after, every, reasons, is_binding, settings, thresholds, causes)
     return replace(found, tasks=tasks)
 
 
@@ -190,9 +191,10 @@ def _comparison(
     is_binding: bool,
     settings: tuple[Setting, ...] = (),
     thresholds: Thresholds | None = None,
+    causes: tuple[Cause, ...] = (),
 ) -> Comparison:
     """Collect the changes, the most severe first."""
-    told = sorted((each for each in changes if each.outcome is not Outcome.SAME), key=_gravity)
+    told = in_order((each for each in changes if each.outcome is not Outcome.SAME), causes)
     return Comparison(
         after.result.test_id,
         after.of.backend,
@@ -204,6 +206,7 @@ def _comparison(
         settings,
         part_by_hash(before.of.hashes, after.of.hashes) if before else None,
         thresholds,
+        causes=causes,
     )
 
 
@@ -219,9 +222,3 @@ def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measu
     if found := next(alike, None) or next(iter(fitting), None):
         return found, ""
     return None, obstacle(candidates[0], after)
-
-
-def _gravity(change: Change) -> tuple[int, bool, float, str]:
-    """Sort key: by outcome, functions before the whole, then by size of the change."""
-    is_whole = not change.subject
-    return _ORDER.index(change.outcome), is_whole, -abs(change.difference), change.subject

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -10,10 +10,12 @@ from typing import TypeAlias
 
 from pytest_schedprof.analysis.costs import LEAST_ROUNDS
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
+from pytest_schedprof.analysis.folding import is_line
 from pytest_schedprof.analysis.owners import NOT_SCHEDULER, is_used_by_all
 from pytest_schedprof.analysis.usual import LEAST_RUNS
 from pytest_schedprof.comparison.contrast import Figure
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.explanation import Cost
+from pytest_schedprof.model.metric import CALLS, METRICS, own_part
 from pytest_schedprof.model.modules import EVERYTHING, is_of, is_work
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, FunctionCost
@@ -94,7 +96,16 @@ class CountedFigures:
 
     def exact(self, metric: str) -> dict[Function, Figure]:
         """Return the count per task of every function of the scheduler."""
-        if self.result.costs is None or not self.tasks:
+        return self._counts(metric, self.result.costs.functions if self.result.costs else ())
+
+    def folded(self, metric: str) -> dict[Function, Figure] | None:
+        """Return the same of functions that are in lines of others; None if it is not known."""
+        if not self.names_all:
+            return None
+        return self._counts(metric, self.result.costs.folded if self.result.costs else ())
+
+    def _counts(self, metric: str, costs: Iterable[FunctionCost]) -> dict[Function, Figure]:
+        if not self.tasks:
             return {}
         return {
             each.function: self._count(
@@ -104,9 +115,37 @@ class CountedFigures:
                 each.scatter.get(metric),
                 is_carrier=self.is_everything and not is_work(each.function),
             )
-            for each in self.result.costs.functions
+            for each in costs
             if metric in each.total and (METRICS[metric].is_here or self._is_schedulers(each))
         }
+
+    def accounts(self, metric: str) -> dict[Function, Cost]:
+        """Return what every function cost by itself per task, however little that is."""
+        measured = self.result.costs
+        if measured is None or not self.tasks:
+            return {}
+        own, is_here = own_part(metric), METRICS[metric].is_here
+        return {
+            each.function: Cost(
+                each.total[own] / self._units,
+                each.total[CALLS] / self._units if CALLS in each.total and not is_here else None,
+                code=each.code,
+            )
+            for each in (*measured.functions, *measured.folded)
+            if own in each.total
+            and not is_line(each.function)
+            and (is_here or self._is_schedulers(each))
+        }
+
+    @property
+    def names_all(self) -> bool:
+        """Whether every function that ran is named; earlier releases kept only sums of some."""
+        costs = self.result.costs
+        return (
+            costs is None
+            or bool(costs.folded)
+            or not any(is_line(each.function) for each in costs.functions)
+        )
 
     def _divisor(self, metric: str) -> int:
         """Return what totals are divided by."""
@@ -195,7 +234,8 @@ class CountedFigures:
         costs = self.result.costs
         if costs is None or not self.tasks or not self.shows_scatter:
             return {}
-        parts = [(each.function, each.total, each.scatter) for each in costs.functions]
+        named = (*costs.functions, *costs.folded)
+        parts = [(each.function, each.total, each.scatter) for each in named]
         return {
             subject: total[metric] / self._divisor(metric) * scatter[metric]
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from math import fsum
 
 from pytest_schedprof.analysis.folding import KEPT, is_line, line_of
@@ -19,15 +20,45 @@ at least a doubling: the function is compared by its name then."""
 Lines = Mapping[Function, Figure]
 
 
-def aligned(before: Lines, after: Lines) -> tuple[Lines, Lines]:
-    """Return the figures of both sides, with functions that only one side names among its others.
+def aligned(
+    before: Lines, after: Lines, folded: tuple[Lines | None, Lines | None] = (None, None)
+) -> tuple[Lines, Lines]:
+    """Return the figures of both sides by the same names.
 
-    A side that has no line of others named all its functions: those it lacks were not called.
+    A function that only one side names is taken out of the other one's others, or is put among
+    those of its own side if it is not known what the other one folded. A side that has no line of
+    others named all its functions: those it lacks were not called.
+
+    Args:
+        before: functions and lines of one side.
+        after: those of the other.
+        folded: the functions in the lines of both sides; None if they are not known.
     """
-    return _fitted(before, after), _fitted(after, before)
+    olds, news = folded
+    return _fitted(before, after, olds, news), _fitted(after, before, news, olds)
 
 
-def _fitted(side: Lines, other: Lines) -> Lines:
+def _fitted(side: Lines, other: Lines, folded: Lines | None, of_other: Lines | None) -> Lines:
+    alike = _folded_alike(side, other) if of_other is None else side
+    return alike if folded is None else _named_alike(alike, other, folded)
+
+
+def _named_alike(side: Lines, other: Lines, folded: Lines) -> Lines:
+    """Name what the other side names."""
+    named = {name: folded[name] for name in other if name not in side and name in folded}
+    left: dict[Function, list[float]] = {line_of(name): [] for name in named}
+    for name, figure in folded.items():
+        if name not in named and (line := line_of(name)) in left:
+            left[line].append(figure.value)
+    return {**side, **named, **{line: _part(side[line], fsum(left[line])) for line in left}}
+
+
+def _part(line: Figure, value: float) -> Figure:
+    """Return what is left of a line, as certain as it was."""
+    return replace(line, value=value, error=line.error * value / line.value if line.value else 0.0)
+
+
+def _folded_alike(side: Lines, other: Lines) -> Lines:
     """Fold what the other side may have folded, unless it surely cost less there."""
     if not any(map(is_line, other)):
         return side

@@ -10,13 +10,14 @@ from math import isclose
 from pathlib import Path
 from typing import TypeVar
 
+from pytest_schedprof.analysis.folding import is_line
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counts import CountsFile, read_counts
 from pytest_schedprof.model.explanation import Accounts, Cost, Source
 from pytest_schedprof.model.metric import CALLS, CPU, METRICS
 from pytest_schedprof.model.modules import is_work
 from pytest_schedprof.model.profile import Function
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import BackendResult, FunctionCost, Result
 from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.sources import read_sources
@@ -78,13 +79,19 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
     tasks = max(1, of.window.tasks)
     totals = _from_files(files, metric) if files else _from_record(of, metric)
     calls = _from_files(files, CALLS) if files else _calls(side.result)
+    if METRICS[metric].is_here:  # calls are those of the scheduler
+        calls = {}
     if metric == CPU:
         whole, costs = _by_samples(of)
     else:
         whole, costs = _by_counts(of, metric, totals)
+    code = _code(of)
     known = {
         name: Cost(
-            cost.amount / tasks, calls[name] / tasks if name in calls else None, cost.error / tasks
+            cost.amount / tasks,
+            calls[name] / tasks if name in calls else None,
+            cost.error / tasks,
+            code.get(name, ""),
         )
         for name, cost in costs.items()
     }
@@ -102,8 +109,19 @@ def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, f
 
 def _from_record(of: BackendResult, metric: str) -> Mapping[Function, float]:
     own = METRICS[metric].own or metric
-    costs = of.costs.functions if of.costs else ()
-    return {each.function: each.total[own] for each in costs if own in each.total}
+    return {each.function: each.total[own] for each in _named(of) if own in each.total}
+
+
+def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
+    """Return all functions of a record; the lines of others only if it does not have these."""
+    if of.costs is None:
+        return ()
+    lines, folded = of.costs.functions, of.costs.folded
+    return (*(each for each in lines if not is_line(each.function)), *folded) if folded else lines
+
+
+def _code(of: BackendResult) -> Mapping[Function, str]:
+    return {each.function: each.code for each in _named(of)}
 
 
 def _calls(result: Result) -> Mapping[Function, float]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
+from pytest_schedprof.analysis.causes import causes, enclosing
 from pytest_schedprof.analysis.owners import owner_of_counted
 from pytest_schedprof.explaining.source_changes import source_change
 from pytest_schedprof.model.explanation import Accounts, Caller, Cost, Explanation, Part
@@ -27,15 +28,32 @@ MOST_CALLERS = 5
 def explain(
     test_id: str, backend: str, metric: str, before: Accounts, after: Accounts
 ) -> Explanation:
-    """Return the parts of a change, the largest first; they sum to it, but for what is unnamed."""
+    """Return the parts of a change; they sum to it, but for what is unnamed.
+
+    If the cost rose, those of its causes come first, then the largest.
+    """
     parts = _with_moves(
         Part(function, owner_of_counted(function), *_costs(function, before, after))
         for function in sorted({*before.functions, *after.functions})
     )
     least = ROUNDING * max(abs(before.whole), abs(after.whole))
-    told = [_with_reasons(part, before, after) for part in parts if abs(part.amount) > least]
-    told.sort(key=lambda part: (-abs(part.amount), part.function))
-    return Explanation(test_id, backend, metric, before.whole, after.whole, tuple(told))
+    told = [
+        _with_reasons(part, before, after)
+        for part in parts
+        if abs(part.amount) > least or part.is_changed
+    ]
+    is_rise = after.whole > before.whole
+    certain = (part for part in told if is_rise and abs(part.amount) >= part.error)
+    roles = {each.function: each.role for each in causes({metric: certain})}
+    places = {name: place for place, name in enumerate(roles)}
+
+    def order(part: Part) -> tuple[int, float, Function]:
+        place = places.get(enclosing(part.function), len(places))
+        return place, -abs(part.amount), part.function
+
+    found = [replace(each, role=roles.get(enclosing(each.function))) for each in told]
+    shown = sorted((each for each in found if each.role or abs(each.amount) > least), key=order)
+    return Explanation(test_id, backend, metric, before.whole, after.whole, tuple(shown))
 
 
 def _costs(function: Function, before: Accounts, after: Accounts) -> tuple[Cost, Cost]:

@@ -27,6 +27,8 @@ class CountsFile(msgspec.Struct, frozen=True):
     """Python's version; bytecodes of two minor versions are never compared."""
     functions: dict[str, dict[str, int]]
     whole: dict[str, int]
+    code: dict[str, str] = {}
+    """Digests of each function's code, with spaces between them; empty in older files."""
     callers: dict[str, dict[str, int]] = {}
     """Calls of each function by the function that called it; empty if they were not counted."""
     lines: dict[str, dict[int, int]] = {}
@@ -49,8 +51,12 @@ def read_counts(content: bytes) -> CountsFile:
         ) from error
 
 
-def with_more(content: bytes, more: Mapping[str, Mapping[str, int]]) -> bytes:
+def with_more(
+    content: bytes, more: Mapping[str, Mapping[str, int]], code: Mapping[str, str]
+) -> bytes:
     """Return a file of counts with further counts of functions, of metrics that it does not have.
+
+    And with the digests of functions that it does not have.
 
     Raises:
         FormatError: if the bytes are not such a file.
@@ -60,4 +66,5 @@ def with_more(content: bytes, more: Mapping[str, Mapping[str, int]]) -> bytes:
     for name, counts in more.items():
         functions.setdefault(name, {}).update(counts)
     ordered = dict(sorted(functions.items()))
-    return msgspec.json.encode(msgspec.structs.replace(file, functions=ordered))
+    changed = msgspec.structs.replace(file, functions=ordered, code={**code, **file.code})
+    return msgspec.json.encode(changed)

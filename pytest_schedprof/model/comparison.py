@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_schedprof.model.explanation import Cause
 from pytest_schedprof.model.parting import Parting
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Verdict
@@ -104,6 +105,9 @@ class Comparison:
     tasks: tuple[float, float] | None = None
     """Tasks of a round before and after, if they differ and costs are therefore per round; else
     None, and costs are per task."""
+    causes: tuple[Cause, ...] = ()
+    """The functions that explain what regressed, the most important first; none if that is not
+    known."""
 
     @property
     def verdict(self) -> Verdict:

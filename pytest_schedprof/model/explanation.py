@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from pytest_schedprof.model.profile import Function
+
+
+class Role(str, Enum):
+    """How a function explains a rise."""
+
+    CHANGED = "changed"
+    """Its code differs."""
+    NEW = "new"
+    """It did not run before."""
+    DEARER = "dearer"
+    """Its code is the same, as far as is known, and a call of it does more."""
+    CALLED = "called"
+    """It is called more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +32,8 @@ class Cost:
     """Calls per task; None if they were not counted."""
     error: float = 0.0
     """Half of the interval of the amount; 0 for an exact one."""
+    code: str = ""
+    """Digests of its code, with spaces between them; empty if they are not known."""
 
     @property
     def per_call(self) -> float | None:
@@ -96,6 +112,8 @@ class Part:
     """Those that call it more or less often than before, the largest difference first."""
     source: SourceChange | None = None
     """None if the source of a side is not known."""
+    role: Role | None = None
+    """How it explains the others; None if it follows from them."""
 
     @property
     def amount(self) -> float:
@@ -118,6 +136,18 @@ class Part:
         return not self.after.amount and not self.after.calls
 
     @property
+    def is_changed(self) -> bool:
+        """Whether its code differs between the sides, as far as that is known.
+
+        Each side has some that the other one lacks: of a property, one may have run the setter too.
+        """
+        old, new = set(self.before.code.split()), set(self.after.code.split())
+        if old and new:
+            return bool(old - new and new - old)
+        is_on_both = not (self.is_new or self.is_gone)
+        return is_on_both and self.source is not None and not self.source.is_same
+
+    @property
     def by_calls(self) -> float:
         """What it adds because it is called more or less often.
 
@@ -134,6 +164,18 @@ class Part:
     def by_price(self) -> float:
         """What it adds because a call costs more or less than before."""
         return self.amount - self.by_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A function that explains why others rose."""
+
+    function: Function
+    role: Role
+    metric: str
+    before: float
+    """Its own cost per task, with that of functions that are defined in it."""
+    after: float
 
 
 @dataclass(frozen=True, slots=True)

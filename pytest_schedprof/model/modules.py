@@ -160,6 +160,21 @@ INSTALLED = frozenset(
 """Packages that a scheduler needs or calls, whoever uses it."""
 
 
+UNDER_TEST = ("dask", "distributed")
+
+C_CODE = "c"
+"""Module of functions that are written in C."""
+
+CACHES = (
+    "collections.abc:*.__subclasshook__",
+    "collections.abc:_check_methods",
+    "re:_compile",
+    "re._*:*",
+    "sre_*:*",
+)
+"""What fills the caches of abstract classes and of regular expressions."""
+
+
 @cache
 def is_work(function: Function) -> bool:
     """Whether a function works on tasks: one of `SCHEDULING` or `PURE`, or of a user's code."""
@@ -179,6 +194,24 @@ def is_of_library(module: str) -> bool:
 def is_installed(module: str) -> bool:
     """Whether a module is of one of the packages that every scheduler has."""
     return _root(module) in INSTALLED
+
+
+@cache
+def is_under_test(function: Function) -> bool:
+    """Whether a function is of dask, of distributed or of a user's code, and of no library."""
+    module = function.partition(":")[0]
+    if is_of_library(module) or module == C_CODE:
+        return False
+    return _root(module) in UNDER_TEST or _root(module) not in INSTALLED
+
+
+@cache
+def is_cache(function: Function) -> bool:
+    """Whether a function runs only if a cache of the interpreter lacks an answer.
+
+    Imports empty these caches, and whichever test asks first fills them.
+    """
+    return any(compile_pattern(each).fullmatch(function) for each in CACHES)
 
 
 def _root(module: str) -> str:

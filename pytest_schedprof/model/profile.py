@@ -100,6 +100,8 @@ class CostProfile:
     """Whether it has all code that the scheduler ran, and no other: libraries and plugins too."""
     spans: tuple[SpanCounts, ...] = ()
     """What of `whole` belongs to which spans; empty if that was not told apart."""
+    code: Mapping[Function, str] = field(default_factory=dict)
+    """Digests of the code of functions, with spaces between them; empty if they are not known."""
 
 
 Profile: TypeAlias = SampleProfile | CostProfile

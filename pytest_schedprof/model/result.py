@@ -159,6 +159,8 @@ class FunctionCost:
     scatter: dict[str, float] = field(default_factory=dict)
     """Standard deviation between rounds of the cost per task, by metric, as a fraction of the cost;
     empty with one round."""
+    code: str = ""
+    """Digests of its code, with spaces between them; empty if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class MeasuredCosts:
     """Metrics that belong to no single function, over the whole window."""
     scatter: dict[str, float] = field(default_factory=dict)
     """Standard deviation between rounds of the metrics in `whole`, as for a function."""
+    folded: tuple[FunctionCost, ...] = ()
+    """The functions that `functions` has in lines of others, since they cost next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)

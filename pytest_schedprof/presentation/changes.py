@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pytest_schedprof.analysis.causes import enclosing
 from pytest_schedprof.analysis.series import LEAST_TIMED
 from pytest_schedprof.analysis.usual import LEAST_RUNS
 from pytest_schedprof.model.comparison import (
@@ -17,12 +18,23 @@ from pytest_schedprof.model.comparison import (
     Report,
     Thresholds,
 )
+from pytest_schedprof.model.explanation import Role
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
 from pytest_schedprof.presentation.amounts import WHOLE, Name, counted, name_of, with_mode
 from pytest_schedprof.presentation.parting import details_of, headline_of
 
 NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED)
 """Outcomes of figures that changed."""
+
+CAUSES_SHOWN = 3
+"""Causes of one comparison that are told."""
+
+ROLES = {
+    Role.CHANGED: "its code differs",
+    Role.NEW: "it did not run before",
+    Role.DEARER: "its code is as before, and a call does more",
+    Role.CALLED: "it is called more often",
+}
 
 SHOWN_OF_TEST = 60
 """Changes of one test that a page shows: nobody reads a longer table."""
@@ -104,7 +116,8 @@ def _table(found: Comparison) -> ComparisonTable:
 
 
 def conditions_of(found: Comparison) -> Iterator[str]:
-    """Yield what holds for all figures of one test and backend."""
+    """Yield what explains the figures of one test and backend, and what holds for all of them."""
+    yield from cause_sentences(found)
     if found.tasks is not None:
         before, after = (f"{each:,.0f}" for each in found.tasks)
         yield (
@@ -119,10 +132,8 @@ def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, Cha
     """Return the regressions of all tests, then the improvements, each with the ID of its test."""
     comparisons = tuple(comparisons)
     found = [
-        (each.test_id, change)
-        for outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
-        for each in comparisons
-        for change in each.of(outcome)
+        *((each.test_id, change) for each in comparisons for change in leading(each)),
+        *((each.test_id, change) for each in comparisons for change in each.of(Outcome.IMPROVED)),
     ]
     return [(test_id, change_row(change)) for test_id, change in found[:most]]
 
@@ -205,12 +216,46 @@ def noise_words(thresholds: Thresholds | None) -> str:
 
 
 def regressions(comparison: Comparison) -> str:
-    """Return the gravest regression, and how many more there are; empty if there are none."""
+    """Return the causes of what regressed, or else the gravest regression, and how many more.
+
+    Each cause has a line of its own. It is empty if nothing regressed.
+    """
     found = comparison.of(Outcome.REGRESSED)
     if not found:
         return ""
+    if causes := list(cause_sentences(comparison)):
+        return "\n  ".join(causes)
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     return f"{sentence(comparison, found[0])}{more}"
+
+
+def cause_sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield a sentence for each cause of what regressed, the last with what follows from them."""
+    shown = comparison.causes[:CAUSES_SHOWN]
+    for place, cause in enumerate(shown, start=1):
+        change = Change(
+            cause.metric, cause.function, "", Outcome.REGRESSED, cause.before, cause.after, 0.0, 0.0
+        )
+        more = _following(comparison) if place == len(shown) else ""
+        yield f"{sentence(comparison, change)}: {ROLES[cause.role]}{more}"
+
+
+def _following(comparison: Comparison) -> str:
+    """Return how many figures follow from the causes; empty if none does."""
+    names = {each.function for each in comparison.causes}
+    subjects = (each.subject for each in comparison.of(Outcome.REGRESSED))
+    count = sum(enclosing(each) not in names for each in subjects)
+    if not count:
+        return ""
+    verb, source = "follows" if count == 1 else "follow", "it" if len(names) == 1 else "them"
+    return f", and {counted(count, 'figure')} that {verb} from {source}"
+
+
+def leading(comparison: Comparison) -> list[Change]:
+    """Return the regressions of the causes, or else the gravest one."""
+    found = comparison.of(Outcome.REGRESSED)
+    names = {each.function for each in comparison.causes}
+    return [each for each in found if enclosing(each.subject) in names] or found[:1]
 
 
 def undecided(comparison: Comparison) -> str:

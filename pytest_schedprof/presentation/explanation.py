@@ -35,7 +35,8 @@ def told(found: Explanation, most: int = TOLD) -> list[Part]:
     return [
         part
         for part in found.parts[:most]
-        if abs(part.amount) >= MATTERS * largest and abs(part.amount) > part.error
+        if part.role is not None
+        or (abs(part.amount) >= MATTERS * largest and abs(part.amount) > part.error)
     ]
 
 

@@ -31,7 +31,7 @@ def _cut(backend: BackendResult) -> BackendResult:
     return replace(
         backend,
         shares=shares and replace(shares, functions=tuple(hottest(shares.functions, most))),
-        costs=costs and replace(costs, functions=tuple(dearest(costs.functions, most))),
+        costs=costs and replace(costs, functions=tuple(dearest(costs.functions, most)), folded=()),
     )
 
 

@@ -132,8 +132,10 @@ def _slim_backend(backend: BackendResult) -> BackendResult:
         held = [each for each in shares.functions if each.share.value >= NEGLIGIBLE]
         shares = replace(shares, functions=tuple(held))
     if costs:
-        own = [each for each in costs.functions if _is_compared(each)]
-        costs = replace(costs, functions=tuple(own))
+        own, folded = (
+            tuple(filter(_is_compared, each)) for each in (costs.functions, costs.folded)
+        )
+        costs = replace(costs, functions=own, folded=folded)
     return replace(backend, shares=shares, costs=costs, limits=(), artifacts=(), targets=())
 
 

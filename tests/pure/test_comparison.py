@@ -125,6 +125,61 @@ def test_a_rename_that_also_costs_more_is_a_regression() -> None:
     assert found["bytecodes"] is Outcome.REGRESSED
 
 
+HELPER = f"{SCHEDULER}._helper"
+MOST = {TRANSITION: 9000.0, CHECK: 1000.0}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "outcome"),
+    [
+        (0.0, 36.0, Outcome.REGRESSED),  # new, and less than 1 % of its owner
+        (4.9, 6.2, Outcome.REGRESSED),  # a quarter, and a line of its own from now on
+        (5.05, 5.09, None),  # less than 1 %, and a line of its own from now on
+        (4.0, 4.9, None),  # in the line of others, which rose by less than 1 %
+    ],
+)
+def test_a_function_without_a_line_of_its_own_has_the_figure_it_had(
+    old: float, new: float, outcome: Outcome | None
+) -> None:
+    others = {f"{SCHEDULER}.rare{number}": 4.5 for number in range(30)}
+    before, after = (
+        counted_in([{**MOST, **others, HELPER: value}] * 3, is_everything=True)
+        for value in (old, new)
+    )
+    comparison = compared(before, after)
+    assert outcomes(comparison) == ({f"bytecodes {HELPER}": outcome} if outcome else {})
+    assert all(change.before == pytest.approx(old) for change in comparison.changes)
+
+
+def test_what_scatters_makes_up_for_no_rise_that_is_the_same_in_every_round() -> None:
+    rounds = [{**COSTS, CHECK: value} for value in (140.0, 178.0, 216.0)]
+    later = [{**each, CHECK: each[CHECK] - 42.0, HELPER: 36.0} for each in rounds]
+    found = outcomes(compared(counted(*rounds), counted(*later)))
+    assert found[f"bytecodes {HELPER}"] is Outcome.REGRESSED
+
+
+def test_a_helper_is_a_move_only_if_what_it_was_in_does_less_by_as_much() -> None:
+    for now, outcome in [(1019.0, Outcome.SHIFTED), (1035.0, Outcome.REGRESSED)]:
+        found = outcomes(
+            compared(counted(COSTS), counted({**COSTS, TRANSITION: now, HELPER: 36.0}))
+        )
+        assert found[f"bytecodes {HELPER}"] is outcome
+
+
+def test_a_cache_of_the_interpreter_alone_fails_nothing() -> None:
+    hook = "collections.abc:Collection.__subclasshook__"
+    before, after = (
+        replace(
+            counted_in([{**COSTS, hook: value}] * 3, is_everything=True),
+            settings={"modules": ["everything"]},
+        )
+        for value in (10.0, 500.0)
+    )
+    comparison = compared(before, after)
+    assert outcomes(comparison) == {f"bytecodes {hook}": Outcome.SHIFTED}
+    assert comparison.causes == ()
+
+
 def test_a_function_made_cheaper_does_not_hide_another_made_dearer() -> None:
     both = {**COSTS, TRANSITION: 1052.0 * 0.8, TRANSITIONS: 400.0 * 1.2}
     found = outcomes(compared(counted(COSTS), counted(both)))

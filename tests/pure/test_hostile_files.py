@@ -71,7 +71,10 @@ READERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "trace": (TRACE_FILE, lambda content: read_trace(mended(content), namer)),
     "stats": (STATS, lambda content: read_costs(content, namer)),
     "counts": (COUNTS, read_counts),
-    "counts with more": (COUNTS, lambda content: with_more(content, {"a:b": {"calls": 1}})),
+    "counts with more": (
+        COUNTS,
+        lambda content: with_more(content, {"a:b": {"calls": 1}}, {"a:b": "0f"}),
+    ),
 }
 CONTENTS: dict[FileKind, bytes] = {SPEEDSCOPE: speedscope(), TRACE: TRACE_FILE, CALLS: STATS}
 MAKERS = {

@@ -128,6 +128,7 @@ def hostile(run: Path) -> None:
 CHOSEN = {
     "metric",
     "outcome",
+    "role",
     "verdict",
     "unit",
     "of",

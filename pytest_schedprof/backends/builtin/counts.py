@@ -65,9 +65,9 @@ class WithClient:
 
     def stop(self, *, timeout_s: float) -> RawProfile:
         """End both and add the client's counts to the scheduler's file."""
-        client = self._here.end()
+        counts, code = self._here.end()
         raw = self._recording.stop(timeout_s=timeout_s)
-        return replace(raw, content=with_more(raw.content, client))
+        return replace(raw, content=with_more(raw.content, counts, code))
 
     def abandon(self, *, timeout_s: float) -> None:
         """End both and throw away what they counted."""
@@ -152,18 +152,18 @@ class CountsBackend(Backend):
         spans = tuple(map(self._counts_of, file.spans))
         lacks = {} if any(CLIENT in each for each in file.functions.values()) else UNCOUNTED
         if EVERYTHING not in self.options.modules:
-            return CostProfile(
-                self.name, self.mode, file.functions, file.whole, lacks=lacks, spans=spans
-            )
-        whole = {**work_of(file.functions), **file.whole}
+            whole: Mapping[str, int] = file.whole
+        else:
+            whole = {**work_of(file.functions), **file.whole}
         return CostProfile(
             self.name,
             self.mode,
             file.functions,
             whole,
             lacks=lacks,
-            is_everything=True,
+            is_everything=EVERYTHING in self.options.modules,
             spans=spans,
+            code=file.code,
         )
 
     def _counts_of(self, span: SpanFile) -> SpanCounts:
