@@ -84,7 +84,10 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
         whole, costs = _by_counts(of, metric, totals)
     known = {
         name: Cost(
-            cost.amount / tasks, calls[name] / tasks if name in calls else None, cost.error / tasks
+            cost.amount / tasks,
+            calls[name] / tasks if name in calls else None,
+            cost.error / tasks,
+            cost.share,
         )
         for name, cost in costs.items()
     }
@@ -133,9 +136,9 @@ def _by_samples(of: BackendResult) -> tuple[float, Mapping[Function, Cost]]:
         each.function: Cost(
             each.self_share.value * busy,
             error=(each.self_share.high - each.self_share.low) / 2 * busy,
+            share=each.share.value,
         )
         for each in functions
-        if each.self_share.value
     }
 
 
