@@ -91,7 +91,7 @@ def annotate(given: argparse.Namespace) -> int:
 
 def _annotations(given: argparse.Namespace) -> list[Annotation]:
     """Return the annotations of a run; none if none was made, which the tests have told."""
-    from pytest_schedprof.explaining.sides import why_run_regressed
+    from pytest_schedprof.explaining.sides import Pairs, why_regressed
     from pytest_schedprof.forges.checkout import annotations_of
     from pytest_schedprof.presentation.remarks import remarks_of
     from pytest_schedprof.storage.runs import find_run
@@ -102,8 +102,10 @@ def _annotations(given: argparse.Namespace) -> list[Annotation]:
     except ArtifactError as error:
         complain(error)
         return []
-    why = why_run_regressed(run, given.dir, MOST_EXPLAINED)
-    remarks = remarks_of(run.results(), why)
+    tests = run.tests()
+    regressed = [each for each in tests if each.result.has_regressed][:MOST_EXPLAINED]
+    why = why_regressed(regressed, Pairs(run.path, given.dir))
+    remarks = remarks_of([each.result for each in tests], why)
     return list(annotations_of(remarks, checkout, Path.cwd()))
 
 

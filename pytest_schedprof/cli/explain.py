@@ -126,11 +126,11 @@ def _pairs(given: argparse.Namespace) -> list[Pair]:
 
 
 def _in_newest_run(given: argparse.Namespace) -> list[Pair]:
-    from pytest_schedprof.explaining.sides import pair_in_run
+    from pytest_schedprof.explaining.sides import Pairs
     from pytest_schedprof.storage.runs import find_run
 
     run = find_run(Path(given.dir) / "latest" if given.dir != ".schedprof" else Path(DEFAULT))
+    pairs = Pairs(run.path, given.dir)
     if given.names:
-        return [pair_in_run(run, run.test(given.names[0]), given.dir)]
-    tests = [run.test(each.test_id) for each in run.record.tests if each.directory]
-    return [pair_in_run(run, each, given.dir) for each in tests if each.result.comparisons]
+        return [pairs.of(run.test(given.names[0]))]
+    return [pairs.of(each) for each in run.tests() if each.result.comparisons]

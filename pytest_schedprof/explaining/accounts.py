@@ -92,6 +92,7 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
             calls[name] / tasks if name in calls else None,
             cost.error / tasks,
             code.get(name, ""),
+            cost.share,
         )
         for name, cost in costs.items()
     }
@@ -151,9 +152,9 @@ def _by_samples(of: BackendResult) -> tuple[float, Mapping[Function, Cost]]:
         each.function: Cost(
             each.self_share.value * busy,
             error=(each.self_share.high - each.self_share.low) / 2 * busy,
+            share=each.share.value,
         )
         for each in functions
-        if each.self_share.value
     }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from pytest_schedprof.storage.places import Folder
 from pytest_schedprof.storage.reading import inside
 from pytest_schedprof.storage.records import read_record
 from pytest_schedprof.storage.run_directory import AGAINST, RESULT_FILE, RUN_FILE
-from pytest_schedprof.storage.runs import KeptRun, KeptTest, find_run
+from pytest_schedprof.storage.runs import KeptTest, find_run
 
 NO_SOURCES = (
     "no sources of {side} are kept: they are in sessions with --schedprof-save, "
@@ -33,28 +34,56 @@ Pair = tuple[KeptSide, KeptSide]
 """A test before and after."""
 
 
-def pair_in_run(run: KeptRun, test: KeptTest, directory: str) -> Pair:
-    """Return a test and what it was compared with in its session.
+class Pairs:
+    """The tests of a run, each with what its session compared it with; a baseline is read once."""
 
-    Raises:
-        SettingsError: if it was compared with nothing.
-    """
-    folder = Folder(str(run.path))
-    after = KeptSide(test.result, test.path, folder)
-    if (test.path / AGAINST / RESULT_FILE).is_file():
+    def __init__(self, run: Path, directory: str, beside: Path | None = None) -> None:
+        """Take a run that is compared with its own baselines, or with another run.
+
+        Args:
+            run: directory of the run.
+            directory: where baselines are found by name.
+            beside: the other run.
+        """
+        self._run, self._directory, self._beside = run, directory, beside
+        self._known: dict[str, dict[str, KeptSide]] = {}
+
+    def of(self, test: KeptTest) -> Pair:
+        """Return a test before and after.
+
+        Raises:
+            SettingsError: if it was compared with nothing, or with what is gone.
+            SchedprofError: if that cannot be read.
+        """
+        after = KeptSide(test.result, test.path, Folder(str(self._run)))
         place = test.path / AGAINST
-        return KeptSide(read_record(place / RESULT_FILE, Result), place, folder), after
-    if not test.result.baseline:
-        raise SettingsError(
-            f"schedprof: {test.result.test_id} was compared with nothing: give two runs or "
-            "baselines to explain, A and B"
-        )
-    earlier = {each.result.test_id: each for each in sides_of(test.result.baseline, directory)}
-    if test.result.test_id not in earlier:
-        raise SettingsError(
-            f"schedprof: baseline {test.result.baseline!r} does not have {test.result.test_id}"
-        )
-    return earlier[test.result.test_id], after
+        if self._beside is None and (place / RESULT_FILE).is_file():
+            return side_in(place), after
+        return self._earlier(test.result), after
+
+    def _earlier(self, result: Result) -> KeptSide:
+        name, test = result.baseline, result.test_id
+        if not (name or self._beside):
+            raise SettingsError(
+                f"schedprof: {test} was compared with nothing: give two runs or baselines to "
+                "explain, A and B"
+            )
+        if name not in self._known:
+            self._known[name] = self._sides(name)
+        before = self._known[name].get(test)
+        if before is None:
+            raise SettingsError(f"schedprof: baseline {name!r} does not have {test}")
+        if before.result.started_at == result.started_at:
+            raise SettingsError(
+                f"schedprof: {test} was saved over baseline {name!r}, which it was compared with"
+            )
+        return before
+
+    def _sides(self, name: str) -> dict[str, KeptSide]:
+        if self._beside:
+            return kept_sides(self._beside)
+        sides = sides_of(name, self._directory, before=self._run)
+        return {each.result.test_id: each for each in sides}
 
 
 def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
@@ -68,16 +97,26 @@ def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
     return [(olds[test], side) for test, side in news.items() if test in olds]
 
 
-def sides_of(spec: str, directory: str) -> list[KeptSide]:
-    """Return the results of a baseline or run, with the directories of those that are kept."""
+def sides_of(spec: str, directory: str, before: Path | None = None) -> list[KeptSide]:
+    """Return the results of a baseline or run, with the directories of those that are kept.
+
+    A baseline has only a part of each record: the whole one is used where its run is kept.
+
+    Args:
+        spec: names the baseline or run.
+        directory: where baselines are found by name.
+        before: a run. If it is in a directory of runs that is named, the one before it is meant.
+    """
     if (Path(spec) / RESULT_FILE).is_file():
         return [side_in(Path(spec))]
-    place = kept_run(spec, directory)
+    place = kept_run(spec, directory, before)
     kept = kept_sides(place) if place else {}
     saved = folder_with_sources(spec, directory)
     return [
-        replace(kept.get(result.test_id, KeptSide(result, run=saved)), result=result)
-        for result in load(spec, directory).results
+        kept[result.test_id]
+        if result.test_id in kept and kept[result.test_id].result.started_at == result.started_at
+        else KeptSide(result, run=saved)
+        for result in load(spec, directory, other=before).results
     ]
 
 
@@ -103,57 +142,22 @@ def kept_sides(place: Path) -> dict[str, KeptSide]:
     return {each.result.test_id: each for each in sides}
 
 
-def earlier_sides(beside: Path | None, baseline: str, directory: str) -> dict[str, KeptSide]:
-    """Return what a session compared its tests with: the tests of a run, or of a baseline."""
-    if beside:
-        return kept_sides(beside)
-    try:
-        return {each.result.test_id: each for each in sides_of(baseline, directory)}
-    except SchedprofError:  # the tests were compared in turns
-        return {}
+def why_regressed(tests: Iterable[KeptTest], pairs: Pairs) -> list[Explanation]:
+    """Explain what regressed in tests of a run; what cannot be explained is left out."""
+    found: list[Explanation] = []
+    for test in tests:
+        with suppress(SchedprofError):
+            found += _why(test, pairs)
+    return found
 
 
-def why_regressed(
-    place: Path, result: Result, earlier: Mapping[str, KeptSide]
-) -> tuple[Explanation, ...]:
-    """Explain what regressed in a test by its session's comparison; nothing is no error.
-
-    Args:
-        place: directory of the test's files.
-        result: its record.
-        earlier: the tests that it may have been compared with, by their IDs.
-    """
-    failed = (each for each in result.comparisons if each.verdict is Verdict.FAIL)
+def _why(test: KeptTest, pairs: Pairs) -> Iterator[Explanation]:
+    failed = (each for each in test.result.comparisons if each.verdict is Verdict.FAIL)
     regressed = {each.backend for each in failed if each.tasks is None}  # explained per task
-    if not regressed:
-        return ()
-    try:
-        after = side_in(place, result)
-        side = place / AGAINST
-        is_in_turns = (side / RESULT_FILE).is_file()
-        before = side_in(side) if is_in_turns else earlier.get(result.test_id)
-        found = explanations((before, after)) if before else ()
-        return tuple(each for each in found if each.backend in regressed and each.parts)
-    except SchedprofError:
-        return ()
-
-
-def why_run_regressed(run: KeptRun, directory: str, most: int) -> list[Explanation]:
-    """Explain what regressed in the first so many tests of a kept run; nothing is no error.
-
-    Raises:
-        ArtifactError: if a record cannot be read.
-    """
-    found = [run.test(each.test_id) for each in run.record.tests if each.directory]
-    regressed = [each for each in found if _is_regressed(each.result)][:most]
-    if not regressed:
-        return []
-    earlier = earlier_sides(None, regressed[0].result.baseline, directory)
-    return [why for each in regressed for why in why_regressed(each.path, each.result, earlier)]
-
-
-def _is_regressed(result: Result) -> bool:
-    return any(each.verdict is Verdict.FAIL for each in result.comparisons)
+    if regressed:
+        for each in explanations(pairs.of(test)):
+            if each.backend in regressed and each.parts:
+                yield each
 
 
 def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:

@@ -34,11 +34,18 @@ class Cost:
     """Half of the interval of the amount; 0 for an exact one."""
     code: str = ""
     """Digests of its code, with spaces between them; empty if they are not known."""
+    share: float = 0.0
+    """Part of the busy samples with the function in their stacks; 0 if calls were counted."""
 
     @property
     def per_call(self) -> float | None:
         """Cost of one call; None if calls were not counted, or there were none."""
         return self.amount / self.calls if self.calls else None
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the function ran, as far as that was seen."""
+        return bool(self.amount or self.calls or self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +135,12 @@ class Part:
     @property
     def is_new(self) -> bool:
         """Whether it did not run before."""
-        return not self.before.amount and not self.before.calls
+        return not self.before.is_seen
 
     @property
     def is_gone(self) -> bool:
         """Whether it no longer runs."""
-        return not self.after.amount and not self.after.calls
+        return not self.after.is_seen
 
     @property
     def is_changed(self) -> bool:

@@ -264,6 +264,11 @@ class Result:
         return is_whole and bool(self.backends) and not self.troubles
 
     @property
+    def has_regressed(self) -> bool:
+        """Whether a figure regressed, even if that does not fail the test."""
+        return any(each.verdict is Verdict.FAIL for each in self.comparisons)
+
+    @property
     def limits(self) -> tuple[LimitResult, ...]:
         """Results of all limits, on what backends measured and on evidence."""
         sources: Iterable[BackendResult | Evidence] = (*self.backends, *self.evidence)

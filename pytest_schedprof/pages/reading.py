@@ -23,7 +23,7 @@ from pytest_schedprof.pages.tree import busy_stacks
 from pytest_schedprof.storage.reading import inside, read_kept
 from pytest_schedprof.storage.records import read_record
 from pytest_schedprof.storage.run_directory import AGAINST, RESULT_FILE
-from pytest_schedprof.storage.runs import read_run_record
+from pytest_schedprof.storage.runs import KeptTest, read_run_record
 
 SAMPLES = ".speedscope.json"
 """Ending of the names of files with samples, whichever backend wrote them."""
@@ -59,6 +59,10 @@ class RunFiles:
     def results(self) -> tuple[Result, ...]:
         """The records that can be read."""
         return tuple(test.result for test in self.tests if test.result)
+
+    def kept_tests(self) -> Iterator[KeptTest]:
+        """Yield the tests whose records can be read."""
+        return (KeptTest(test.directory, test.result) for test in self.tests if test.result)
 
 
 def read_run(path: Path) -> RunFiles:

@@ -40,6 +40,7 @@ class SourceView(NamedTuple):
 class ReasonView(NamedTuple):
     """Why one figure of a backend regressed."""
 
+    test_id: str
     backend: str
     headline: str
     sentences: tuple[str, ...]
@@ -52,6 +53,7 @@ def reason_view(found: Explanation) -> ReasonView:
     shown = told(found)
     rest = others(found, len(shown))
     return ReasonView(
+        found.test_id,
         found.backend,
         headline(found),
         (*(sentence(found, part) for part in shown), *([rest] if rest else [])),

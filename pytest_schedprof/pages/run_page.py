@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.pages.groups import GroupRow, group_rows, status_of
 from pytest_schedprof.pages.reading import RunFiles, TestFiles
+from pytest_schedprof.pages.reasons import ReasonView, reason_view
 from pytest_schedprof.presentation.amounts import Fact, Name, micros, name_of, percent
 from pytest_schedprof.presentation.changes import NEWS, ChangeRow, gravest, outcome_words
+from pytest_schedprof.presentation.explanation import MOST_EXPLAINED
 from pytest_schedprof.presentation.functions import (
     FunctionRow,
     OwnerRow,
@@ -71,18 +74,23 @@ class RunPage:
     functions: tuple[FunctionRow, ...]
     changes: tuple[tuple[str, ChangeRow], ...]
     """The gravest changes of all tests, each with the ID of its test."""
+    reasons: tuple[ReasonView, ...] = ()
+    """Why figures regressed."""
     trends: tuple[TrendRow, ...] = ()
     """The series of all tests that changed."""
     history: str = ""
     """What the trends were computed from; empty without a history."""
 
 
-def page_of_run(run: RunFiles, known: KnownBackends = NO_BACKENDS) -> RunPage:
+def page_of_run(
+    run: RunFiles, known: KnownBackends = NO_BACKENDS, explained: Sequence[Explanation] = ()
+) -> RunPage:
     """Return the page of a run, without trends.
 
     Args:
         run: the run, read back.
         known: facts about backends, which tell whose samples are shown.
+        explained: why tests regressed.
     """
     sampled = [each for result in run.results if (each := sampling(result, known))]
     costs = [each.window.cpu_us_per_task or 0.0 for each in sampled]
@@ -97,6 +105,7 @@ def page_of_run(run: RunFiles, known: KnownBackends = NO_BACKENDS) -> RunPage:
         owners=owners_of_run(sampled),
         functions=functions_of_run(sampled),
         changes=tuple(gravest(comparisons, CHANGES_SHOWN)),
+        reasons=tuple(map(reason_view, explained[:MOST_EXPLAINED])),
     )
 
 

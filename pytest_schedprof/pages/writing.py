@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.explaining.sides import side_in, why_regressed
+from pytest_schedprof.explaining.sides import Pairs, why_regressed
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.pages.others import Other, Past, Saved, compared, other_of, read_past
-from pytest_schedprof.pages.reading import RunFiles, TestFiles, read_run
+from pytest_schedprof.pages.others import Past, Saved, compared, other_of, read_past
+from pytest_schedprof.pages.reading import RunFiles, read_run
 from pytest_schedprof.pages.reasons import reason_view
 from pytest_schedprof.pages.rendering import render_run, render_test
 from pytest_schedprof.pages.run_page import PAGE, page_of_run
@@ -30,7 +30,7 @@ def write_pages(
     *,
     beside: Path | None = None,
     known: KnownBackends = NO_BACKENDS,
-    explained: Sequence[Explanation] = (),
+    explained: Sequence[Explanation] | None = None,
 ) -> Path:
     """Write the page of the run, and the pages of its tests, which it links.
 
@@ -40,7 +40,7 @@ def write_pages(
         history: directory or URL of earlier runs, to show trends.
         beside: directory of the run that the session compared its tests with, for its samples.
         known: facts about backends, which tell what opens their files.
-        explained: why tests regressed, if the session has found that out.
+        explained: why tests regressed, if the session has found that out; else it is found here.
 
     Raises:
         ArtifactError: if there is no run, or if the pages cannot be written.
@@ -50,8 +50,11 @@ def write_pages(
     if before is not None:
         run = compared(run, before)
     past = read_past(history) if history else None
+    if explained is None:
+        regressed = (each for each in run.kept_tests() if each.result.has_regressed)
+        explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
     _write_tests(run, before or _samples_of(beside), past, known, explained)
-    page = page_of_run(run, known)
+    page = page_of_run(run, known, explained)
     if past is not None:
         trends = changed_rows(past.series, SERIES_SHOWN)
         page = replace(page, trends=trends, history=past.words)
@@ -71,20 +74,11 @@ def _write_tests(
         if test.result is not None:
             other = other_of(test, before, saved)
             page = page_of_test(test.result, test.directory, run.path, other, known)
-            found = [each for each in explained if each.test_id == test.entry.test_id]
-            reasons = found or _explained(test, other)
-            page = replace(page, reasons=tuple(map(reason_view, reasons)))
+            mine = (each for each in explained if each.test_id == test.entry.test_id)
+            page = replace(page, reasons=tuple(map(reason_view, mine)))
             if past is not None:
                 page = replace(page, trends=trend_rows(past.of(test.entry.test_id)))
             write(test.directory / PAGE, _encoded(render_test(page)))
-
-
-def _explained(test: TestFiles, other: Other | None) -> Sequence[Explanation]:
-    """Explain what regressed."""
-    if test.result is None or other is None or other.directory is None:
-        return ()
-    earlier = {test.entry.test_id: side_in(other.directory, other.result)}
-    return why_regressed(test.directory, test.result, earlier)
 
 
 def _samples_of(directory: Path | None) -> RunFiles | None:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_schedprof.analysis.recent import figures_of, recent_series
-from pytest_schedprof.errors import as_own, printable
+from pytest_schedprof.errors import SchedprofError, as_own, printable
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import StoredResult
-from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.plugin.baselines import (
     check_comparison,
     inventory_lines,
@@ -25,13 +25,14 @@ from pytest_schedprof.plugin.baselines import (
     uncompared_lines,
 )
 from pytest_schedprof.plugin.stash import COMPARED_RUN, STARTED_AT, backends_of, run_of
+from pytest_schedprof.reports.explanations import why_lines
 from pytest_schedprof.reports.lines import WIDEST, Line, bars_for, capped
 from pytest_schedprof.reports.packing import unpack
 from pytest_schedprof.reports.run_summary import run_markdown
 from pytest_schedprof.reports.terminal import summary_lines, unprofiled_lines
 from pytest_schedprof.storage.records import begin_run, write_run
 from pytest_schedprof.storage.run_directory import RunDirectory
-from pytest_schedprof.storage.runs import last_records, unreported
+from pytest_schedprof.storage.runs import last_records, read_test, unreported
 from pytest_schedprof.storage.summary import write_summary
 
 RANDOM_SETS = (
@@ -39,8 +40,8 @@ RANDOM_SETS = (
     "with PYTHONHASHSEED=0 each run in virtual time is the same"
 )
 
-MOST_EXPLAINED = 10
-"""Tests of which the summary says why they regressed."""
+MOST_EXPLAINED = 50
+"""Tests of which is said why they regressed: the files of both sides take time to read."""
 
 __all__ = ["Collector", "begin_run", "collect", "collector_of", "leave_out"]
 
@@ -131,7 +132,7 @@ class Collector:
         if not found:
             return None
         run = run_of(self.config)
-        self.explained = _explained(self.config, run, found)
+        self.explained = _explained(run, found)
         return _summary(self.config, run, found, self.explained)
 
     def _save(self) -> str:
@@ -159,7 +160,7 @@ class Collector:
         if not (is_any or self.unprofiled):
             return  # interrupted before the first test ended
         terminalreporter.section("schedprof")
-        lines = _lines(self.config, terminalreporter, results) if is_any else ()
+        lines = _lines(self.config, terminalreporter, results, self.explained) if is_any else ()
         others = unprofiled_lines(self.unprofiled, self.config.get_verbosity())
         for line in (*lines, *others):
             terminalreporter.write_line(line.text, **line.markup)
@@ -178,7 +179,10 @@ def _unreported(
 
 
 def _lines(
-    config: pytest.Config, terminalreporter: pytest.TerminalReporter, results: list[Result]
+    config: pytest.Config,
+    terminalreporter: pytest.TerminalReporter,
+    results: list[Result],
+    explained: Sequence[Explanation],
 ) -> Iterator[Line]:
     """Yield the table of the session's tests, and lines about tests that are new or gone."""
     run = run_of(config)
@@ -193,6 +197,8 @@ def _lines(
     )
     yield from capped(list(inventory_lines(config, results)), verbosity)
     yield from uncompared_lines(config, results)
+    if explained and verbosity >= 0:
+        yield from why_lines(explained, verbosity)
 
 
 def _pages(config: pytest.Config, run: RunDirectory, explained: list[Explanation]) -> str:
@@ -220,28 +226,19 @@ def _summary(
     return write_summary(run.path, text)
 
 
-def _explained(
-    config: pytest.Config, run: RunDirectory, found: list[StoredResult]
-) -> list[Explanation]:
-    """Explain what regressed; reading the files of both sides takes time, so only for a few."""
-    regressed = [each for each in found if _is_regressed(each.result)][:MOST_EXPLAINED]
+def _explained(run: RunDirectory, found: list[StoredResult]) -> list[Explanation]:
+    """Explain what regressed, by the whole records: those at hand are cut for the terminal."""
+    regressed = [each.directory for each in found if each.directory and each.result.has_regressed]
     if not regressed:
         return []
     # Here, because most sessions have nothing to explain.
-    from pytest_schedprof.explaining.sides import earlier_sides, why_regressed
+    from pytest_schedprof.explaining.sides import Pairs, why_regressed
 
-    beside = config.stash.get(COMPARED_RUN, None)
-    earlier = earlier_sides(beside, regressed[0].result.baseline, str(run.root))
-    return [
-        explanation
-        for each in regressed
-        if each.directory
-        for explanation in why_regressed(run.path / each.directory, each.result, earlier)
-    ]
-
-
-def _is_regressed(result: Result) -> bool:
-    return any(each.verdict is Verdict.FAIL for each in result.comparisons)
+    tests = []
+    for directory in regressed[:MOST_EXPLAINED]:
+        with suppress(SchedprofError):
+            tests.append(read_test(run.path / directory))
+    return why_regressed(tests, Pairs(run.path, str(run.root)))
 
 
 def _short(path: Path) -> str:

@@ -8,6 +8,9 @@ from pytest_schedprof.model.explanation import Explanation, Part, Place
 from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.presentation.amounts import change_of
 
+MOST_EXPLAINED = 10
+"""Figures of a run that its summary and its page explain; the pages of tests explain all."""
+
 TOLD = 6
 """Functions that are told in words."""
 
@@ -61,7 +64,10 @@ def sentence(found: Explanation, part: Part) -> str:
 def _reasons(found: Explanation, part: Part) -> Iterator[str]:
     if part.moved_from:
         yield f"was `{part.moved_from}` before"
-    if part.is_new:
+    if METRICS[found.metric].is_sampled and (part.is_new or part.is_gone):
+        # A baseline leaves out what is in one sample of a thousand.
+        yield "was in next to no sample before" if part.is_new else "is in next to no sample now"
+    elif part.is_new:
         yield f"is new{_called(part.after.calls)}"
     elif part.is_gone:
         yield f"is gone{_called(part.before.calls, 'was called')}"

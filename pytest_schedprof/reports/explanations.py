@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from pytest_schedprof.model.explanation import Explanation, Part, SourceChange, SourceLine
-from pytest_schedprof.presentation.amounts import with_more
+from pytest_schedprof.presentation.amounts import counted, with_more
 from pytest_schedprof.presentation.explanation import headline, others, sentence, told
 from pytest_schedprof.reports.lines import Line
 from pytest_schedprof.reports.markdown import code, plain
+
+EXPLAINED_IN_BRIEF = 3
+"""Explanations at the end of a session, unless with -v."""
 
 MOST_LINES = 60
 """Lines of a source that are printed."""
@@ -29,6 +32,16 @@ def explanation_lines(found: Explanation, *, with_source: bool = True) -> Iterat
     for part in shown if with_source else ():
         if part.source and part.source.lines and (part.by_price > 0 or part.is_new):
             yield from _source_lines(part, part.source)
+
+
+def why_lines(explained: Sequence[Explanation], verbosity: int) -> Iterator[Line]:
+    """Return the sentences at the end of a session."""
+    yield Line("why (`schedprof explain` shows the lines of code too):")
+    shown = explained[: None if verbosity else EXPLAINED_IN_BRIEF]
+    for each in shown:
+        yield from explanation_lines(each, with_source=False)
+    if left := len(explained) - len(shown):
+        yield Line(f"{counted(left, 'more explanation')}: -v shows all")
 
 
 def _source_lines(part: Part, source: SourceChange) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.amounts import counted
 from pytest_schedprof.presentation.changes import condition_words, gravity, outcome_words
 from pytest_schedprof.presentation.costs import dearest
+from pytest_schedprof.presentation.explanation import MOST_EXPLAINED
 from pytest_schedprof.presentation.functions import hottest
 from pytest_schedprof.presentation.limits import describe, limit_words, skipped_words
 from pytest_schedprof.presentation.results import baseline_names, environment_notes
@@ -66,7 +67,8 @@ def _sections(
 ) -> Iterator[Section]:
     yield Section(_heading(results), list(_facts(results, where)), "facts")
     yield Section("\n### Regressions", list(_compared(results, Verdict.FAIL)), "comparisons")
-    yield Section("\n### Why", list(map(explanation_markdown, explained)), "explanations")
+    why = [explanation_markdown(each) for each in explained[:MOST_EXPLAINED]]
+    yield Section("\n### Why", why, "explanations")
     broken, doubts = (list(_limits(results, each)) for each in (Verdict.FAIL, Verdict.INCONCLUSIVE))
     yield Section("\n### Broken limits\n", broken, "broken limits")
     yield Section("\n### Problems with profiling\n", list(_troubles(results)), "problems")

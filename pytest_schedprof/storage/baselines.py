@@ -190,13 +190,15 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     return Loaded(spec if spec != LATEST else folder.name, tuple(results), earlier)
 
 
-def kept_run(spec: str, directory: str) -> Path | None:
+def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | None:
     """Return the directory of the newest run of a baseline, for samples, which no baseline has.
 
-    None if the run is gone or was on another machine.
+    None if the run is gone or was on another machine. `other` is as in `load`.
     """
     try:
         folder = _latest(directory) if spec == LATEST else _found(spec, directory)
+        if other is not None and (runs := runs_before(other, runs_in(folder))):
+            return Path(str(runs[-1][0]))
         if folder.files(RUN_FILE) or folder.files(f"*/{RUN_FILE}"):
             return find_run(Path(str(folder))).path
         parts = sorted(_parts(folder), key=lambda each: each[1].saved_at, reverse=True)

@@ -7,6 +7,7 @@ import re
 import shutil
 import sysconfig
 import venv
+from html import unescape
 from pathlib import Path
 
 import distributed
@@ -138,6 +139,67 @@ def test_the_page_and_the_summary_say_why_a_test_regressed(
     assert sentence in (run / "summary.md").read_text().replace("\\", "")
     (page,) = run.glob("tests/*/index.html")
     assert sentence in page.read_text()
+
+
+BUSY = """
+import sys; sys.path.append({path!r})
+
+def dask_setup(scheduler):
+    from slowing import slow_down
+    slow_down("distributed.scheduler", "SchedulerState._add_to_memory", 0.002, scheduler)
+"""
+
+SAMPLED = ("--schedprof=cputime", "--schedprof-rounds=3", "--schedprof-rate=500")
+COUNTED = (*OPTIONS, "--schedprof-rounds=1")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("options", "planting"), [(SAMPLED, BUSY), (COUNTED, PLANTING)])
+def test_all_that_tell_why_say_the_same(
+    options: tuple[str, ...],
+    planting: str,
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    pytester.makepyfile(test_it=TEST.replace("range(40)", "range(300)"))
+    pytester.runpytest_subprocess(*options, "--schedprof-save=main", timeout=80)
+    preload = pytester.path / "planting.py"
+    preload.write_text(planting.format(path=str(Path(injection.__file__).parent)))
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
+    done = pytester.runpytest_subprocess(*options, "--schedprof-compare=main", timeout=80)
+    done.assert_outcomes(failed=1)
+    run = max((pytester.path / ".schedprof").glob("2*"))
+    capsys.readouterr()
+    told = sentences(said(capsys, "-q", "test_tasks"))
+    assert told
+    assert sentences("\n".join(done.outlines)) == told
+    assert sentences(unescaped(run / "summary.md"), "- ") == told
+    (page,) = run.glob("tests/*/index.html")
+    for each in (page, run / "index.html"):
+        assert listed(each) == told
+    assert main(["report", str(run)]) == 0
+    for each in (page, run / "index.html"):
+        assert listed(each) == told
+
+
+def sentences(text: str, before: str = "  ") -> list[str]:
+    """Return what each function adds, without the quotes of names."""
+    lines = (line.removeprefix(before) for line in text.splitlines() if line.startswith(before))
+    return [line.replace("`", "") for line in lines if re.match(r"[+-]\d.*: ", line)]
+
+
+def unescaped(file: Path) -> str:
+    return unescape(file.read_text().replace("\\", ""))
+
+
+def listed(page: Path) -> list[str]:
+    """Return the items of a page's list of reasons."""
+    (found,) = re.findall(r'<ul class="why">(.*?)</ul>', page.read_text(), re.DOTALL)
+    items = re.findall(r"<li>(.*?)</li>", found, re.DOTALL)
+    return [unescape(re.sub("<[^>]+>", "", each)) for each in items]
 
 
 @pytest.mark.slow

@@ -170,3 +170,17 @@ def test_a_part_without_counted_calls_tells_its_cost() -> None:
     part = Part(F, "scheduler", Cost(1e-4), Cost(3e-4, error=1e-5))
     found = Explanation("t", "cputime", "cpu", 1e-3, 1.2e-3, (part,))
     assert sentence(found, part) == f"+200 us (within 10 us): `{F}` costs 300 us instead of 100 us"
+
+
+def test_a_sampled_function_is_not_gone_for_lack_of_samples_of_its_own() -> None:
+    """It may be in nearly all stacks; and a baseline leaves out what is in hardly any."""
+    sides = (
+        accounts({F: Cost(1e-4, share=0.96), G: Cost(2e-4, share=0.2)}),
+        accounts({F: Cost(0.0, share=0.96), H: Cost(9e-4, share=0.3)}),
+    )
+    found = explain("test_x", "cputime", "cpu", *sides)
+    assert [sentence(found, part) for part in told(found)] == [
+        f"+900 us: `{H}` was in next to no sample before",
+        f"-200 us: `{G}` is in next to no sample now",
+        f"-100 us: `{F}` costs 0 us instead of 100 us",
+    ]
