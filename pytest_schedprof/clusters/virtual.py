@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.options import EVENT_LOOP, config_of
-from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, SLOWER, OwnCluster
+from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, OwnCluster
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.remote.control import Control
 from pytest_schedprof.virtual.conductor import Conductor
@@ -71,7 +71,7 @@ class VirtualCluster(OwnCluster):
     def finish(self, timeout_s: float) -> None:
         """Wait until a cluster that was begun is ready; end it if that fails."""
         try:
-            self._meet(time.monotonic() + timeout_s * (SLOWER if self.launcher else 1))
+            self._meet(time.monotonic() + self._patience(timeout_s))
         except BaseException as error:
             self._give_up(error)
             raise
@@ -83,8 +83,14 @@ class VirtualCluster(OwnCluster):
         self.address, self.pid = address, child.process.pid
         connection = socket.create_connection((host, port), max(1.0, deadline - time.monotonic()))
         connection.settimeout(None)
-        conduct(self.address, Conductor(Turns(connection), self._seed))
+        self._conductor = Conductor(Turns(connection), self._seed, child.give_up)
+        conduct(self.address, self._conductor)
         self._rounds = 0
+
+    def watch(self, patience_s: float) -> None:
+        """End the process too if it keeps the turn for so long after an interrupt of the test."""
+        super().watch(patience_s)
+        self._conductor.patience_s = patience_s
 
     def is_whole(self) -> bool:
         """Return False: a new cluster is the same in each run, whatever ran before."""
