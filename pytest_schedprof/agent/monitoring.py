@@ -64,6 +64,8 @@ class Monitor(Counted):
         """
         super().__init__()
         self.choice = choice
+        self.tool: int | None = None
+        """The tool number while it counts."""
         self.alone = {id(code): code for code in alone}
         self.clockwork = {id(code): code for code in clockwork}
         self.untraced = Untraced(periodic, self.clockwork, self._silent)
@@ -166,13 +168,16 @@ class Monitor(Counted):
         return " and ".join(str(monitoring().get_tool(number)) for number in FREE_TOOLS)
 
     def end(self) -> None:
-        """Stop counting and release the tool number."""
+        """Stop counting and release the tool number, if it has one still."""
         self.untraced.end()
+        if self.tool is None:
+            return
         monitoring().set_events(self.tool, 0)
         for code in self.armed.values():
             monitoring().set_local_events(self.tool, code, 0)
         self._register(dict.fromkeys(self.registered))
         monitoring().free_tool_id(self.tool)
+        self.tool = None
 
     def _callbacks(self) -> tuple[Callbacks, Callbacks]:
         """Return callbacks for events of armed code, and for those of all code."""

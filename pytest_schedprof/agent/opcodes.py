@@ -68,6 +68,8 @@ class Opcodes:
         self.whose = whose
         self.others = others
         self.threads: list[ThreadOpcodes] = []
+        self.before: Any = None
+        """What traced new threads before."""
         self.only: str | None = None
         """The label that it tells the counts of; None for all."""
 
@@ -76,6 +78,7 @@ class Opcodes:
         if sys.gettrace() is not None:
             return False
         if self.others is not None:
+            self.before = threading.gettrace()
             threading.settrace(self._first_call)
             self.others(self._trace)
         in_offload_thread(self._trace)
@@ -119,8 +122,8 @@ class Opcodes:
         self.untraced.end()
         for thread in self.threads:
             thread.is_over = True
-        if self.others is not None:
-            threading.settrace(None)
+        if getattr(threading.gettrace(), "__self__", None) is self:
+            threading.settrace(self.before)
         for task in _tasks_here():
             for frame in _frames_of(task.get_coro()):
                 frame.f_trace = None

@@ -19,9 +19,10 @@ from typing import IO, Any
 import dask.config
 
 import pytest_schedprof
-from pytest_schedprof.agent.guard import signal_to
+from pytest_schedprof.agent.guard import signal_to, state
 from pytest_schedprof.clusters.forking import SERVERS, Forked
 from pytest_schedprof.clusters.paths import session_paths
+from pytest_schedprof.clusters.process import QUESTION, TELL_PLACE
 from pytest_schedprof.environments.making import environment_elsewhere
 from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
@@ -50,7 +51,13 @@ main()
 EXCEPTION = re.compile(r"^Traceback .*\n(?:[ \t].*\n|\n)*(\S.*)$", re.MULTILINE)
 """Matches a traceback in a log; the group is the line that names the exception."""
 
+PLACE = re.compile(r"^Stack \(.*\n  File \"(.+)\", line (\d+) in (.+)$", re.MULTILINE)
+"""Matches what a process logs of the place where its thread is."""
+
 LAST_WORDS_S = 3.0
+
+TELLING_S = 1.0
+"""How long a process may take to log where it is."""
 
 LOG_BYTES = 1_000_000
 """How much of the end of a log is read."""
@@ -69,6 +76,8 @@ class Child:
     ) -> None:
         self.name = name
         self.log = log
+        self.reason = ""
+        """Why it was ended from here, if so."""
         self._hash_seed = hash_seed
         self._interpreter = interpreter
         with log.open("wb") as stream:
@@ -171,12 +180,49 @@ class Child:
             answer += piece
         return answer
 
+    def ask(self) -> None:
+        """Ask for a sign of life."""
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), QUESTION)
+
+    def has_answered(self) -> bool:
+        """Whether there has been a sign of life since; also if a debugger holds the process."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], 0)[0]:
+            return state(self.process.pid) == "t"
+        if not os.read(self.process.stdout.fileno(), 100):
+            raise BrokenPipeError("the process has ended")
+        return True
+
+    def give_up(self, why: str) -> None:
+        """End the process, and note why and what it did."""
+        is_stopped = state(self.process.pid) == "T"
+        doing = "it was stopped by a signal" if is_stopped else self._place()
+        self.reason = f"{why}, and was ended: {doing}"
+        self.process.kill()
+
+    def _place(self) -> str:
+        """Say where the process's first thread is, by what it logs when a signal comes."""
+        before = self.log.stat().st_size
+        if TELL_PLACE is not None:
+            signal_to(self.process.pid, TELL_PLACE)
+        deadline = time.monotonic() + TELLING_S
+        while time.monotonic() < deadline:
+            told = self.log.read_bytes()[before:].decode(errors="replace")
+            if place := PLACE.search(told):
+                file, line, function = place.groups()
+                return f"it was in {function} ({file}:{line})"
+            time.sleep(0.02)
+        return "where it was is not known"
+
     def death(self, patience_s: float = 0) -> str | None:
         """Return how the process ended, None while it runs."""
         try:
             status = self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
             return None
+        if self.reason:
+            return f"{self._whose} process {self.process.pid} {self.reason}"
         how = f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
         return f"{self._whose} process {self.process.pid} {how}"
 

@@ -84,6 +84,13 @@ class Cluster(ABC):
         lost one should wait a little for the reason.
         """
 
+    def watch(self, patience_s: float) -> None:
+        """See to it that it ends if its scheduler stands still for so long, in real time.
+
+        The default does nothing, where the scheduler's process is somebody else's.
+        """
+        return
+
     def open_line(self, timeout_s: float) -> Control:
         """Connect the recorder's own line to the scheduler.
 

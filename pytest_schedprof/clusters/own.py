@@ -25,6 +25,7 @@ from pytest_schedprof.clusters.options import (
     is_encrypted,
     with_settings,
 )
+from pytest_schedprof.clusters.watch import Watch
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.remote.compatibility import require_compatible
 
@@ -61,14 +62,14 @@ class OwnCluster(Cluster):
         self.launcher = launcher
         self.security = _temporary_security() if is_encrypted(options) else None
         self._children: list[Child] = []
+        self._watch: Watch | None = None
         self._directory = Path(tempfile.gettempdir(), f"schedprof-cluster-{secrets.token_hex(8)}")
         # An interrupt may come at any time, also in `close`: the end of this process remains.
         self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())
         try:
             self._directory.mkdir(mode=0o700)
             with dask.config.set(config_of(options)):  # children inherit it
-                patience_s = timeout_s * (SLOWER if launcher else 1)
-                deadline = time.monotonic() + patience_s
+                deadline = time.monotonic() + self._patience(timeout_s)
                 self._start(self._orders(workers, threads, options), deadline)
             if interpreter and interpreter not in PROVEN:
                 require_compatible(self.address, self.security, interpreter, timeout_s)
@@ -78,6 +79,9 @@ class OwnCluster(Cluster):
             if type(error) is ClusterError:
                 raise ClusterError(with_settings(str(error), options)) from None
             raise
+
+    def _patience(self, timeout_s: float) -> float:
+        return timeout_s * (SLOWER if self.launcher else 1)
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
@@ -137,10 +141,19 @@ class OwnCluster(Cluster):
         values = {name: getattr(self.security, name, None) for name in Security.__slots__}
         return {name: value for name, value in values.items() if value}
 
+    def watch(self, patience_s: float) -> None:
+        """End the scheduler's process if it gives no sign of life for so long."""
+        patience_s = self._patience(patience_s)
+        if self._watch is None:
+            self._watch = Watch(self._children[-1], patience_s)
+        self._watch.patience_s = patience_s
+
     def death(self, patience_s: float = 0) -> str | None:
         """Return how the scheduler ended, with the last line of its log."""
         scheduler = self._children[-1]
         death = scheduler.death(patience_s)
+        if scheduler.reason:
+            return death
         return f"{death}; its log ends: {scheduler.last_words()}" if death else None
 
     def log(self) -> bytes:
@@ -153,6 +166,9 @@ class OwnCluster(Cluster):
 
     def close(self) -> None:
         """End all processes and remove their files."""
+        if self._watch is not None:
+            self._watch.end()
+            self._watch = None
         for child in self._children:
             child.hang_up()
         for child in self._children:

@@ -2,16 +2,19 @@
 
 Reads one JSON line that says what to run, answers with one that says what runs, and ends when
 another line comes, its standard input closes, or its parent dies. So it ends with the test session,
-also if that is killed, and then removes the cluster's directory.
+also if that is killed, and then removes the cluster's directory. A question mark it answers: so the
+session knows that its interpreter does not stand still (`watch.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import os
 import select
 import shutil
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -21,6 +24,13 @@ from pytest_schedprof.clusters.leaving import leave_at_once
 
 GRACE_S = 5.0
 
+QUESTION, SIGN = b"?", b"!"
+"""What the session asks, and how a process says that its interpreter runs."""
+
+TELL_PLACE = getattr(signal, "SIGURG", None)
+"""Lets a process write to its log where its first thread is, also while that has the interpreter's
+lock. Nobody else uses it, and it does no harm where nobody listens."""
+
 
 def main() -> None:
     """Serve as told until the parent is gone, and end."""
@@ -29,6 +39,9 @@ def main() -> None:
 
 
 def _serve_as_told(directory: str) -> None:
+    if TELL_PLACE is not None:
+        faulthandler.register(TELL_PLACE, file=2, all_threads=False)
+    signs = os.dup(1)
     with os.fdopen(os.dup(1), "w") as answer:
         os.dup2(2, 1)  # output of user code goes to the log, not into the answer
         from pytest_schedprof.clusters import nodes  # import while the parent tells what to run
@@ -44,7 +57,7 @@ def _serve_as_told(directory: str) -> None:
         is_left = threading.Event()
 
         async def serve() -> None:
-            await nodes.serve(spec, answer, _watch_parent(directory, is_left))
+            await nodes.serve(spec, answer, _watch_parent(directory, is_left, signs))
 
         try:
             nodes.run(spec, serve())  # raises if the parent is gone before it has its answer
@@ -85,7 +98,7 @@ def _remove(directory: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _watch_parent(directory: str, is_left: threading.Event) -> asyncio.Future[None]:
+def _watch_parent(directory: str, is_left: threading.Event, signs: int) -> asyncio.Future[None]:
     """A future that is cancelled when the parent wrote another line, closed its end or died.
 
     The parent's end stays open after its death if a process that it forked has it too, so the
@@ -94,10 +107,13 @@ def _watch_parent(directory: str, is_left: threading.Event) -> asyncio.Future[No
     """
     loop = asyncio.get_running_loop()
     gone: asyncio.Future[None] = loop.create_future()
-    signs = [0, *_parents_end()]
+    waits_for = [0, *_parents_end()]
 
     def wait() -> None:
-        select.select(signs, [], [])
+        with suppress(OSError):  # nobody reads any longer
+            # To answer calls no function of Python: what counts calls may not know this thread.
+            while select.select(waits_for, [], [])[0] == [0] and os.read(0, 1) == QUESTION:
+                os.write(signs, SIGN)
         is_left.set()
         loop.call_soon_threadsafe(gone.cancel)
         threading.Event().wait(GRACE_S)

@@ -69,6 +69,7 @@ class ClusterSession:
 
     def _reach(self, cluster: Cluster, request: ClusterRequest) -> tuple[Control, Surroundings]:
         """Connect to a scheduler, and look at what is on it before the test."""
+        cluster.watch(request.timeout_s)
         control = self._connect(cluster, request.timeout_s)
         return control, look_around(cluster, control)
 

@@ -63,8 +63,14 @@ class VirtualCluster(OwnCluster):
         self.address, self.pid = address, child.process.pid
         connection = socket.create_connection((host, port), max(1.0, deadline - time.monotonic()))
         connection.settimeout(None)
-        conduct(self.address, Conductor(Turns(connection), seed))
+        self._conductor = Conductor(Turns(connection), seed, child.give_up)
+        conduct(self.address, self._conductor)
         self._rounds = 0
+
+    def watch(self, patience_s: float) -> None:
+        """End the process too if it keeps the turn for so long after an interrupt of the test."""
+        super().watch(patience_s)
+        self._conductor.patience_s = patience_s
 
     def is_whole(self) -> bool:
         """Return False: a new cluster is the same in each run, whatever ran before."""

@@ -18,6 +18,7 @@ from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError, as_own
 from pytest_schedprof.measuring.segments import (
     SegmentRecord,
+    end_here,
     end_window,
     salvaged,
     segment_between,
@@ -237,6 +238,7 @@ class Recorder:
                 except SchedulerLostError:
                     self._salvage(opened, client)
                     raise
+        self._end_here(opened)
 
     def _salvage(self, opened: _Open, client: dict[str, float]) -> bool:
         """Keep profiles that survived a lost scheduler; return whether there are any.
@@ -312,6 +314,12 @@ class Recorder:
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)
 
+    def _end_here(self, opened: _Open) -> None:
+        """End what is left of recordings in this process: the scheduler was lost, for example."""
+        for _, _, recording in opened.recordings:
+            with self._keeping_trouble():
+                end_here(recording)
+
     @contextmanager
     def _unless_interrupted(self, opened: _Open) -> Iterator[None]:
         """End all recordings if a Ctrl-C or a test's timeout interrupts a start or a stop."""
@@ -320,6 +328,7 @@ class Recorder:
         except Exception:
             raise
         except BaseException:
+            self._end_here(opened)
             for target in {id(each): each for each in opened.targets}.values():
                 with self._keeping_trouble():
                     target.call(recordings.end_all, target.client_id)

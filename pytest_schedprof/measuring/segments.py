@@ -29,6 +29,12 @@ def end_window(recording: Recording) -> None:
     told()
 
 
+def end_here(recording: Recording) -> None:
+    """End what a recording has in this process, also if the scheduler is lost; few have any."""
+    ended: Callable[[], None] = getattr(recording, "end_here", lambda: None)
+    ended()
+
+
 def salvaged(recording: Recording) -> RawProfile | None:
     """Return what survived the scheduler; recordings of third parties need not support this."""
     salvage: Callable[[], RawProfile | None] = getattr(recording, "salvage", lambda: None)

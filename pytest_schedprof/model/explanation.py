@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 from pytest_schedprof.model.profile import Function
 
 
-class Role(str, Enum):
+class Role(StrEnum):
     """How a function explains a rise."""
 
     CHANGED = "changed"

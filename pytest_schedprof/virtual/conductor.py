@@ -54,7 +54,19 @@ class Conductor:
     is_gone = False
     """Whether the cluster has ended."""
 
-    def __init__(self, turns: Turns, seed: int) -> None:
+    patience_s = threading.TIMEOUT_MAX
+    """Real time in which the turn must come back after an interrupt broke off the wait for it."""
+
+    def __init__(
+        self, turns: Turns, seed: int, give_up: Callable[[str], None] = lambda why: None
+    ) -> None:
+        """Take the first turn.
+
+        Args:
+            turns: the connection to the cluster.
+            seed: of the names that are drawn.
+            give_up: ends the cluster's process, for a reason.
+        """
         self.now = EPOCH
         self.body = threading.get_ident()
         """The thread that runs tests."""
@@ -79,6 +91,9 @@ class Conductor:
         """Whether the test waits for a client that is about to connect, on a loop of its own."""
         self._fault: Fault | None = None
         """Why the test must not go on, if so."""
+        self._give_up = give_up
+        self._overdue: threading.Timer | None = None
+        """Gives up the cluster if the turn does not come back."""
         threading.Thread(target=self._receive, name="schedprof-turns", daemon=True).start()
 
     def _receive(self) -> None:
@@ -86,18 +101,39 @@ class Conductor:
         while (turn := self._turns.take()) is not None:
             with self.changed:
                 self.now, self._is_here = turn["now"], True
+                self._end_overdue()
                 self._fault = Fault(*turn["fault"]) if turn["fault"] else None
                 for each in self._loops:
                     each.is_woken = True
                 self.changed.notify_all()
         with self.changed:
             self.is_gone = True
+            self._end_overdue()
             self._turns.connection.close()
             for client in [client for loop in self._loops for client in loop.clients]:
                 client._timeout = RECONNECTING_S
             self.changed.notify_all()
             if self._wake_test is not None and self._waits():
                 self._wake_test()
+
+    def _look_for_turn(self) -> None:
+        """Wait not for ever if the turn is away where the test's thread can only begin to wait.
+
+        An interrupt or a test's timeout broke off the wait before, and what the cluster does may
+        never end. Time-outs of clients would not help, because they are virtual.
+        """
+        with self.changed:
+            if self._is_here or self.is_gone or self._overdue is not None:
+                return
+            why = f"did not let an interrupted test go on for {self.patience_s:g} s of real time"
+            self._overdue = threading.Timer(self.patience_s, self._give_up, (why,))
+            self._overdue.daemon = True
+        self._overdue.start()
+
+    def _end_overdue(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
 
     def renew_names(self, number: int) -> None:
         """Make the names of a round, whatever was named before it."""
@@ -135,12 +171,17 @@ class Conductor:
             if client not in governed.clients:
                 governed.clients.append(client)
             self._is_expecting = False
-        client.loop.time = loop.time
+        governed.lend_clock(client.loop)
 
     def release(self, loop: GovernedLoop) -> None:
         """Forget a loop that runs no client any more."""
         with self.changed:
             self._loops.remove(loop)
+
+    def let_go(self) -> None:
+        """Give loops their clocks back that stand now: others do so by themselves."""
+        for each in [each for each in self._loops if not each.loop.is_running()]:
+            each.let_go()
 
     def begin_job(self) -> None:
         """Note that a thread works for a loop; the clock stands still until it is done."""
@@ -188,6 +229,8 @@ class Conductor:
     def rest(self, loop: GovernedLoop) -> None:
         """Wait until the loop has something to do and the test waits."""
         is_tests = threading.get_ident() == self.body
+        if is_tests:
+            self._look_for_turn()
         with self.changed:
             if loop.deadline is not None and loop.deadline <= self.now:
                 return
@@ -290,6 +333,7 @@ class Conductor:
             StuckError: if nothing can happen any more in the cluster.
         """
         is_woken: list[bool] = []
+        self._look_for_turn()
 
         def wake() -> None:
             is_woken.append(True)

@@ -96,15 +96,25 @@ class GovernedLoop:
             self._governor.wake(self)
             write()
 
-        self._replace(loop, "time", lambda: self._governor.now)
+        self._replace(loop, "time", self._now)
         self._replace(loop, "call_later", call_later)
         self._replace(loop, "run_in_executor", self._run)
         self._replace(loop, "_write_to_self", woken)
         self._replace(self._selector, "select", self._selected)
 
+    def lend_clock(self, owner: Any) -> None:
+        """Let Tornado's loop follow the virtual clock too; its timers ask it for the time."""
+        if vars(owner).get("time") != self._now:
+            self._replace(owner, "time", self._now)
+
+    def _now(self) -> float:
+        return self._governor.now
+
     def _replace(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
-        setattr(owner, name, function)
+        own = {name: vars(owner)[name]} if name in vars(owner) else {}
+        self._undo.callback(vars(owner).update, own)
         self._undo.callback(delattr, owner, name)
+        setattr(owner, name, function)
 
     def _run(self, executor: Any, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function in a thread; the clock stands still until the loop knows its result.
@@ -135,7 +145,7 @@ class GovernedLoop:
         if self.is_governed:
             self._governor.rest(self)
         else:
-            self._let_go()
+            self.let_go()
         return self._select(0)
 
     def _is_spinning(self) -> bool:
@@ -146,7 +156,7 @@ class GovernedLoop:
             self._rounds -= SPINS_MORE
         return is_spinning
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Give the loop its own clock back."""
         self._governor.release(self)
         self._undo.close()

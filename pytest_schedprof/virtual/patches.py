@@ -60,6 +60,8 @@ def dismiss(address: str) -> None:
     conductor = _CONDUCTORS.pop(address, None)
     if conductor in _CURRENT:
         _CURRENT.clear()
+    if conductor is not None:
+        conductor.let_go()
     if conductor is not None and not _CONDUCTORS:
         _UNDO.close()
 

@@ -71,8 +71,12 @@ class WithClient:
 
     def abandon(self, *, timeout_s: float) -> None:
         """End both and throw away what they counted."""
-        self._here.end()
+        self.end_here()
         self._recording.abandon(timeout_s=timeout_s)
+
+    def end_here(self) -> None:
+        """End what counts in this process: the scheduler is lost, or nobody waits for it."""
+        self._here.counter.end()
 
 
 class CountsBackend(Backend):
@@ -127,7 +131,11 @@ class CountsBackend(Backend):
         if not (answer["is_timed"] and self._counts_client):
             return recording
         here = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
-        return WithClient(recording, here) if here.begin() else recording
+        try:
+            return WithClient(recording, here) if here.begin() else recording
+        except BaseException:  # a Ctrl-C, or the end of the scheduler
+            here.counter.end()
+            raise
 
     @property
     def _counts_client(self) -> bool:
