@@ -9,7 +9,8 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from .choice import Answer, Choice
+from .choice import BODY, Answer, Choice
+from .client_counts import METRIC as CLIENT
 from .counted import Counted
 from .decisions import world_of
 from .details import Callers, lines_of
@@ -115,6 +116,7 @@ class CountsRecording(Recording):
                 whose=self.whose,
             )
         self.traffic = Traffic(is_timed=is_in_virtual_time(holder))
+        self.holder = holder
 
     def begin(self) -> bool:
         """Start to count; False if another tool has the hook."""
@@ -133,14 +135,25 @@ class CountsRecording(Recording):
         record = {
             "schedprof_counts": 1,
             "python": sys.version.split()[0],
-            "functions": self._counts(self.counter, functions),
-            "whole": dict(self.traffic.counts),
+            **self._counted(functions),
             "code": digests_by_name(functions),
             **self._details(functions),
             **self._by_span(functions),
         }
         self.content = as_json(record)
         return {}
+
+    def _counted(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
+        """Return what was counted; it is all the client's if no scheduler ran in this process."""
+        counts = self._counts(self.counter, functions)
+        if not getattr(self.holder, "is_client_alone", False):
+            return {"functions": counts, "whole": dict(self.traffic.counts)}
+        of_client = {
+            name: {CLIENT: each["bytecodes"]}
+            for name, each in counts.items()
+            if each.get("bytecodes") and not name.endswith(f":{BODY}")
+        }
+        return {"functions": of_client, "whole": {}}
 
     def _details(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
         """Return calls by caller and instructions by line, if they are wanted."""

@@ -137,11 +137,16 @@ class Costs:
         return folded(self.functions, named)
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """Return the metric per task, or the highest of all rounds if it is a peak."""
+        """Return the metric per task, or the highest of all rounds if it is a peak.
+
+        What a client does without any task is per round.
+        """
         amounts = [self._amount(unit, metric, subject) for unit in self.units]
         if METRICS[metric].is_peak:
             judge = exactly if METRICS[metric].is_exact else roughly
             return judge((min if METRICS[metric].is_least else max)(amounts), self.tasks)
+        if METRICS[metric].is_here and not self.tasks:
+            return exactly(fmean(amounts), 0)
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
     def doubt(self, metric: str, subject: str) -> str:
@@ -157,7 +162,7 @@ class Costs:
             return f"no C function ran that {subject!r} names; perhaps there is none"
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
-        if METRICS[metric].is_peak or self.tasks:
+        if METRICS[metric].is_peak or METRICS[metric].is_here or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"
 

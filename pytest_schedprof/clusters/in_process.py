@@ -142,6 +142,11 @@ class Schedulers(OwnProcess):
         return bool(self._living())
 
     @property
+    def is_client_alone(self) -> bool:
+        """Whether no scheduler has run in this process so far: what it does is the client's."""
+        return not (self.is_any_alive or self.lived)
+
+    @property
     def transition_counter(self) -> int:
         """Transitions of all schedulers, in the form of a scheduler's attribute."""
         living = sum(each.transition_counter for each in self._living())
@@ -188,7 +193,14 @@ class InProcess:
     client_id = ""
     addresses: tuple[str, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, needs_scheduler: str | None = "") -> None:
+        """Watch the schedulers of this process.
+
+        Args:
+            needs_scheduler: what of the test must have a scheduler, empty if that is the test as a
+                whole; None if it need not have one.
+        """
+        self._needs_scheduler = needs_scheduler
         self.schedulers = Schedulers()
         self.schedulers.watch()
         self.window: Any = None
@@ -216,6 +228,8 @@ class InProcess:
         self.schedulers.unwatch()
         if self.schedulers.validated:  # an argument of the scheduler wins over the configuration
             self.description["configuration"]["validate"] = VALIDATED
+        if not self.schedulers.lived and self._needs_scheduler is None:
+            return []
         if not self.schedulers.lived:
             return [NoSchedulerError(f"schedprof: the test is marked, but {self._where_it_is()}")]
         if one_thread and self.schedulers.threads - {threading.main_thread().ident}:
@@ -235,7 +249,8 @@ class InProcess:
                 "its client's scheduler is in another process: return that client or its cluster "
                 f"from a fixture schedprof_cluster, and {TAKE_THE_FIXTURE}"
             )
-        return f"no scheduler ran in its own process; {TAKE_THE_FIXTURE}"
+        what = f", and {self._needs_scheduler} needs one" if self._needs_scheduler else ""
+        return f"no scheduler ran in its own process{what}; {TAKE_THE_FIXTURE}"
 
     def death(self, patience_s: float = 0) -> None:
         """Return None: the scheduler's process is the test's own."""

@@ -16,7 +16,7 @@ from pytest_schedprof.evidence.contract import Kind, Need
 from pytest_schedprof.gates.reference import Reference
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.metric import SHARE
+from pytest_schedprof.model.metric import METRICS, SHARE
 from pytest_schedprof.model.words import listed
 from pytest_schedprof.settings.session import ANY_BACKEND, Settings
 
@@ -44,6 +44,26 @@ class Plan:
     def has_own_measure(self) -> bool:
         """Whether the test's own limits say what a regression is."""
         return any(limit.is_relative for limit in self.limits)
+
+    @property
+    def limits_client_alone(self) -> bool:
+        """Whether all limits are on what the client does: it may define graphs and run none."""
+        limits = self.settings.limit
+        return bool(limits) and all(_is_here(each.measured) for each in limits)
+
+    @property
+    def needs_scheduler(self) -> str | None:
+        """What must have a scheduler: empty if the test as a whole, None if nothing of it."""
+        if not any(_is_here(each.measured) for each in self.settings.limit):
+            return ""
+        limits = (each for each in self.settings.limit if not _is_here(each.measured))
+        backends = (each for each in self.backends if not any(map(_is_here, each.metrics)))
+        needs = (
+            *(f"limit {str(each)!r}" for each in limits),
+            *(f"backend {each.name}" for each in backends),
+            *(f"evidence {each.name}" for each in self.evidence),
+        )
+        return next(iter(needs), None)
 
     @property
     def times_client(self) -> bool:
@@ -107,6 +127,11 @@ class BodyRun(NamedTuple):
     has_evidence: bool
     """Whether evidence is gathered. Not beside a backend that disturbs: it would measure the
     instruments of evidence, which work inside the scheduler."""
+
+
+def _is_here(metric: str) -> bool:
+    """Whether a metric is of the test's own process."""
+    return metric in METRICS and METRICS[metric].is_here
 
 
 def _disturbs(backends: Sequence[Backend]) -> bool:

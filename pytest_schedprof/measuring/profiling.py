@@ -184,6 +184,8 @@ class ProfiledTest:
     def _judge(self) -> None:
         """Judge the test, and keep its evidence; errors become a part of the judgement."""
         sides = self.schedule.sides
+        if any(isinstance(error, NoSchedulerError) for error in self.recorder.errors):
+            return self._fail()  # limits on a scheduler that never ran have no verdict
         try:
             if self.directory is None:
                 self.directory = self._store.new_test(self._attempt.test_id)
@@ -200,9 +202,9 @@ class ProfiledTest:
         if self.directory and (settings.save or settings.compare or settings.against):
             keep_sources(self.directory.parents[1], sides.all)
 
-    def _fail(self, error: SchedprofError) -> None:
+    def _fail(self, *errors: SchedprofError) -> None:
         """Judge the test by what went wrong alone."""
-        failed = Assessment((), (*self.recorder.errors, error))
+        failed = Assessment((), (*self.recorder.errors, *errors))
         self.judgement = replace(self.judgement, directory=self.directory, assessment=failed)
 
     def _keep_log(self, here: Side) -> None:

@@ -70,7 +70,7 @@ def _run_body(item: pytest.Item, profiled: ProfiledTest) -> Generator[None, Any,
 
 def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     """Profile the scheduler of the test's fixture, or else schedulers in this process."""
-    scheduler = item.stash.get(SCHEDULER, None) or InProcess()
+    scheduler = item.stash.get(SCHEDULER, None) or InProcess(plan.needs_scheduler)
     other_schedulers = item.stash.get(OTHER_SCHEDULERS, {})
     if plan.launcher and SCHEDULER in item.stash:
         _import_module(item, item.stash[SCHEDULER], *other_schedulers.values())
@@ -82,7 +82,7 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         scheduler,
         other_schedulers,
         callbacks,
-        must_have_scheduler=plan.settings.strict or _is_marked_itself(item),
+        must_have_scheduler=plan.settings.strict or _demands_scheduler(item, plan),
         code=partial(source_of, getattr(item, "function", None)),
     )
 
@@ -98,11 +98,14 @@ def _import_module(item: pytest.Item, *schedulers: SchedulerUnderTest) -> None:
             each.import_early(module.__name__)
 
 
-def _is_marked_itself(item: pytest.Item) -> bool:
+def _demands_scheduler(item: pytest.Item, plan: Plan) -> bool:
     """Whether a marker stands on the test function, or on the parameters of this run of it.
 
-    One on a module or a class, or from a conftest, means each test that has a scheduler.
+    One on a module or a class, or from a conftest, means each test that has a scheduler. If the
+    command line chose the backends, they may be others than those of a test that needs none.
     """
+    if plan.settings.is_forced and plan.limits_client_alone:
+        return False
     on_function = getattr(getattr(item, "obj", None), "pytestmark", ())
     on_parameters = getattr(getattr(item, "callspec", None), "marks", ())
     return any(mark.name == "schedprof" for mark in [*on_function, *on_parameters])

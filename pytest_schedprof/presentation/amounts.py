@@ -8,8 +8,8 @@ from pytest_schedprof.model.metric import FILE_SIZE, METRICS, PERCENT, SHARE, re
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Estimate
 
-WHOLE = "the scheduler"
-"""Name of the subject of figures that are not of one function or owner."""
+WHOLE, CLIENT = "the scheduler", "the client"
+"""Names of the subject of figures that are not of one function or owner."""
 
 MILLISECONDS_FROM = 10_000
 """Microseconds from which milliseconds are easier to read."""

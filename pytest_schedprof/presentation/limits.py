@@ -12,7 +12,14 @@ from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import METRICS, PERCENT, TIME, Metric, readable
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Finding, LimitResult, Verdict
-from pytest_schedprof.presentation.amounts import WHOLE, Interval, bounds_of, counted, interval_of
+from pytest_schedprof.presentation.amounts import (
+    CLIENT,
+    WHOLE,
+    Interval,
+    bounds_of,
+    counted,
+    interval_of,
+)
 
 LIMIT_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
 
@@ -66,7 +73,7 @@ def describe(result: LimitResult) -> str:
     others = sum(each.verdict is result.verdict for each in result.findings[1:])
     is_told = others and result.verdict is not Verdict.PASS
     more = f", and {counted(others, f'more {_named(limit)}')}" if is_told else ""
-    return f"{result.limit}: {_fact(finding, limit.metric)}{more}"
+    return f"{result.limit}: {_fact(finding, limit)}{more}"
 
 
 def _named(limit: Limit) -> str:
@@ -78,16 +85,16 @@ def _no_figures(result: LimitResult) -> str:
     return result.note or "this release cannot read the limit"
 
 
-def _fact(finding: Finding, name: str) -> str:
-    metric, estimate = METRICS[name], finding.estimate
+def _fact(finding: Finding, limit: Limit) -> str:
+    metric, estimate = METRICS[limit.metric], finding.estimate
     value, low, high = (
         readable(amount, metric) for amount in (estimate.value, estimate.low, estimate.high)
     )
-    subject = finding.subject or WHOLE
+    subject = finding.subject or (CLIENT if METRICS[limit.measured].is_here else WHOLE)
     if metric.of_metric:
         return (
             f"the cost of {subject} grows as scale ** {value} "
-            f"(at least {low}, at most {high}) over {estimate.samples} tasks"
+            f"(at least {low}, at most {high})" + _over(estimate.samples)
         )
     bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
     bounds += _before(finding, metric)
@@ -95,12 +102,17 @@ def _fact(finding: Finding, name: str) -> str:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
     noun = f" {metric.noun}" if metric.noun else ""
     if metric.evidence:
-        subject = finding.subject or metric.spelling or name
+        subject = finding.subject or metric.spelling or limit.metric
         return f"{subject} is {value}{noun}{bounds} in {counted(estimate.samples, 'run')}"
     if metric.is_peak:
         unit = noun if metric.is_held or metric.units is TIME else ""
-        return f"{metric.spelling or name} of {subject} is {value}{unit}{bounds}"
-    return f"{subject} takes {value}{noun}{bounds} per task over {estimate.samples} tasks"
+        return f"{metric.spelling or limit.metric} of {subject} is {value}{unit}{bounds}"
+    unit = "per task" if estimate.samples else "a round"
+    return f"{subject} takes {value}{noun}{bounds} {unit}{_over(estimate.samples)}"
+
+
+def _over(tasks: int) -> str:
+    return f" over {tasks} tasks" if tasks else ""
 
 
 def _before(finding: Finding, metric: Metric) -> str:

@@ -121,10 +121,9 @@ def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:
     """Return lines about tests marked by module, class or conftest that ran no scheduler."""
     if not tests:
         return
-    what = counted(len(tests), "test") + (" is" if len(tests) == 1 else " are")
     yield Line(
-        f"not profiled: {what} marked by a module, class or conftest, but ran no scheduler in "
-        "the test's process; -v lists them, --schedprof-strict fails them"
+        f"not profiled: {counted(len(tests), 'test')} ran no scheduler in the test's process, and "
+        "no marker of their own demands one; -v lists them, --schedprof-strict fails them"
     )
     if verbosity > 0:
         yield from (Line(f"  {test}") for test in tests)

@@ -172,7 +172,7 @@ def test_items_of_every_kind(project: Project) -> None:
     """The doctest ran no scheduler; its marker is the module's, so that is only told."""
     result = project.run_test(ITEMS, "--doctest-modules")
     result.assert_outcomes(passed=4, xfailed=1, skipped=1)
-    result.stdout.fnmatch_lines(["not profiled: 1 test is marked by a module*"])
+    result.stdout.fnmatch_lines(["not profiled: 1 test ran no scheduler*"])
     results = project.results()
     assert {name: len(each.backends[0].window.segments) for name, each in results.items()} == {
         "TestMethods::test_fixtures": 2,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 
+import injection
 import pytest
 from support import Project, shares_in
 
@@ -165,7 +167,7 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
             "_* test_parameters?2? _*",
             "*no scheduler ran in its own process*",
             "*= schedprof =*",
-            "not profiled: 5 tests are marked by a module, class or conftest, but ran no sched*",
+            "not profiled: 5 tests ran no scheduler in the test's process, and no marker of th*",
             "  test_it.py::TestMethods::test_without",
         ]
     )
@@ -183,7 +185,7 @@ def test_without():
 """
     told = project.run_test(body)
     told.assert_outcomes(passed=1)
-    told.stdout.fnmatch_lines(["*= schedprof =*", "not profiled: 1 test is marked by *"])
+    told.stdout.fnmatch_lines(["*= schedprof =*", "not profiled: 1 test ran no scheduler *"])
     result = project.run("--schedprof-strict")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
@@ -295,3 +297,104 @@ def test_figures_are_the_schedulers_and_not_the_tests_or_the_workers(project: Pr
     assert verdicts["share(@graph-intake) <= 40%"].verdict is not Verdict.FAIL
     comm = verdicts["share(@comm) <= 1%"]
     assert comm.verdict is Verdict.INCONCLUSIVE
+
+
+DEFINED = """
+import dask.array
+from dask import delayed
+from injection import plant, uproot
+
+@pytest.fixture
+def planted():
+    # What dask#12299 mended: each task looked through the names of the whole graph.
+    scan = "{k: v for k, v in subs.items() if k in self.dependencies and k != v}"
+    plant("dask._task_spec", "Task.substitute", scan)
+    yield
+    uproot("dask._task_spec")
+
+def define(size):
+    delayed(list)(dask.array.zeros(size, chunks=1) + 1)
+
+grows = pytest.mark.schedprof(
+    "growth(client_bytecodes) <= 1.1", backend="counts", scale=[100, 200, 400]
+)
+
+@grows
+def test_definition(schedprof_scale):
+    define(schedprof_scale)
+
+@grows
+def test_quadratic(planted, schedprof_scale):
+    define(schedprof_scale)
+
+@pytest.mark.schedprof("client_bytecodes(dask.delayed:*) <= 10", backend="counts")
+def test_dear():
+    define(100)
+"""
+
+
+@pytest.mark.slow
+def test_definition_of_a_graph_needs_no_scheduler(project: Project) -> None:
+    shutil.copy(injection.__file__, project.path)
+    result = project.run_test(DEFINED)
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*limit broken: growth(client_bytecodes) <= 1.1: the cost of the client grows as *",
+            "*limit broken: client_bytecodes(dask.delayed:[*]) <= 10: dask.delayed:* a round*",
+        ]
+    )
+    grown = {
+        name: record.limits[0].findings[0].estimate.value
+        for name, record in project.results().items()
+        if name != "test_dear"
+    }
+    assert 0.8 < grown["test_definition"] < 1.1
+    assert 1.2 < grown["test_quadratic"] < 2
+    # Other backends measure schedulers: the session that chooses one leaves these tests out.
+    other = project.run("--schedprof=cputime")
+    other.assert_outcomes(passed=3)
+    other.stdout.fnmatch_lines(["not profiled: 3 tests ran no scheduler in the test's process*"])
+
+
+NEED_A_SCHEDULER = """
+import dask.array
+
+@pytest.mark.schedprof("growth(client_bytecodes) <= 2", "bytecodes <= 10", backend="counts",
+    scale=[10, 20])
+def test_limit(schedprof_scale):
+    pass
+
+@pytest.mark.schedprof("client_bytecodes <= 2", backend=["counts", "cputime"])
+def test_backend():
+    pass
+
+@pytest.mark.schedprof("share(@comm) <= 10%", backend="cputime")
+def test_samples():
+    pass
+
+@pytest.mark.schedprof("client_bytecodes <= 2", backend="counts")
+def test_runs():
+    dask.array.zeros(2, chunks=1).compute(scheduler="sync")
+
+@pytest.mark.schedprof("client_bytecodes <= 2", backend="counts")
+def test_idle():
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_what_needs_a_scheduler_is_refused_by_name(project: Project) -> None:
+    result = project.run_test(NEED_A_SCHEDULER)
+    result.assert_outcomes(failed=3, passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*no scheduler ran in its own process, and limit 'bytecodes <= 10' needs one; give it*",
+            "*no scheduler ran in its own process, and backend cputime needs one; give it the *",
+            "*no scheduler ran in its own process; give it the fixture *",
+            "limits: 2 inconclusive",
+            "*client_bytecodes <= 2: the client is counted * in tests that run no scheduler; *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*more work*")
+    assert "more work" not in (project.run_directory / "summary.md").read_text()

@@ -35,8 +35,8 @@ from pytest_schedprof.model.profile import (
 from pytest_schedprof.remote.contract import Target
 
 UNCOUNTED = {
-    CLIENT: "the client is counted on clusters in virtual time only, in tests that are no "
-    "coroutines, and with the default options of counts"
+    CLIENT: "the client is counted on clusters in virtual time, in tests that are no coroutines, "
+    "and in tests that run no scheduler; there with the default options of counts"
 }
 
 
