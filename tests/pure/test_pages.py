@@ -62,7 +62,6 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
     )
     assert found == [
         TRANSITION,
-        TRANSITION,
         "distributed.core:Server.handle_comm",
         "tlz.dicttoolz:merge",  # imported under another module name
         "distributed.profile:process",  # not in the record
