@@ -65,11 +65,11 @@ def read_stats(content: bytes) -> Stats:
     try:
         file = msgspec.json.decode(content, type=_File)
     except UNREADABLE as error:
-        raise FormatError(f"schedprof: not a file of cprofile: {error}") from error
+        raise FormatError(f"schedprof: not a file of cProfile: {error}") from error
     if file.schedprof_cprofile != VERSION:
-        raise FormatError(f"schedprof: a file of cprofile of version {file.schedprof_cprofile}")
+        raise FormatError(f"schedprof: a file of cProfile of version {file.schedprof_cprofile}")
     if not all(-MOST <= amount <= MOST for _, costs, _ in file.functions for amount in costs):
-        raise FormatError("schedprof: not a file of cprofile: a cost cannot be")
+        raise FormatError("schedprof: not a file of cProfile: a cost cannot be")
     return {key: (costs, dict(callers)) for key, costs, callers in file.functions}
 
 

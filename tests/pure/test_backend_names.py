@@ -26,7 +26,6 @@ ALLOWED = {
     "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
     "formats/perfcount.py": {"perfcount"},  # the same
-    "formats/pstats.py": {"cprofile"},  # the same
     "formats/workload.py": {"counts"},  # a column of a file
     "record/rows.py": {"counts"},  # that column
 }
