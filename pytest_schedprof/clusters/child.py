@@ -51,8 +51,10 @@ main()
 EXCEPTION = re.compile(r"^Traceback .*\n(?:[ \t].*\n|\n)*(\S.*)$", re.MULTILINE)
 """Matches a traceback in a log; the group is the line that names the exception."""
 
-PLACE = re.compile(r"^Stack \(.*\n  File \"(.+)\", line (\d+) in (.+)$", re.MULTILINE)
-"""Matches what a process logs of the place where its thread is."""
+PLACE = re.compile(
+    r'^  File "(?!.*/pytest_schedprof/agent/)(.+)", line (\d+) in (.+)$', re.MULTILINE
+)
+"""Matches what a process logs of where its thread is, but for code that counts what it does."""
 
 LAST_WORDS_S = 3.0
 
@@ -206,10 +208,11 @@ class Child:
         before = self.log.stat().st_size
         if TELL_PLACE is not None:
             signal_to(self.process.pid, TELL_PLACE)
-        deadline = time.monotonic() + TELLING_S
+        told, deadline = b"", time.monotonic() + TELLING_S
         while time.monotonic() < deadline:
-            told = self.log.read_bytes()[before:].decode(errors="replace")
-            if place := PLACE.search(told):
+            earlier, told = told, self.log.read_bytes()[before:]
+            place = PLACE.search(told.decode(errors="replace"))
+            if place and told == earlier:  # it is written line by line
                 file, line, function = place.groups()
                 return f"it was in {function} ({file}:{line})"
             time.sleep(0.02)

@@ -4,6 +4,7 @@ To import distributed takes most of the time in which a cluster starts. A messag
 descriptors: an order, and the standard streams of the new process. It is answered by the process's
 ID, with a descriptor of the process and one that tells its exit status. The server ends at once
 when the session is gone, and its processes with it; when the session lets it go, it waits for them.
+Processes that stand still do not see that the session is gone, and are killed a little later.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -19,6 +22,9 @@ import warnings
 from typing import Any
 
 from pytest_schedprof.clusters.leaving import leave_at_once
+
+LEAVING_S = 4.0
+"""How long processes may take to end by themselves when the session is gone."""
 
 STREAMS = 3
 """Standard input, output and error output, which follow the order."""
@@ -52,7 +58,8 @@ class ForkServer:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._session = os.pidfd_open(os.getppid())
-        self._running: dict[int, tuple[int, int]] = {}  # by pidfd: the process, who is told
+        self._running: dict[int, tuple[int, int, str]] = {}
+        """By pidfd: the process, the descriptor that is told of its end, its directory."""
         self._is_let_go = False
 
     def serve(self) -> dict[str, Any] | None:
@@ -60,6 +67,7 @@ class ForkServer:
         while self._running or not self._is_let_go:
             ready, _, _ = select.select(self._signs(), [], [])
             if self._session in ready:
+                self._kill_later()
                 return None
             for pidfd in self._running.keys() & ready:
                 self._tell_end(pidfd)
@@ -71,8 +79,23 @@ class ForkServer:
         orders = [] if self._is_let_go else [self._connection.fileno()]
         return [self._session, *self._running, *orders]
 
+    def _kill_later(self) -> None:
+        """Kill what does not end, in a process of its own: others wait for this one to end."""
+        if not self._running or os.fork() != 0:
+            return
+        deadline = time.monotonic() + LEAVING_S
+        left = {*self._running}
+        while left and (
+            ended := select.select(left, [], [], max(0, deadline - time.monotonic()))[0]
+        ):
+            left.difference_update(ended)
+        for pidfd in left:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            shutil.rmtree(self._running[pidfd][-1], ignore_errors=True)
+        os._exit(0)
+
     def _tell_end(self, pidfd: int) -> None:
-        pid, told = self._running.pop(pidfd)
+        pid, told, _ = self._running.pop(pidfd)
         _, status = os.waitpid(pid, 0)
         os.close(pidfd)
         try:
@@ -98,7 +121,8 @@ class ForkServer:
             os.close(told)
             return _read(order, streams)
         pidfd = os.pidfd_open(pid)
-        self._running[pidfd] = pid, told
+        directory = json.loads(os.pread(order, os.fstat(order).st_size, 0))["arguments"][0]
+        self._running[pidfd] = pid, told, directory
         socket.send_fds(self._connection, [str(pid).encode()], [pidfd, tells])
         for each in (order, *streams, tells):
             os.close(each)
@@ -108,7 +132,7 @@ class ForkServer:
         """Close what is the server's own: somebody waits for the end of each of them."""
         self._connection.close()
         os.close(self._session)
-        for pidfd, (_, told) in self._running.items():
+        for pidfd, (_, told, _) in self._running.items():
             os.close(pidfd)
             os.close(told)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from harness import Outcome, harmed, kill, no_room
+from harness import Outcome, harmed, kill, no_room, together
 from support import Project
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -53,6 +53,35 @@ def test_session_killed(project: Project) -> None:
     outcome = harmed(project, WORKING, at="worked", harm=kill("session"))
     assert outcome.exit_code == -signal.SIGKILL
     outcome.expect_nothing_left()
+
+
+STANDING_STILL = """
+import collections, itertools, threading
+
+def stay_in_c():
+    collections.deque(itertools.repeat(None), maxlen=0)
+
+@pytest.mark.schedprof(backend="counts")
+def test_it(schedprof_scheduler):
+    stay = schedprof_scheduler.client.run_on_scheduler
+    if IS_BUSY:
+        threading.Thread(target=stay, args=(stay_in_c,), daemon=True).start()
+    reached("worked")
+"""
+
+
+@pytest.mark.parametrize("cluster", ["local", "virtual"])
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_session_killed_whose_scheduler_stands_still(
+    project: Project, cluster: str, is_busy: bool
+) -> None:
+    body = STANDING_STILL.replace("IS_BUSY", str(is_busy))
+    harms = [] if is_busy else [kill("scheduler", signal.SIGSTOP)]
+    harm = together(*harms, kill("session"))
+    outcome = harmed(project, body, f"--schedprof-cluster={cluster}", at="worked", harm=harm)
+    assert outcome.exit_code == -signal.SIGKILL
+    assert not outcome.processes
+    assert {*outcome.temporary} <= {"dask-scratch-space"}  # dask's own
 
 
 def test_session_interrupted(project: Project) -> None:

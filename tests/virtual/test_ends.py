@@ -103,7 +103,7 @@ def work(client):
 """
 
 TEST = """
-@pytest.mark.schedprof(backend={backend!r}, timeout={timeout})
+@pytest.mark.schedprof(backend="counts", timeout={timeout})
 {mark}
 def test_it(schedprof_scheduler):
     client = schedprof_scheduler.client
@@ -174,13 +174,12 @@ ENDS = {
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("backend", ["counts", "decisions"])
 @pytest.mark.parametrize("name", ENDS)
-def test_an_end_leaves_nothing(project: Project, name: str, backend: str) -> None:
+def test_an_end_leaves_nothing(project: Project, name: str) -> None:
     end = ENDS[name]
     project.is_apart = True
     (project.path / "conftest.py").write_text(STATE)
-    body = BODIES + TEST.format(backend=backend, timeout=TIMEOUT_S, mark=end.mark, body=end.body)
+    body = BODIES + TEST.format(timeout=TIMEOUT_S, mark=end.mark, body=end.body)
     result = project.run_test(body, "--schedprof-cluster=virtual", "-p", "no:faulthandler")
     if end.verdict == "interrupted":
         assert result.ret == pytest.ExitCode.INTERRUPTED
@@ -192,3 +191,12 @@ def test_an_end_leaves_nothing(project: Project, name: str, backend: str) -> Non
         json.loads(line) for line in (project.path / "changed.jsonl").read_text().splitlines()
     ]
     assert [each for _, each in changed] == [{}] * len(changed)
+
+
+@pytest.mark.parametrize("name", ["stopped", "busy in C"])
+def test_schedulers_in_real_time_are_watched_too(project: Project, name: str) -> None:
+    end = ENDS[name]
+    body = BODIES + TEST.format(timeout=TIMEOUT_S, mark=end.mark, body=end.body)
+    result = project.run_test(body, "--schedprof-cluster=local", "--schedprof-workers=1")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([end.said])
