@@ -52,6 +52,23 @@ task were measured of the same code, in two rounds each. How many are sent in on
 who is busy, so rounds that agree in one session say little about the next: with three or more
 rounds 5 % is assumed."""
 
+TIMES = "distributed.scheduler:TaskGroup.add_duration"
+FINISHED = "distributed.scheduler:SchedulerState._transition_processing_memory"
+
+BY_TIMES = frozenset(
+    {
+        ("bytecodes", FINISHED),
+        *((metric, TIMES) for metric in ("calls", "bytecodes")),
+        *(
+            (metric, "distributed.scheduler:TaskPrefix.add_duration")
+            for metric in ("calls", "bytecodes")
+        ),
+    }
+)
+"""Figures of functions that go through the times that workers measured for a finished task. It has
+one for the run, one for each transfer, and others if it took more than 5 ms to load what the task
+needs or to store its result, by the clock: on a busy machine that may be any task."""
+
 
 Between: TypeAlias = Callable[[str, str], float]
 """Returns the standard deviation of a metric of a function, or of the whole, between runs."""
@@ -203,11 +220,12 @@ class CountedFigures:
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
         if self._has_unknown_orders:
             return Figure(value, value * UNKNOWN_ORDERS)
+        by_clocks = self._by_clocks if (metric, subject) in BY_TIMES else 0.0
         if scatter is None or rounds < MIN_ROUNDS:
-            return Figure(value, value * max(scatter or 0.0, UNSTEADY))
-        if scatter < STEADY:
+            return Figure(value, value * max(scatter or 0.0, UNSTEADY, by_clocks))
+        if scatter < STEADY and not by_clocks:
             return Figure(value)
-        least = UNSTEADY_IN_PROCESS if self.is_in_process else 0.0
+        least = max(by_clocks, UNSTEADY_IN_PROCESS if self.is_in_process else 0.0)
         return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
 
     def _by_past(self, metric: str, subject: str, value: float, scatter: float) -> Figure:
@@ -219,6 +237,15 @@ class CountedFigures:
             return Figure(value)
         runs = LEAST_RUNS if between >= within else self._rounds
         return Figure(value, max(between, within), max(1, runs - 1))
+
+    @cached_property
+    def _by_clocks(self) -> float:
+        """Part of the times of tasks that workers need not have measured: all but one for each."""
+        costs = self.result.costs
+        assert costs
+        calls = {each.function: each.total.get("calls", 0.0) for each in costs.functions}
+        times, tasks = calls.get(TIMES, 0.0), calls.get(FINISHED, 0.0)
+        return max(0.0, 1 - tasks / times) if times and tasks else 0.0
 
     @property
     def shows_scatter(self) -> bool:

@@ -14,6 +14,7 @@ from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.comparison.counted import BY_TIMES, TIMES
 from pytest_schedprof.errors import RecordingError, SettingsError
 from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
@@ -59,15 +60,52 @@ def test_identical_rounds_cost_the_state_machine_exactly_the_same(
 ) -> None:
     record(cluster, control, CountsBackend(rate_hz=100, options={}))  # creates the task prefix
     rounds = record(cluster, control, CountsBackend(rate_hz=100, options={}), rounds=3)
-    costs = [
-        {name: dict(each) for name, each in profile.functions.items() if STATE_MACHINE in name}
+    figures = [
+        {
+            (metric, name): amount
+            for name, amounts in profile.functions.items()
+            for metric, amount in amounts.items()
+            if STATE_MACHINE in name and (metric, name) not in BY_TIMES
+        }
         for profile in rounds
     ]
-    assert len(costs[0]) > 20
+    assert len(figures[0]) > 40
     # A task goes from released through waiting, queued, processing, memory and released to
     # forgotten; the first tasks are not queued.
-    assert 5 * TASKS < costs[0][f"{STATE_MACHINE}_transition"]["calls"] < 6 * TASKS
-    assert costs[0] == costs[1] == costs[2]
+    assert 5 * TASKS < figures[0]["calls", f"{STATE_MACHINE}_transition"] < 6 * TASKS
+    assert figures[0] == figures[1] == figures[2]
+
+
+def store_slowly(is_slow: bool, dask_worker: Any = None) -> None:
+    """Let a worker take longer to store a result than what it tells the scheduler about, or not."""
+    import time
+
+    class SlowStore(dict[Any, Any]):
+        def __setitem__(self, key: Any, value: Any) -> None:
+            time.sleep(0.006)
+            super().__setitem__(key, value)
+
+    dask_worker.state.data = SlowStore() if is_slow else {}
+
+
+@pytest.mark.slow
+def test_how_long_workers_took_to_store_results_is_no_change_of_the_scheduler(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    counted_rounds(cluster, control, [""])  # creates the task prefix
+    quick = counted_rounds(cluster, control, [""] * 3)
+    with Client(cluster.address) as client:
+        client.run(store_slowly, is_slow=True)
+        slow = counted_rounds(cluster, control, [""] * 3)
+        client.run(store_slowly, is_slow=False)
+    times = [
+        {each.function: each.total["calls"] for each in side.costs.functions}[TIMES] / TASKS
+        for side in (quick, slow)
+        if side.costs
+    ]
+    assert times[1] > 1.9 * times[0]
+    (comparison,) = compare([measured(quick)], [measured(slow)]).comparisons
+    assert not comparison.of(Outcome.REGRESSED)
 
 
 def test_messages_and_bytes_of_the_connections_are_counted(
