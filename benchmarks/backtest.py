@@ -244,15 +244,31 @@ def as_runs(
 
 
 def session(
-    interpreter: Path, place: Path, deadline: float, bounds: Bounds, *options: str
+    interpreter: Path,
+    place: Path,
+    deadline: float,
+    bounds: Bounds,
+    *options: str,
+    more: Mapping[str, str] | None = None,
 ) -> tuple[list[Result], str]:
-    """Run the workloads with an interpreter; return their results and what pytest said."""
+    """Run the workloads with an interpreter; return their results and what pytest said.
+
+    Args:
+        interpreter: of the environment.
+        place: new directory for the results.
+        deadline: when they must have ended.
+        bounds: how much is run.
+        options: of pytest.
+        more: environment variables.
+    """
     place.mkdir(parents=True)
     shutil.copy(HERE / "shipped.py", place)
     settings = (*EXACT[bounds.cluster], *SETTINGS, f"--schedprof-scale={bounds.tasks}")
     command = [str(interpreter), *PYTEST, "shipped.py", *settings, *options, *bounds.options]
     try:
-        _, said = run(command, deadline=deadline, cwd=place, more={"PYTHONHASHSEED": "0"})
+        _, said = run(
+            command, deadline=deadline, cwd=place, more={"PYTHONHASHSEED": "0", **(more or {})}
+        )
     except subprocess.TimeoutExpired:
         said = "did not end in time"
     (place / "said.txt").write_text(said)

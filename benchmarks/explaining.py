@@ -1,25 +1,35 @@
-"""Measure how often `schedprof explain` names the function that a real commit changed.
+"""Measure how often the first line about a regression names the function at fault.
 
-    python benchmarks/explaining.py [--corpus DIR] [--only COMMIT ...]
+    python benchmarks/explaining.py [--corpus DIR] [--only NAME ...] [--keep DIR]
 
-Each patch of the corpus is reversed in a copy of its release, as in `backtest.py`. The shipped
-workloads run once in the release and once in the copy, on clusters in virtual time. Both runs are
-given to what `schedprof explain A B` prints: the tests whose figures changed most, first.
+Changes of five kinds are planted at three places each of a copy of distributed: a scan of all
+workers, one more message, one more call per task, a new helper, a loop over the graph. Each patch
+of the corpus is reversed in a copy of its release, as in `backtest.py`. The shipped workloads run
+once with the code as it is, once again (the null arm), and once with each change, on clusters in
+virtual time. All are compared with the first run.
 
-- first: the place of the function at fault in the first explanation that is printed. It is one that
-  the patch changes, or that the lines name which the patch removed.
-- any: the least such place in the ten explanations that are printed.
+- failing: workloads that regressed.
+- first: those of them whose first line names the function at fault. It is where a change is
+  planted, or the helper; of a patch it is one that the patch changes, or that the lines name which
+  the patch removed.
+- explain: those whose first sentence of `schedprof explain` names it.
+
+What is in the directory of `--keep` is not run again, so that other code can judge the same runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import distributed
 from backtest import (
     FUNCTION,
     SHARED,
@@ -28,97 +38,288 @@ from backtest import (
     ends_of_outer,
     environments,
     how_named,
+    results_in,
     session,
     site_of,
 )
 from corpus import Patch, changed_functions, read_corpus
 from figures import closing_line
 
-from pytest_schedprof.cli.explain import MOST_TESTS, gravest
+from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.explaining.sides import explanations, pairs_of
-from pytest_schedprof.model.explanation import Explanation
+from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.presentation.changes import regressions
 from pytest_schedprof.presentation.explanation import told
 
 MISSED = 0.1
-"""Part of the patches whose function may be missing."""
+"""Part of the failing tests whose first line may name another function."""
+
+SUBJECT = re.compile(r"\w+ of (\S+): ")
+
+HELPER = "_planted"
+
+IsAtFault = Callable[[str], bool]
+
+
+class Plant(NamedTuple):
+    """A change: lines after a line of a function, and perhaps a helper that they call."""
+
+    kind: str
+    function: str
+    after: str
+    lines: str
+    helper: str = ""
+
+    @property
+    def name(self) -> str:
+        """The kind and the place."""
+        return f"{self.kind}: {self.function.rpartition('.')[2]}"
+
+    def in_copy(self, place: Path) -> Path:
+        """Return the directory of a copy of distributed with the change."""
+        module, _, qualname = self.function.partition(":")
+        shutil.copytree(Path(distributed.__file__).parent, place / "distributed")
+        path = place / f"{module.replace('.', '/')}.py"
+        text = path.read_text()
+        begin = text.index(f"def {qualname.rpartition('.')[2]}(")
+        at = text.index(self.after, begin)
+        start, end = text.rindex("\n", 0, at) + 1, text.index("\n", at) + 1
+        indent = text[start:at]
+        planted = "".join(f"{indent}{line}\n" for line in self.lines.splitlines())
+        path.write_text(f"{text[:end]}{planted}{text[end:]}\n\n{self.helper}")
+        return place
+
+    def is_at_fault(self, name: str) -> bool:
+        """Whether a function is the one at fault."""
+        helper = f"{self.function.partition(':')[0]}:{HELPER}"
+        return _outermost(name) in (self.function, helper)
+
+
+SCHEDULER, STATE = "distributed.scheduler:Scheduler", "distributed.scheduler:SchedulerState"
+STEALING = "distributed.stealing:WorkStealing"
+MESSAGE = '{"op": "free-keys", "keys": [], "stimulus_id": "planted"}'
+
+PLANTS = (
+    Plant(
+        "scan of workers",
+        f"{STATE}._transition_waiting_processing",
+        "ts = self.tasks[key]",
+        "any(ws.status is None for ws in self.workers.values())",
+    ),
+    Plant(
+        "scan of workers",
+        f"{STATE}.check_idle_saturated",
+        "p = len(ws.processing)",
+        "max(len(each.processing) for each in self.workers.values())",
+    ),
+    Plant(
+        "scan of workers",
+        f"{STEALING}.put_key_in_stealable",
+        "prefix = ts.prefix",
+        "for ws in self.scheduler.workers.values():\n    ws.nthreads",
+    ),
+    Plant(
+        "one more message",
+        f"{SCHEDULER}.handle_task_finished",
+        "recommendations, client_msgs, worker_msgs = r",
+        f"self.worker_send(worker, {MESSAGE})",
+    ),
+    Plant(
+        "one more message",
+        f"{STATE}._add_to_processing",
+        "self.n_tasks += 1",
+        f"self.stream_comms[ws.address].send({MESSAGE})",
+    ),
+    Plant(
+        "one more message",
+        f"{STEALING}.put_key_in_stealable",
+        "worker = ws.address",
+        f"self.scheduler.stream_comms[worker].send({MESSAGE})",
+    ),
+    Plant("one more call", f"{STATE}.new_task", "group_key = ", "key_split(key)"),
+    Plant(
+        "one more call",
+        f"{STATE}._transition_released_waiting",
+        'ts.state = "waiting"',
+        "self.is_rootish(ts)",
+    ),
+    Plant(
+        "one more call",
+        f"{SCHEDULER}._generate_taskstates",
+        "new_tasks.append(ts)",
+        "key_split_group(k)",
+    ),
+    Plant(
+        "a new helper",
+        f"{STATE}.new_task",
+        "group_key = ",
+        f"{HELPER}(key)",
+        f"def {HELPER}(key):\n    n = 0\n    for _ in range(4):\n        n += 1\n    return n\n",
+    ),
+    Plant(
+        "a new helper",
+        f"{STATE}._add_to_processing",
+        "self.n_tasks += 1",
+        f"{HELPER}(ts, ws)",
+        f"def {HELPER}(ts, ws):\n    return [dts.nbytes for dts in ts.dependencies], ws.nbytes\n",
+    ),
+    Plant(
+        "a new helper",
+        f"{STEALING}.put_key_in_stealable",
+        "prefix = ts.prefix",
+        f"{HELPER}(ts)",
+        f"def {HELPER}(ts):\n    return (ts.key, ts.state, ts.nbytes, ts.prefix.name)\n",
+    ),
+    Plant(
+        "a loop over a graph",
+        f"{SCHEDULER}._create_taskstate_from_graph",
+        "recommendations: Recs = {}",
+        "for ts in touched_tasks:\n    ts.key",
+    ),
+    Plant(
+        "a loop over a graph",
+        f"{SCHEDULER}._apply_annotations",
+        "keys_with_annotations: set[Key] = set()",
+        "for ts in tasks:\n    ts.annotations",
+    ),
+    Plant(
+        "a loop over a graph",
+        "distributed.client:Client._graph_to_futures",
+        "futures = {key: Future(key, self) for key in keyset}",
+        "sum(len(str(key)) for key in keyset)",
+    ),
+)
+
+
+def _outermost(name: str) -> str:
+    return name.partition(".<locals>.")[0]
 
 
 class Row(NamedTuple):
-    """What came out for one patch."""
+    """What came out for one change."""
 
-    patch: Patch
-    first: int | None = None
-    any: int | None = None
-    named: str = ""
+    name: str
+    tests: int = 0
+    failing: int = 0
+    first: int = 0
+    explained: int = 0
+    missed: tuple[str, ...] = ()
+    """First lines that name another function."""
     note: str = ""
 
     def __str__(self) -> str:
-        places = [str(each or "-") for each in (self.first, self.any)]
-        name = f"{self.patch.path.stem} {self.patch.number}"
-        return f"{name:18} {places[0]:>5} {places[1]:>4}  {self.named or self.note}"
+        figures = "".join(f"{each:>8}" for each in self[1:5])
+        return f"{self.name:44}{figures}  {self.note or '; '.join(self.missed[:1])}"
 
 
-def explained(good: Path, bad: Path, place: Path, bounds: Bounds) -> list[Explanation]:
-    """Run the workloads on both sides; return what would be printed."""
-    for name, interpreter in (("good", good), ("bad", bad)):
-        deadline = time.monotonic() + bounds.patch_s
-        session(interpreter, place / name, deadline, bounds, "--schedprof-save=explained")
-    good_runs, bad_runs = (str(place / name / ".schedprof") for name in ("good", "bad"))
-    return gravest(
-        each for pair in pairs_of(good_runs, bad_runs, "") for each in explanations(pair)
-    )
+def row_of(name: str, good: Path, bad: Path, is_at_fault: IsAtFault) -> Row:
+    """Compare the results of two sessions."""
+    report = compare(results_in(good), results_in(bad))
+    failing = [each for each in report.comparisons if each.verdict is Verdict.FAIL]
+    lines = {each.test_id: regressions(each).splitlines()[0] for each in failing}
+    missed = [line for line in lines.values() if not is_at_fault(_subject(line))]
+    explained = sum(map(is_at_fault, _explained(good, bad, failing)))
+    first = len(lines) - len(missed)
+    return Row(name, len(report.comparisons), len(lines), first, explained, tuple(missed))
 
 
-def at_fault(
-    found: Explanation, patch: Patch, changed: frozenset[str]
-) -> Iterator[tuple[int, str]]:
-    """Yield the places of functions at fault among those that an explanation tells."""
-    for place, part in enumerate(told(found), start=1):
-        names = [each for each in (part.function, part.moved_from) if each]
-        for name in names:
-            own = {name, *(name[:at] for at in ends_of_outer(name))}
-            if own & changed or how_named(name, patch) == FUNCTION:
-                yield place, name
+def _subject(line: str) -> str:
+    match = SUBJECT.match(line)
+    return match[1] if match else ""
 
 
-def try_patch(patch: Patch, place: Path, bounds: Bounds) -> Row:
-    """Return where the functions of a patch are named."""
-    place.mkdir(parents=True)
+def _explained(good: Path, bad: Path, failing: Iterable[Comparison]) -> Iterator[str]:
+    """Yield the function that `schedprof explain` tells first of each test."""
+    tests = {each.test_id for each in failing}
+    for pair in pairs_of(str(good / ".schedprof"), str(bad / ".schedprof"), ""):
+        if pair[1].result.test_id not in tests:
+            continue
+        found = [each for each in explanations(pair) if told(each)]
+        if gravest := max(found, key=lambda each: each.amount / (each.before or 1), default=None):
+            yield told(gravest)[0].function
+
+
+def of_plant(plant: Plant, good: Path, place: Path, bounds: Bounds) -> Row:
+    """Run the workloads with a planted change and return what is said."""
+    bad = place / "bad"
+    if not bad.exists():
+        place.mkdir(parents=True)
+        run_once(Path(sys.executable), bad, bounds, packages=plant.in_copy(place / "copy"))
+    return row_of(plant.name, good, bad, plant.is_at_fault)
+
+
+def of_patch(patch: Patch, place: Path, bounds: Bounds) -> Row:
+    """Run the workloads with a patch reversed and return what is said."""
+    name = f"{patch.path.stem} {patch.number}"
     try:
-        good, bad = environments(patch, place)
-        changed = changed_functions(patch, site_of(good), site_of(bad))
-        found = explained(good, bad, place, bounds)[:MOST_TESTS]
+        good, bad = place.parent / f"release-{patch.release}", place / "bad"
+        interpreters = environments(patch, place)
+        sites = tuple(map(site_of, interpreters))
+        changed = changed_functions(patch, *sites)
+        for interpreter, directory in zip(interpreters, (good, bad), strict=True):
+            if not directory.exists():
+                run_once(interpreter, directory, bounds)
     except (NotRunError, SchedprofError) as error:
-        return Row(patch, note=str(error).partition("\n")[0])
-    if not found:
-        return Row(patch, note="nothing changed")
-    places = [list(at_fault(each, patch, changed)) for each in found]
-    first = min(places[0], default=(None, ""))
-    best = min((each for some in places for each in some), default=(None, ""))
-    return Row(patch, first[0], best[0], best[1])
+        return Row(name, note=str(error).partition("\n")[0])
+
+    def is_at_fault(function: str) -> bool:
+        own = {function, *(function[:at] for at in ends_of_outer(function))}
+        return bool(own & changed) or how_named(function, patch) == FUNCTION
+
+    return row_of(name, good, bad, is_at_fault)
+
+
+def _is_chosen(name: str, only: Sequence[str]) -> bool:
+    return not only or any(each in name for each in only)
+
+
+def run_once(interpreter: Path, place: Path, bounds: Bounds, packages: Path | None = None) -> None:
+    """Run the workloads, with packages of a directory before all others."""
+    more = {"PYTHONPATH": str(packages)} if packages else {}
+    session(interpreter, place, time.monotonic() + bounds.patch_s, bounds, more=more)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--corpus", type=Path, default=SHARED)
-    parser.add_argument("--only", nargs="+", default=(), metavar="COMMIT")
+    parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="parts of names")
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--most", type=float, default=600.0, help="seconds of a session")
     parser.add_argument("--option", action="append", default=[], help="option of pytest")
+    parser.add_argument("--keep", type=Path, help="directory for results and environments")
     given = parser.parse_args(arguments)
     bounds = Bounds(given.tasks, 45.0, given.most, tuple(given.option))
-    patches = [
-        each for each in read_corpus(given.corpus) if not given.only or each.path.stem in given.only
+    patches = read_corpus(given.corpus.absolute())
+    chosen: list[Plant | Patch] = [
+        *(each for each in PLANTS if _is_chosen(each.name, given.only)),
+        *(each for each in patches if _is_chosen(each.path.stem, given.only)),
     ]
     rows: list[Row] = []
-    print("patch              first  any  function", flush=True)
+    print(f"{'change':44}{'tests':>8}{'failing':>8}{'first':>8}{'explain':>8}", flush=True)
     with tempfile.TemporaryDirectory(prefix="schedprof-explaining-") as temporary:
-        for patch in patches:
-            rows.append(try_patch(patch, Path(temporary) / patch.path.stem, bounds))
+        place = (given.keep or Path(temporary)).absolute()
+        good, again = place / "good", place / "again"
+        for directory in (good, again):
+            if not directory.exists():
+                run_once(Path(sys.executable), directory, bounds)
+        null = row_of("none", good, again, lambda _: False)
+        print(null, flush=True)
+        for change in chosen:
+            if isinstance(change, Plant):
+                number = PLANTS.index(change)
+                rows.append(of_plant(change, good, place / f"plant-{number}", bounds))
+            else:
+                rows.append(of_patch(change, place / change.path.stem, bounds))
             print(rows[-1], flush=True)
-    missed = sum(row.first is None for row in rows) / max(1, len(rows))
-    print(closing_line("part of the patches that the first explanation misses", missed, MISSED))
+    failing = sum(row.failing for row in rows)
+    for what, hits in (
+        ("part of failing tests whose first line misses", sum(row.first for row in rows)),
+        ("part of failing tests whose explanation misses", sum(row.explained for row in rows)),
+    ):
+        print(closing_line(what, 1 - hits / max(1, failing), MISSED))
+    print(closing_line("failing tests of the same code", null.failing, 0))
 
 
 if __name__ == "__main__":
