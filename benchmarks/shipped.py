@@ -15,10 +15,14 @@ from pytest_schedprof import SchedulerUnderTest
 from pytest_schedprof.formats.shipped import SHIPPED
 from pytest_schedprof.workloads import WORKLOADS
 
+CLUSTER_OPTIONS = {
+    **{name: {"workload": name} for name in SHIPPED},
+    "retried": {"failures": 0.5},
+}
+"""What the tasks of some workloads need of the cluster."""
+
 CASES = [
-    pytest.param(name, marks=pytest.mark.schedprof(cluster_options={"workload": name}))
-    if name in SHIPPED
-    else name
+    pytest.param(name, marks=pytest.mark.schedprof(cluster_options=CLUSTER_OPTIONS.get(name, {})))
     for name in WORKLOADS
 ]
 
