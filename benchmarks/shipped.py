@@ -13,12 +13,19 @@ import pytest
 
 from pytest_schedprof import SchedulerUnderTest
 from pytest_schedprof.formats.shipped import SHIPPED
-from pytest_schedprof.workloads import WORKLOADS
+from pytest_schedprof.workloads import WORKLOADS, collections
+
+CLUSTER_OPTIONS = {
+    **{name: {"workload": name} for name in SHIPPED},
+    "retried": {"failures": 0.5},
+}
+"""What the tasks of some workloads need of the cluster."""
+
+OF_COLLECTIONS = ("numpy", "pandas", "pyarrow")
+"""What `pip install pytest-schedprof[examples]` installs, and workloads of collections need."""
 
 CASES = [
-    pytest.param(name, marks=pytest.mark.schedprof(cluster_options={"workload": name}))
-    if name in SHIPPED
-    else name
+    pytest.param(name, marks=pytest.mark.schedprof(cluster_options=CLUSTER_OPTIONS.get(name, {})))
     for name in WORKLOADS
 ]
 
@@ -28,4 +35,7 @@ CASES = [
 def test_shipped(
     schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, workload: str
 ) -> None:
+    if WORKLOADS[workload].__module__ == collections.__name__:
+        for package in OF_COLLECTIONS:
+            pytest.importorskip(package, reason="the extra `examples` is not installed")
     WORKLOADS[workload](schedprof_scheduler.client, schedprof_scale)

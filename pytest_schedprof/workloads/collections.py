@@ -11,7 +11,7 @@ from dask.core import flatten
 from distributed import Client, futures_of
 
 from pytest_schedprof.workloads.graphs import CHAIN
-from pytest_schedprof.workloads.tasks import finish, inc
+from pytest_schedprof.workloads.tasks import finish, inc, join
 
 LAYERS = 8
 
@@ -36,6 +36,56 @@ def p2p_rechunk(client: Client, size: int) -> None:
     with dask.config.set({"array.rechunk.method": "p2p"}):
         rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
         finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
+
+
+def p2p_shuffle(client: Client, size: int) -> None:
+    """Shuffle a time series by P2P: workers send each other the rows."""
+    import dask
+
+    with dask.config.set({"dataframe.shuffle.method": "p2p"}):
+        finish(client, futures_of(client.persist(_frame(max(2, isqrt(size))).shuffle("id"))))
+
+
+def tokens_of_data(client: Client, size: int) -> None:
+    """Run tasks on arrays, indices and frames, whose content is in the keys."""
+    import numpy as np
+    import pandas as pd
+
+    ranges = [pd.RangeIndex(number) for number in range(size // 4)]
+    arrays = [np.arange(number) for number in range(size // 4)]
+    frames = [pd.DataFrame({"x": [number], "y": ["a"]}) for number in range(size // 4)]
+    series = [pd.Series(number, pd.date_range("2000", periods=2)) for number in range(size // 4)]
+    finish(client, client.map(inc, [*ranges, *arrays, *frames, *series]))
+
+
+def taken(client: Client, size: int) -> None:
+    """Pick elements of an array by an index array, in an order that mixes its chunks."""
+    import dask.array
+    import numpy as np
+
+    length = max(4, size // 2)
+    array = dask.array.zeros(length, chunks=4, name="zeros")
+    finish(client, futures_of(client.persist(array[np.arange(length) * 7 % length])))
+
+
+def fused(client: Client, size: int) -> None:
+    """Persist an array of many layers, which become one task for each chunk."""
+    import dask.array
+
+    width = max(1, isqrt(size))
+    expression = dask.array.zeros(width, chunks=1, name="zeros")
+    for _ in range(width):
+        expression = expression + 1
+    finish(client, futures_of(client.persist(expression)))
+
+
+def delayed_array(client: Client, size: int) -> None:
+    """Compute a delayed function of an array, all of whose tasks get other names for it."""
+    import dask.array
+    from dask.delayed import delayed
+
+    array = dask.array.zeros(size // 2, chunks=1, name="zeros") + 1
+    finish(client, [client.compute(delayed(join)(array))])
 
 
 def deep_collections(client: Client, size: int) -> None:

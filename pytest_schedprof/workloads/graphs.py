@@ -22,6 +22,11 @@ def many_tiny_tasks(client: Client, size: int) -> None:
     finish(client, client.map(inc, range(size), pure=False))
 
 
+def pure_tasks(client: Client, size: int) -> None:
+    """Run independent tasks whose keys tell what they compute, as is the default of `map`."""
+    finish(client, client.map(inc, range(size)))
+
+
 def fan_out(client: Client, size: int) -> None:
     """Run many tasks that depend on one result."""
     root = client.submit(inc, 0, pure=False)
@@ -121,6 +126,14 @@ def cancelled(client: Client, size: int) -> None:
     ends = client.map(inc, roots, pure=False)
     client.cancel(roots[::2], force=True)
     finish(client, ends[1::2])
+
+
+def retried(client: Client, size: int) -> None:
+    """Run tasks that may fail twice, and retry once more those that failed for good."""
+    futures = client.map(inc, range(size), retries=2, pure=False)
+    finish(client, futures)
+    client.retry([future for future in futures if future.status == "error"])
+    finish(client, futures)
 
 
 def seen_again(client: Client, size: int) -> None:

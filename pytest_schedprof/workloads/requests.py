@@ -38,6 +38,26 @@ def many_questions(client: Client, size: int) -> None:
                 one.processing()
 
 
+def heartbeats(client: Client, size: int) -> None:
+    """Run a chain of tasks while ten clients do nothing but tell that they live."""
+    with _ten_clients(client):
+        future = client.submit(inc, 0, pure=False)
+        for _ in range(size // 2):
+            future = client.submit(inc, future, pure=False)
+        finish(client, [future])
+
+
+def task_stream(client: Client, size: int) -> None:
+    """Run tasks of which the scheduler keeps a stream, and ask for it."""
+    client.get_task_stream()
+    try:
+        for _ in range(TOOLS):
+            finish(client, client.map(inc, range(max(1, size // TOOLS)), pure=False))
+            client.get_task_stream(count=size)
+    finally:
+        client.unregister_scheduler_plugin("task-stream")
+
+
 @contextmanager
 def _ten_clients(client: Client) -> Iterator[list[Client]]:
     """Connect ten more clients to the same scheduler."""

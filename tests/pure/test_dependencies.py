@@ -30,6 +30,8 @@ FOR_DEVELOPERS = {"benchmarks", "coverage", "docs", "lint", "test", "typing"}
 NOT_IMPORTED = {
     "cryptography": "distributed imports it to make temporary certificates",
     "py-spy": "a program, which is run and never imported",
+    "xarray": "examples define graphs by it",
+    "zarr": "examples define graphs by it",
 }
 """Declared distributions that nothing imports, with the reason why they are declared."""
 

@@ -26,11 +26,15 @@ FEWER_TASKS = {
     "cancelled": 50,
     "rechunk": 21,
     "p2p_rechunk": 21,
+    "p2p_shuffle": 41,
+    "fused": 10,
+    "heartbeats": 51,
 }
 """Tasks of workloads that do not have SIZE of them.
 
 Those with one task are about other work of the scheduler. Half of the cancelled tasks never run.
-The size of a rechunking is its number of connections.
+The size of a rechunking or a shuffle is its number of connections, that of a large expression its
+number of steps, and that of heartbeats about how long they go on.
 """
 
 
