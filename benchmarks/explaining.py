@@ -15,22 +15,11 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from backtest import (
-    FUNCTION,
-    SHARED,
-    Bounds,
-    NotRunError,
-    ends_of_outer,
-    environments,
-    how_named,
-    session,
-    site_of,
-)
+from backtest import SHARED, Bounds, NotRunError, environments, is_at_fault, session, site_of
 from corpus import Patch, changed_functions, read_corpus
 from figures import closing_line
 
@@ -62,8 +51,7 @@ class Row(NamedTuple):
 def explained(good: Path, bad: Path, place: Path, bounds: Bounds) -> list[Explanation]:
     """Run the workloads on both sides; return what would be printed."""
     for name, interpreter in (("good", good), ("bad", bad)):
-        deadline = time.monotonic() + bounds.patch_s
-        session(interpreter, place / name, deadline, bounds, "--schedprof-save=explained")
+        session(interpreter, place / name, bounds, "--schedprof-save=explained")
     good_runs, bad_runs = (str(place / name / ".schedprof") for name in ("good", "bad"))
     return gravest(
         each for pair in pairs_of(good_runs, bad_runs, "") for each in explanations(pair)
@@ -77,8 +65,7 @@ def at_fault(
     for place, part in enumerate(told(found), start=1):
         names = [each for each in (part.function, part.moved_from) if each]
         for name in names:
-            own = {name, *(name[:at] for at in ends_of_outer(name))}
-            if own & changed or how_named(name, patch) == FUNCTION:
+            if is_at_fault(name, patch, changed):
                 yield place, name
 
 
@@ -107,9 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--most", type=float, default=600.0, help="seconds of a session")
     parser.add_argument("--option", action="append", default=[], help="option of pytest")
     given = parser.parse_args(arguments)
-    bounds = Bounds(given.tasks, 45.0, given.most, tuple(given.option))
+    bounds = Bounds(given.tasks, given.most, tuple(given.option))
     patches = [
-        each for each in read_corpus(given.corpus) if not given.only or each.path.stem in given.only
+        each
+        for each in read_corpus([given.corpus])
+        if not given.only or each.path.stem in given.only
     ]
     rows: list[Row] = []
     print("patch              first  any  function", flush=True)
