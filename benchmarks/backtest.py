@@ -1,26 +1,26 @@
-"""Measure how many real performance commits of distributed the shipped workloads find.
+"""Measure how many real performance commits of dask and distributed the shipped workloads find.
 
-    python benchmarks/backtest.py [--corpus DIR] [--only COMMIT ...] [--output TABLE.md]
+    python benchmarks/backtest.py [--corpus DIR ...] [--only COMMIT ...] [--output TABLE.md]
+    python benchmarks/backtest.py --null RELEASE ... [--seeds 0 1 2 3]
 
-Each patch of the corpus is a commit that made the scheduler cheaper. An environment of the release
-that has it is made by the plugin's own cache. In a copy of that environment the patch is reversed:
-a real regression. The shipped workloads (`shipped.py`) run twice in the release and once in the
-copy, on clusters in virtual time, with the settings that docs/ci.md recommends. The second run of
-the release and the run of the copy are compared with the first.
+Each patch is a commit that made the scheduler, graph intake or the client cheaper. An environment
+of the release that has it is made by the plugin's own cache. In a copy of that environment the
+patch is reversed: a real regression. A patch that does not reverse cleanly is refused. The shipped
+workloads (`shipped.py`) run in the release and in the copy, on clusters in virtual time, with the
+settings that docs/ci.md recommends, and both runs are compared.
 
-- caught: at least one workload regressed.
-- compared: workloads that gave figures of both sides, of all that are shipped.
-- named: the regressed function is one that the patch changes, or that the lines name which the
-  patch removed ("function"), or is in a file that the patch changes ("file").
-- null: workloads that regressed in the second run of the release: false alarms.
-
-With `--cluster simulated` the workloads run in real time: the release and its copy in turns, with a
-null arm, which is the release once more. There both schedulers have the client of the session. So
-if the patch changes the client, or the client of one side cannot use the scheduler of the other
-one, the workloads run as above.
+- failed: workloads whose test fails in the copy, of those that were compared.
+- first line, first three, anywhere: in how many of these the function at fault is the first figure
+  that the test's failure tells, one of the first three, or any. At fault is a function that the
+  patch changes, or that the lines name which it removed: a regression gets these back.
+- null: workloads of the release that fail when they run once more there: false alarms. Releases
+  take the hash seeds of `--seeds` in turns; with `--null` each runs with every seed.
+- broken: workloads that failed in a session for another reason, or ran no task. They are no passes:
+  the exit status is 1 then, as it is with a patch that was refused.
 
 A directory of patches has a README.md with a table as in `corpus.py`, or each patch has a line
-`Release: 2025.4.0` before its first file, or `--release` gives one for all.
+`Release: 2025.4.0` before its first file, or `--release` gives one for all. Sessions whose results
+`--keep` already has do not run again, so an interrupted run goes on, and other code can judge them.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ import argparse
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
-from corpus import Patch, changed_functions, module_of, read_corpus
+from corpus import Patch, PatchError, changed_functions, read_corpus, reverse
 
+from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.environments.interpreter import interpreter_for
 from pytest_schedprof.environments.making import default_cache, run
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.remote.compatibility import INCOMPATIBLE
 from pytest_schedprof.storage.records import read_record
 from pytest_schedprof.workloads import WORKLOADS
 
@@ -51,22 +52,11 @@ HERE = Path(__file__).parent
 SHARED = HERE.parents[1] / "shared" / "corpus"
 MAKING_S = 900.0
 
-CLIENT = "distributed/client.py"
-
-VIRTUAL, SIMULATED = "virtual", "simulated"
-
-EXACT: Mapping[str, tuple[str, ...]] = {
-    VIRTUAL: (
-        "--schedprof=counts",
-        "--schedprof-cluster=virtual",
-        "--schedprof-rounds=1",
-        "--schedprof-cluster-option=duration=exponential(500ms)",
-    ),
-    SIMULATED: ("--schedprof=counts", "--schedprof-cluster=simulated"),
-}
-"""What the workloads are measured with, by the kind of cluster."""
-
 SETTINGS = (
+    "--schedprof=counts",
+    "--schedprof-cluster=virtual",
+    "--schedprof-rounds=1",
+    "--schedprof-cluster-option=duration=exponential(500ms)",
     "--schedprof-workers=20",
     "--schedprof-timeout=90",  # for a busy machine
 )
@@ -82,11 +72,10 @@ PYTEST = (
     os.devnull,
 )
 
-HEADINGS = ("commit", "what it did", "caught", "by what", "named", "compared", "null", "seconds")
-
-FUNCTION, FILE, ELSEWHERE = "function", "file", "no"
-NAMED = (FUNCTION, FILE, ELSEWHERE)
-"""How well a regressed figure names the cause, the best first."""
+COLUMNS = "commit | what it did | failed | first line | first three | anywhere | best line | null"
+HEADINGS = (*COLUMNS.split(" | "), "seconds")
+PLACES = {"in the first line": 1, "in the first three": 3, "anywhere": 10**9}
+"""The last place of a figure, by the words for where it is."""
 
 
 class NotRunError(Exception):
@@ -95,107 +84,187 @@ class NotRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is run."""
+    """How much is run, and how."""
 
     tasks: int
-    budget_s: float
-    """For each workload."""
-    patch_s: float
-    """For each patch; workloads that are finished by then count."""
+    session_s: float
+    """For each session; workloads that are finished by then count."""
     options: tuple[str, ...] = ()
     """Further options of pytest."""
-    cluster: str = VIRTUAL
+    seed: str = "0"
+    """Hash seed of the tests' process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A figure that regressed."""
+class Side:
+    """The results of one session."""
 
-    workload: str
-    change: Change
-    named: str
-    is_changed: bool
-    """Whether the patch changes this function itself."""
-
-    def __str__(self) -> str:
-        change = self.change
-        name = change.subject.partition(":")[2] or change.subject or "the scheduler as a whole"
-        relative = f"{change.relative:+.0%}" if change.relative is not None else "new"
-        return f"{change.metric} of `{name}` {relative} (`{self.workload}`)"
+    name: str
+    whole: tuple[Result, ...]
+    """Of workloads that did their work."""
 
     @property
-    def rank(self) -> tuple[int, bool, float]:
-        """Order of the figures: those that name the cause first, then the largest rise."""
-        relative = self.change.relative
-        rise = float("inf") if relative is None else relative
-        return NAMED.index(self.named), not self.is_changed, -rise
+    def broken(self) -> list[str]:
+        """The other workloads."""
+        whole = {workload_of(each.test_id) for each in self.whole}
+        return [f"{each} ({self.name})" for each in WORKLOADS if each not in whole]
+
+    def against(self, other: Side) -> list[Comparison]:
+        """Compare another side with this one, workload by workload."""
+        comparisons = compare(self.whole, other.whole).comparisons
+        return [each for each in comparisons if each.same or each.changes]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release that ran."""
+
+    bounds: Bounds
+    """With its hash seed."""
+    first: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A workload whose test a reversed patch lets fail."""
+
+    workload: str
+    told: tuple[Change, ...]
+    """The figures that regressed, as the test tells them."""
+    place: float
+    """Of the first one of a function at fault; infinite if there is none."""
+
+    def __str__(self) -> str:
+        change = self.told[int(self.place) - 1 if self.place < inf else 0]
+        name = change.subject.partition(":")[2] or "the scheduler as a whole"
+        relative = f"{change.relative:+.0%}" if change.relative is not None else "new"
+        return f"{change.metric} of `{name}` {relative} (`{self.workload}`)"
 
 
 @dataclass(slots=True)
 class Row:
-    """What came out for one patch."""
+    """What came out for one patch, or for a release alone."""
 
-    patch: Patch
-    found: list[Found] = field(default_factory=list)
+    name: str
+    what: str
+    failures: list[Failure] = field(default_factory=list)
     compared: int = 0
     """Number of workloads with figures of both sides."""
-    workloads: int = 0
-    nulls: int = 0
-    false_alarms: int = 0
+    null: list[Comparison] = field(default_factory=list)
+    """Empty if another patch has the same release."""
+    broken: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    note: str = ""
+    refused: str = ""
+    """Why nothing was run."""
+
+    @property
+    def best(self) -> Failure | None:
+        """The failure that names the function at fault the soonest, if any test fails."""
+        return min(self.failures, key=lambda each: each.place, default=None)
+
+    def within(self, place: int) -> int:
+        """Return how many failures name the function at fault up to this place."""
+        return sum(each.place <= place for each in self.failures)
 
     def cells(self) -> tuple[str, ...]:
         """Texts of the row, as in `HEADINGS`."""
-        best = min(self.found, key=lambda each: each.rank, default=None)
-        more = f" and {len(self.found) - 1} more" if len(self.found) > 1 else ""
-        caught = "**yes**" if best else "no" if self.compared else "not run"
-        by_what = "; ".join(filter(None, [f"{best}{more}" if best else "", self.note]))
+        failed = f"{len(self.failures)} of {self.compared}" if self.compared else ""
+        places = [str(self.within(most)) if self.failures else "" for most in PLACES.values()]
+        broken = f"broken: {', '.join(self.broken)}" if self.broken else ""
+        told = str(self.best or ("**missed**" if self.compared else ""))
         return (
-            f"`{self.patch.path.stem}` {self.patch.number}".strip(),
-            self.patch.what,
-            caught,
-            by_what,
-            best.named if best else "",
-            f"{self.compared} of {self.workloads}",
-            f"{self.false_alarms} of {self.nulls}" if self.nulls else "as above",
+            self.name,
+            self.what,
+            failed,
+            *places,
+            "; ".join(filter(None, [told, broken, self.refused])),
+            f"{len(alarms(self.null))} of {len(self.null)}" if self.null else "",
             f"{self.seconds:.0f}",
         )
 
 
-def try_patch(patch: Patch, place: Path, bounds: Bounds) -> Row:
-    """Run the workloads with a patch reversed and return what was found."""
-    row, begun = Row(patch), time.monotonic()
-    place.mkdir(parents=True)
-    try:
+def workload_of(test_id: str) -> str:
+    """Return the workload's name in the ID of a test."""
+    return test_id.partition("[")[2].removesuffix("]")
+
+
+def is_whole(result: Result) -> bool:
+    """Whether a workload did its work: it neither failed nor ran no task."""
+    return result.is_usable and all(each.window.tasks for each in result.backends)
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Tries patches; the runs of a release are shared by its patches."""
+
+    place: Path
+    bounds: Bounds
+    seeds: Sequence[str]
+    releases: dict[str, Release] = field(default_factory=dict)
+
+    def of(self, patch: Patch) -> Row:
+        """Run the workloads with a patch reversed and return what was found."""
+        row = Row(f"`{patch.path.stem}` {patch.number}".strip(), patch.what)
+        begun = time.monotonic()
+        try:
+            self._reversed(patch, row)
+        except (NotRunError, SchedprofError) as error:
+            row.refused = str(error).partition("\n")[0]
+        row.seconds = time.monotonic() - begun
+        return row
+
+    def _reversed(self, patch: Patch, row: Row) -> None:
+        place = self.place / patch.path.stem
         good, bad = environments(patch, place)
-        results, nulls = measured(good, bad, place, bounds, row)
+        if patch.release not in self.releases:
+            seed = self.seeds[len(self.releases) % len(self.seeds)]
+            self.releases[patch.release] = self._release(good, patch.release, seed, row)
+        release = self.releases[patch.release]
+        side = session(bad, place / f"run-{release.bounds.seed}", release.bounds)
+        compared = release.first.against(side)
+        row.compared = len(compared)
+        row.broken += side.broken
         functions = changed_functions(patch, site_of(good), site_of(bad))
-        row.workloads = len(WORKLOADS)
-        row.compared = sum(any(map(is_compared, each.comparisons)) for each in results)
-        row.found = [each for result in results for each in regressed(result, patch, functions)]
-        row.nulls = sum(map(is_compared, nulls))
-        row.false_alarms = sum(each.verdict is Verdict.FAIL for each in nulls)
-    except (NotRunError, SchedprofError) as error:
-        row.note = str(error).partition("\n")[0]
-    row.seconds = time.monotonic() - begun
-    return row
+        row.failures = [failure(each, patch, functions) for each in compared if alarms([each])]
+
+    def _release(self, interpreter: Path, name: str, seed: str, row: Row) -> Release:
+        """Run the workloads twice in a release; the second run is a null arm of this row."""
+        bounds = replace(self.bounds, seed=seed)
+        own = self.place / f"release-{name}-{seed}"
+        first, second = (session(interpreter, own / each, bounds) for each in ("first", "second"))
+        row.null = first.against(second)
+        row.broken = [*first.broken, *second.broken]
+        return Release(bounds, first)
+
+    def null(self, name: str) -> Iterator[Row]:
+        """Yield what came out for a release compared with itself, with each hash seed."""
+        interpreter = interpreter_for(f"distributed=={name}", default_cache(), MAKING_S).path
+        for seed in self.seeds:
+            row, begun = Row(name, f"the same code, hash seed {seed}"), time.monotonic()
+            try:
+                self._release(interpreter, name, seed, row)
+            except NotRunError as error:
+                row.refused = str(error)
+            row.seconds = time.monotonic() - begun
+            yield row
 
 
 def environments(patch: Patch, place: Path) -> tuple[Path, Path]:
     """Return the interpreters of the release and of its copy with the patch reversed."""
-    wanted = f"distributed=={patch.release}"
-    good = interpreter_for(wanted, default_cache(), MAKING_S).path
+    good = interpreter_for(f"distributed=={patch.release}", default_cache(), MAKING_S).path
     copy = place / "reversed"
-    shutil.copytree(good.parents[1], copy, symlinks=True)
     bad = copy / good.relative_to(good.parents[1])
-    program = shutil.which("patch")
-    if program is None:
-        raise NotRunError("the program `patch` is not installed here")
-    command = [program, "--reverse", "--strip=1", "--batch", f"--input={patch.path}"]
-    status, said = run(command, deadline=time.monotonic() + 60, cwd=site_of(bad))
-    if status:
-        raise NotRunError(f"the patch does not apply in reverse to {patch.release}: {said.strip()}")
+    if copy.exists():
+        return good, bad
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place) as temporary:
+        made = Path(temporary) / "reversed"
+        shutil.copytree(good.parents[1], made, symlinks=True)
+        try:
+            reverse(patch, site_of(made / good.relative_to(good.parents[1])))
+        except PatchError as error:
+            raise NotRunError(str(error)) from error
+        made.rename(copy)
     return good, bad
 
 
@@ -205,111 +274,58 @@ def site_of(interpreter: Path) -> Path:
     return site
 
 
-def measured(
-    good: Path, bad: Path, place: Path, bounds: Bounds, row: Row
-) -> tuple[list[Result], list[Comparison]]:
-    """Return the results of the regression, and the comparisons of the release with itself."""
-    deadline = time.monotonic() + bounds.patch_s
-    results: list[Result] = []
-    said = INCOMPATIBLE
-    if bounds.cluster == SIMULATED and CLIENT not in row.patch.files:
-        budget = f"--schedprof-budget={bounds.budget_s:g}"
-        against = (f"--schedprof-against={good}", "--schedprof-null", budget)
-        results, said = session(bad, place / "turns", deadline, bounds, *against)
-    if INCOMPATIBLE in said:
-        row.note = "as two runs" if bounds.cluster == SIMULATED else ""
-        return as_runs(good, bad, place, deadline, bounds, row.patch.release)
-    if not results:
-        raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
-    return results, [each for result in results for each in result.null]
-
-
-def as_runs(
-    good: Path, bad: Path, place: Path, deadline: float, bounds: Bounds, release: str
-) -> tuple[list[Result], list[Comparison]]:
-    """Run the release twice and the regression once; compare the latter two with the first.
-
-    Patches of one release share its runs, which are compared for the first of them only.
-    """
-    own = place.parent / f"release-{release}"
-    save, compare = (f"--schedprof-{word}={own / 'saved'}" for word in ("save", "compare"))
-    again: list[Result] = []
-    if not own.exists():
-        session(good, own / "first", deadline, bounds, save)
-        again, _ = session(good, own / "second", deadline, bounds, compare)
-    results, said = session(bad, place / "run", deadline, bounds, compare)
-    if not results:
-        raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
-    return results, [each for result in again for each in result.comparisons]
-
-
 def session(
-    interpreter: Path,
-    place: Path,
-    deadline: float,
-    bounds: Bounds,
-    *options: str,
-    more: Mapping[str, str] | None = None,
-) -> tuple[list[Result], str]:
-    """Run the workloads with an interpreter; return their results and what pytest said.
+    interpreter: Path, place: Path, bounds: Bounds, *options: str, packages: Path | None = None
+) -> Side:
+    """Run the workloads with an interpreter, unless they have run, and return their results.
 
-    Args:
-        interpreter: of the environment.
-        place: new directory for the results.
-        deadline: when they must have ended.
-        bounds: how much is run.
-        options: of pytest.
-        more: environment variables.
+    Packages of the given directory are imported before all others.
     """
-    place.mkdir(parents=True)
-    shutil.copy(HERE / "shipped.py", place)
-    settings = (*EXACT[bounds.cluster], *SETTINGS, f"--schedprof-scale={bounds.tasks}")
-    command = [str(interpreter), *PYTEST, "shipped.py", *settings, *options, *bounds.options]
-    try:
-        _, said = run(
-            command, deadline=deadline, cwd=place, more={"PYTHONHASHSEED": "0", **(more or {})}
-        )
-    except subprocess.TimeoutExpired:
-        said = "did not end in time"
-    (place / "said.txt").write_text(said)
-    return [each for each in results_in(place) if each.comparisons], said
+    told = place / "said.txt"
+    if not told.exists():
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        shutil.copy(HERE / "shipped.py", place)
+        settings = (*SETTINGS, f"--schedprof-scale={bounds.tasks}")
+        command = [str(interpreter), *PYTEST, "shipped.py", *settings, *options, *bounds.options]
+        deadline = time.monotonic() + bounds.session_s
+        try:
+            more = {"PYTHONHASHSEED": bounds.seed}
+            if packages is not None:
+                more["PYTHONPATH"] = str(packages)
+            _, said = run(command, deadline=deadline, cwd=place, more=more)
+        except subprocess.TimeoutExpired:
+            said = f"did not end in {bounds.session_s:g} s"
+        told.write_text(said)
+    written = sorted(place.glob(".schedprof/2*/tests/*/result.json"))
+    results = (read_record(path, Result) for path in written)
+    side = Side(place.name, tuple(each for each in results if is_whole(each)))
+    if not side.whole:
+        last = (told.read_text().strip().splitlines() or ["no output"])[-1]
+        raise NotRunError(f"no workload ran in {place.name}: {last}")
+    return side
 
 
-def results_in(place: Path) -> list[Result]:
-    """Return the results of the session that ran in a directory."""
-    written = place.glob(".schedprof/2*/tests/*/result.json")
-    return [read_record(path, Result) for path in sorted(written)]
+def alarms(compared: Sequence[Comparison]) -> list[Comparison]:
+    """Return the comparisons that let a test fail."""
+    return [each for each in compared if each.of(Outcome.REGRESSED)]
 
 
-def is_compared(comparison: Comparison) -> bool:
-    """Return whether any figure was compared: too few rounds, or other work, leave none."""
-    return bool(comparison.same or comparison.changes)
-
-
-def regressed(result: Result, patch: Patch, functions: frozenset[str]) -> Iterator[Found]:
-    """Yield the figures of a workload that regressed."""
-    workload = result.test_id.partition("[")[2].removesuffix("]")
-    for comparison in result.comparisons:
-        for change in comparison.of(Outcome.REGRESSED):
-            yield found(workload, change, patch, functions)
-
-
-def found(workload: str, change: Change, patch: Patch, functions: frozenset[str]) -> Found:
-    """Tell whether a figure's subject is the cause, a function in its file, or another one."""
-    subject = change.subject
-    own = {subject, *(subject[:at] for at in ends_of_outer(subject))}
-    is_changed = bool(own & functions)
-    return Found(
-        workload, change, FUNCTION if is_changed else how_named(subject, patch), is_changed
+def failure(comparison: Comparison, patch: Patch, changed: frozenset[str]) -> Failure:
+    """Return what a failing test tells of the function at fault."""
+    told = tuple(comparison.of(Outcome.REGRESSED))
+    places = (
+        place
+        for place, change in enumerate(told, start=1)
+        if is_at_fault(change.subject, patch, changed)
     )
+    return Failure(workload_of(comparison.test_id), told, next(places, inf))
 
 
-def how_named(subject: str, patch: Patch) -> str:
-    """Tell the same of a function that the patch does not change: it may call it no more."""
-    module, _, qualname = subject.partition(":")
-    if qualname.rpartition(".")[2] in patch.words:
-        return FUNCTION
-    return FILE if module in {module_of(file) for file in patch.files} else ELSEWHERE
+def is_at_fault(function: str, patch: Patch, changed: frozenset[str]) -> bool:
+    """Whether a patch changes a function or one around it, or removed lines that name it."""
+    own = {function, *(function[:at] for at in ends_of_outer(function))}
+    return bool(own & changed) or function.rpartition(":")[2].rpartition(".")[2] in patch.words
 
 
 def ends_of_outer(subject: str) -> Iterator[int]:
@@ -324,45 +340,64 @@ def table(rows: Sequence[Row]) -> str:
     """Render the rows, and the sums below them, as Markdown."""
     lines = [HEADINGS, ("---",) * len(HEADINGS), *(row.cells() for row in rows)]
     rendered = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    caught = [row for row in rows if row.found]
-    named = sum(any(each.named == FUNCTION for each in row.found) for row in caught)
-    nulls, alarms = sum(row.nulls for row in rows), sum(row.false_alarms for row in rows)
+    return f"{rendered}\n\n{sums(rows)}\n"
+
+
+def sums(rows: Sequence[Row]) -> str:
+    """Say how many commits and tests were caught, and how many null arms raised an alarm."""
+    patches = [row for row in rows if row.compared]
+    within = {words: [row.within(most) for row in patches] for words, most in PLACES.items()}
+    commits = ", ".join(f"{sum(map(bool, each))} {words}" for words, each in within.items())
+    tests = ", ".join(f"{sum(each)} {words}" for words, each in within.items())
+    failing = [len(row.failures) for row in patches]
+    nulls = [arm for row in rows for arm in row.null]
+    broken, refused = sum(len(row.broken) for row in rows), sum(bool(row.refused) for row in rows)
     return (
-        f"{rendered}\n\n{len(caught)} of {len(rows)} commits caught, {named} of them by the "
-        f"function at fault; {alarms} of {nulls} null arms regressed.\n"
+        f"Commits that let a test fail: {sum(map(bool, failing))} of {len(patches)}; a test names "
+        f"the function at fault {commits}.\n"
+        f"Failing tests: {sum(failing)}; they name the function at fault {tests}.\n"
+        f"Null arms that regressed: {len(alarms(nulls))} of {len(nulls)}. "
+        f"Broken workloads: {broken}. Refused: {refused}."
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--corpus", type=Path, default=SHARED)
+    parser.add_argument("--corpus", type=Path, nargs="+", default=[SHARED])
     parser.add_argument("--release", default="", help="release of patches that name none")
     parser.add_argument("--only", nargs="+", default=(), metavar="COMMIT")
-    parser.add_argument("--cluster", choices=EXACT, default=VIRTUAL)
+    parser.add_argument("--null", nargs="+", metavar="RELEASE", help="no patches, but null arms")
+    parser.add_argument("--seeds", nargs="+", default=["0", "1", "2", "3"], help="hash seeds")
     parser.add_argument("--tasks", type=int, default=100)
-    parser.add_argument("--budget", type=float, default=45.0, help="seconds of a workload")
-    parser.add_argument("--most", type=float, default=900.0, help="seconds of a patch")
+    parser.add_argument("--most", type=float, default=900.0, help="seconds of a session")
     parser.add_argument("--option", action="append", default=[], help="option of pytest")
-    parser.add_argument("--keep", type=Path, help="new directory for results and environments")
+    parser.add_argument("--keep", type=Path, help="directory for results and environments")
     parser.add_argument("--output", type=Path, help="file for the table")
     given = parser.parse_args(arguments)
-    if not given.corpus.is_dir():
-        parser.error(f"there is no directory {given.corpus}; give --corpus DIR")
-    bounds = Bounds(given.tasks, given.budget, given.most, tuple(given.option), given.cluster)
-    patches = [
-        each
-        for each in read_corpus(given.corpus.absolute(), given.release)
-        if not given.only or each.path.stem in given.only or each.number in given.only
-    ]
+    for corpus in given.corpus:
+        if not corpus.is_dir() and not given.null:
+            parser.error(f"there is no directory {corpus}; give --corpus DIR")
+    bounds = Bounds(given.tasks, given.most, tuple(given.option))
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="backtest-") as temporary:
-        place = (given.keep or Path(temporary)).absolute()
-        rows = []
-        for patch in patches:
-            rows.append(try_patch(patch, place / patch.path.stem, bounds))
-            print(" | ".join(rows[-1].cells()), flush=True)
-            if given.output:  # after each patch, because all of them take long
+        trials = Trials((given.keep or Path(temporary)).absolute(), bounds, given.seeds)
+        for row in tried(trials, given):
+            rows.append(row)
+            print(" | ".join(row.cells()), flush=True)
+            if given.output:  # after each one, because all of them take long
                 given.output.write_text(table(rows))
     print(f"\n{table(rows)}")
+    sys.exit(any(row.broken or row.refused for row in rows))
+
+
+def tried(trials: Trials, given: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each release whose null arms are asked for, or else for each patch."""
+    for release in given.null or ():
+        yield from trials.null(release)
+    if not given.null:
+        for patch in read_corpus([each.absolute() for each in given.corpus], given.release):
+            if not given.only or patch.path.stem in given.only or patch.number in given.only:
+                yield trials.of(patch)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
-"""Read a directory of patches of distributed, and name the functions that a patch changes."""
+"""Read directories of patches of dask and distributed, reverse them, and name what they change."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROW = re.compile(
-    r"^\| `(?P<commit>\w+)`(?: \((?P<number>#\d+)\))? \| (?P<release>[\d.]+) \| (?P<what>.*)$"
+    r"^\| `(?P<commit>\w+)`(?: \((?P<number>\w*#\d+)\))? \| (?P<release>[\d.]+) \| (?P<what>.*)$"
 )
 """A row of the table in README.md: commit, release that has the patch, what it did."""
 
@@ -50,22 +52,44 @@ class Patch:
         return frozenset(WORD.findall("\n".join(REMOVED.findall(self.text))))
 
 
-def read_corpus(directory: Path, release: str = "") -> list[Patch]:
-    """Return the performance patches of a directory in the order of their releases.
+def read_corpus(directories: Sequence[Path], release: str = "") -> list[Patch]:
+    """Return the performance patches of directories in the order of their releases.
 
     The release of a patch is in the table of README.md, or in a line `Release: 2025.4.0` at the
     head of the patch, or else the given one. Patches below a line that begins with "Bugs" are left
     out, and so are patches without a release.
     """
-    rows = dict(_rows(directory / "README.md"))
-    found = [
-        patch
-        for path in sorted(directory.glob("*.patch"))
-        if (patch := _patch(path, rows, release)) is not None
-    ]
+    patches = []
+    for directory in directories:
+        rows = dict(_rows(directory / "README.md"))
+        paths = sorted(directory.glob("*.patch"))
+        patches += [patch for path in paths if (patch := _patch(path, rows, release)) is not None]
     return sorted(
-        found, key=lambda each: ([int(part) for part in each.release.split(".")], each.path)
+        patches, key=lambda each: ([int(part) for part in each.release.split(".")], each.path)
     )
+
+
+class PatchError(Exception):
+    """A patch does not reverse; the text says why."""
+
+
+def reverse(patch: Patch, site: Path) -> None:
+    """Reverse a patch in a directory of packages, which it leaves as it is if that is impossible.
+
+    With `--batch`, the program `patch` would apply it forwards where the directory lacks it.
+
+    Raises:
+        PatchError: if the directory does not have what the patch made.
+    """
+    program = shutil.which("patch")
+    if program is None:
+        raise PatchError("the program `patch` is not installed here")
+    command = [program, "--reverse", "--strip=1", "--force", f"--input={patch.path.absolute()}"]
+    for options in (["--dry-run"], []):
+        done = subprocess.run([*command, *options], cwd=site, capture_output=True, text=True)
+        if done.returncode:
+            reason = " ".join((done.stdout + done.stderr).split())
+            raise PatchError(f"it does not reverse in {patch.release}: {reason}")
 
 
 def read_bugs(directory: Path) -> list[Patch]:

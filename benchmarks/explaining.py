@@ -24,32 +24,28 @@ import re
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import distributed
 from backtest import (
-    FUNCTION,
     SHARED,
     Bounds,
     NotRunError,
-    ends_of_outer,
+    Side,
+    alarms,
     environments,
-    how_named,
-    results_in,
+    is_at_fault,
     session,
     site_of,
 )
 from corpus import Patch, changed_functions, read_corpus
 from figures import closing_line
 
-from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.explaining.sides import explanations, pairs_of
 from pytest_schedprof.model.comparison import Comparison
-from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.presentation.changes import regressions
 from pytest_schedprof.presentation.explanation import told
 
@@ -214,15 +210,27 @@ class Row(NamedTuple):
         return f"{self.name:44}{figures}  {self.note or '; '.join(self.missed[:1])}"
 
 
-def row_of(name: str, good: Path, bad: Path, is_at_fault: IsAtFault) -> Row:
+class Run(NamedTuple):
+    """One session of the workloads, and its directory."""
+
+    place: Path
+    side: Side
+
+
+def run_once(interpreter: Path, place: Path, bounds: Bounds, packages: Path | None = None) -> Run:
+    """Run the workloads, unless they have run, with packages of a directory before all others."""
+    return Run(place, session(interpreter, place, bounds, packages=packages))
+
+
+def row_of(name: str, good: Run, bad: Run, is_fault: IsAtFault) -> Row:
     """Compare the results of two sessions."""
-    report = compare(results_in(good), results_in(bad))
-    failing = [each for each in report.comparisons if each.verdict is Verdict.FAIL]
-    lines = {each.test_id: regressions(each).splitlines()[0] for each in failing}
-    missed = [line for line in lines.values() if not is_at_fault(_subject(line))]
-    explained = sum(map(is_at_fault, _explained(good, bad, failing)))
+    comparisons = good.side.against(bad.side)
+    failing = [comparison for comparison in comparisons if alarms([comparison])]
+    lines = [regressions(comparison).splitlines()[0] for comparison in failing]
+    missed = tuple(line for line in lines if not is_fault(_subject(line)))
+    explained = sum(map(is_fault, _explained(good.place, bad.place, failing)))
     first = len(lines) - len(missed)
-    return Row(name, len(report.comparisons), len(lines), first, explained, tuple(missed))
+    return Row(name, len(comparisons), len(lines), first, explained, missed)
 
 
 def _subject(line: str) -> str:
@@ -232,21 +240,21 @@ def _subject(line: str) -> str:
 
 def _explained(good: Path, bad: Path, failing: Iterable[Comparison]) -> Iterator[str]:
     """Yield the function that `schedprof explain` tells first of each test."""
-    tests = {each.test_id for each in failing}
+    tests = {comparison.test_id for comparison in failing}
     for pair in pairs_of(str(good / ".schedprof"), str(bad / ".schedprof"), ""):
         if pair[1].result.test_id not in tests:
             continue
-        found = [each for each in explanations(pair) if told(each)]
-        if gravest := max(found, key=lambda each: each.amount / (each.before or 1), default=None):
+        known = [explanation for explanation in explanations(pair) if told(explanation)]
+        if gravest := max(known, key=lambda one: one.amount / (one.before or 1), default=None):
             yield told(gravest)[0].function
 
 
-def of_plant(plant: Plant, good: Path, place: Path, bounds: Bounds) -> Row:
+def of_plant(plant: Plant, good: Run, place: Path, bounds: Bounds) -> Row:
     """Run the workloads with a planted change and return what is said."""
-    bad = place / "bad"
-    if not bad.exists():
-        place.mkdir(parents=True)
-        run_once(Path(sys.executable), bad, bounds, packages=plant.in_copy(place / "copy"))
+    packages = place / "copy"
+    if not packages.exists():
+        plant.in_copy(packages)
+    bad = run_once(Path(sys.executable), place / "bad", bounds, packages)
     return row_of(plant.name, good, bad, plant.is_at_fault)
 
 
@@ -254,31 +262,17 @@ def of_patch(patch: Patch, place: Path, bounds: Bounds) -> Row:
     """Run the workloads with a patch reversed and return what is said."""
     name = f"{patch.path.stem} {patch.number}"
     try:
-        good, bad = place.parent / f"release-{patch.release}", place / "bad"
         interpreters = environments(patch, place)
-        sites = tuple(map(site_of, interpreters))
-        changed = changed_functions(patch, *sites)
-        for interpreter, directory in zip(interpreters, (good, bad), strict=True):
-            if not directory.exists():
-                run_once(interpreter, directory, bounds)
+        changed = changed_functions(patch, *map(site_of, interpreters))
+        places = (place.parent / f"release-{patch.release}", place / "bad")
+        good, bad = map(run_once, interpreters, places, (bounds, bounds))
     except (NotRunError, SchedprofError) as error:
         return Row(name, note=str(error).partition("\n")[0])
-
-    def is_at_fault(function: str) -> bool:
-        own = {function, *(function[:at] for at in ends_of_outer(function))}
-        return bool(own & changed) or how_named(function, patch) == FUNCTION
-
-    return row_of(name, good, bad, is_at_fault)
+    return row_of(name, good, bad, lambda function: is_at_fault(function, patch, changed))
 
 
 def _is_chosen(name: str, only: Sequence[str]) -> bool:
-    return not only or any(each in name for each in only)
-
-
-def run_once(interpreter: Path, place: Path, bounds: Bounds, packages: Path | None = None) -> None:
-    """Run the workloads, with packages of a directory before all others."""
-    more = {"PYTHONPATH": str(packages)} if packages else {}
-    session(interpreter, place, time.monotonic() + bounds.patch_s, bounds, more=more)
+    return not only or any(part in name for part in only)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -290,28 +284,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--option", action="append", default=[], help="option of pytest")
     parser.add_argument("--keep", type=Path, help="directory for results and environments")
     given = parser.parse_args(arguments)
-    bounds = Bounds(given.tasks, 45.0, given.most, tuple(given.option))
-    patches = read_corpus(given.corpus.absolute())
-    chosen: list[Plant | Patch] = [
-        *(each for each in PLANTS if _is_chosen(each.name, given.only)),
-        *(each for each in patches if _is_chosen(each.path.stem, given.only)),
-    ]
+    bounds = Bounds(given.tasks, given.most, tuple(given.option))
+    plants = [plant for plant in PLANTS if _is_chosen(plant.name, given.only)]
+    patches = read_corpus([given.corpus.absolute()])
+    chosen = [patch for patch in patches if _is_chosen(patch.path.stem, given.only)]
     rows: list[Row] = []
     print(f"{'change':44}{'tests':>8}{'failing':>8}{'first':>8}{'explain':>8}", flush=True)
     with tempfile.TemporaryDirectory(prefix="schedprof-explaining-") as temporary:
         place = (given.keep or Path(temporary)).absolute()
-        good, again = place / "good", place / "again"
-        for directory in (good, again):
-            if not directory.exists():
-                run_once(Path(sys.executable), directory, bounds)
+        good, again = (
+            run_once(Path(sys.executable), place / name, bounds) for name in ("good", "again")
+        )
         null = row_of("none", good, again, lambda _: False)
         print(null, flush=True)
-        for change in chosen:
-            if isinstance(change, Plant):
-                number = PLANTS.index(change)
-                rows.append(of_plant(change, good, place / f"plant-{number}", bounds))
-            else:
-                rows.append(of_patch(change, place / change.path.stem, bounds))
+        for plant in plants:
+            rows.append(of_plant(plant, good, place / f"plant-{PLANTS.index(plant)}", bounds))
+            print(rows[-1], flush=True)
+        for patch in chosen:
+            rows.append(of_patch(patch, place / patch.path.stem, bounds))
             print(rows[-1], flush=True)
     failing = sum(row.failing for row in rows)
     for what, hits in (
