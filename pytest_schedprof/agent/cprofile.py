@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import cProfile
-import marshal
 import sys
 import threading
 from types import CodeType
 from typing import Any
 
-from .recordings import Recording, begin, under_way
+from .recordings import Recording, as_json, begin, under_way
 
 StatsKey = tuple[str, int, str]
 """File, first line and name: how pstats names a function."""
@@ -35,11 +34,15 @@ class CProfileRecording(Recording):
         self.profiler = cProfile.Profile()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Remove the hook and make a file as `cProfile` does, but with qualified names."""
+        """Remove the hook and tell what was measured, with qualified names."""
         self.profiler.disable()
         self.profiler.create_stats()
         codes = [entry.code for entry in self.profiler.getstats()]
-        self.content = marshal.dumps(qualified(self.profiler.stats, codes))
+        functions = [
+            (key, costs, list(callers.items()))
+            for key, (*costs, callers) in qualified(self.profiler.stats, codes).items()
+        ]
+        self.content = as_json({"schedprof_cprofile": 1, "functions": functions})
         return {}
 
 

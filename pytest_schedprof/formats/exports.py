@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from pytest_schedprof.formats.joined import join_samples, join_stats, join_traces
+from pytest_schedprof.formats.joined import join_samples, join_traces
 from pytest_schedprof.formats.pprof import write_pprof
+from pytest_schedprof.formats.pstats import write_pstats
 from pytest_schedprof.formats.speedscope import SpeedscopeFile, write_speedscope
 from pytest_schedprof.formats.stays import write_collapsed
 from pytest_schedprof.formats.timeline import write_timeline
 from pytest_schedprof.model.backend import (
-    PSTATS,
+    CALLS,
     SPEEDSCOPE,
     TRACE,
     Artifact,
@@ -39,7 +40,7 @@ EXPORTS: dict[str, dict[FileKind, Make]] = {
     "collapsed": {SPEEDSCOPE: _from_samples(write_collapsed)},
     "pprof": {SPEEDSCOPE: _from_samples(write_pprof)},
     "chrometrace": {TRACE: join_traces, SPEEDSCOPE: _from_samples(write_timeline)},
-    "pstats": {PSTATS: join_stats},
+    "pstats": {CALLS: write_pstats},
 }
 """Kinds of artifacts that each format can be made of, the most detailed first."""
 

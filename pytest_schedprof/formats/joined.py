@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import pstats
-import tempfile
 import zlib
 from array import array
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.formats.pstats import read_stats
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile, read_speedscope
 
 GZIP = b"\x1f\x8b"
@@ -57,21 +53,3 @@ def join_traces(contents: Sequence[bytes]) -> bytes:
 
 class _Trace(msgspec.Struct):
     traceEvents: list[msgspec.Raw]  # noqa: N815
-
-
-def join_stats(contents: Sequence[bytes]) -> bytes:
-    """Join files of cProfile by adding up calls and seconds; one is returned as it is.
-
-    Raises:
-        FormatError: if the bytes are not files of cProfile.
-    """
-    for each in contents:
-        read_stats(each)
-    if len(contents) == 1:
-        return contents[0]
-    with tempfile.TemporaryDirectory(prefix="schedprof-") as name:
-        paths = [Path(name) / str(number) for number in range(len(contents))]
-        for path, content in zip(paths, contents, strict=True):
-            path.write_bytes(content)
-        pstats.Stats(*map(str, paths)).dump_stats(Path(name) / "joined")
-        return (Path(name) / "joined").read_bytes()

@@ -1,15 +1,25 @@
-"""Reader of cProfile's files."""
+"""Reader of what cProfile measured, and writer of the files that tools for cProfile load.
+
+The agent sends JSON. Python's own format `marshal` is only written: a damaged file of it can crash
+who loads it.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import marshal
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.marshalled import read_marshalled
+from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.profile import CodeLocation, Function, Namer
 
 BUILT_IN = "~"
 """File name that pstats gives functions without Python code."""
+
+VERSION = 1
 
 MOST = 1e18
 """Largest number of calls or seconds; larger ones could not be added up."""
@@ -17,72 +27,89 @@ MOST = 1e18
 Key: TypeAlias = tuple[str, int, str]
 """File, line and name of a function."""
 
-Stats: TypeAlias = dict[Key, tuple[int, int, float, float, dict[Key, Any]]]
-"""Primitive calls, calls, own seconds, seconds, and callers of each function."""
+
+class Costs(NamedTuple):
+    """What a function cost, in all or when one caller called it."""
+
+    primitive: int
+    calls: int
+    own: float
+    total: float
+
+    def plus(self, other: Costs) -> Costs:
+        """Return both added up."""
+        return Costs(
+            self.primitive + other.primitive,
+            self.calls + other.calls,
+            self.own + other.own,
+            self.total + other.total,
+        )
 
 
-def read_pstats(content: bytes, namer: Namer) -> dict[Function, dict[str, float]]:
-    """Read calls and seconds of every function.
+NOTHING = Costs(0, 0, 0.0, 0.0)
 
-    Raises:
-        FormatError: if the bytes are not such a file.
-    """
-    rows = [
-        (_place(key), {"calls": calls, "seconds": total, "self_seconds": own})
-        for key, (_, calls, own, total, _callers) in read_stats(content).items()
-    ]
-    names = namer([place for place, _ in rows])
-    functions: dict[Function, dict[str, float]] = {}
-    for name, (_, costs) in zip(names, rows, strict=True):
-        mine = functions.setdefault(name, dict.fromkeys(costs, 0.0))
-        for metric, amount in costs.items():
-            mine[metric] += amount
-    return functions
+Stats: TypeAlias = dict[Key, tuple[Costs, dict[Key, Costs]]]
+"""Costs of each function, and of its callers."""
+
+
+class _File(msgspec.Struct):
+    schedprof_cprofile: int
+    functions: list[tuple[Key, Costs, list[tuple[Key, Costs]]]]
 
 
 def read_stats(content: bytes) -> Stats:
-    """Read a file as it is.
+    """Read what the agent sent.
 
     Raises:
-        FormatError: if the bytes are not such a file.
+        FormatError: if the bytes are not that.
     """
     try:
-        stats = read_marshalled(content)
-    except ValueError as error:
-        raise _not_stats(f"{error}", content) from error
-    if not isinstance(stats, dict):
-        raise _not_stats(f"it holds a {type(stats).__name__}", content)
-    for key, value in stats.items():
-        if not (_is_key(key) and _is_value(value)):
-            raise _not_stats("an entry is not of a function and its costs", content)
-    return stats
+        file = msgspec.json.decode(content, type=_File)
+    except UNREADABLE as error:
+        raise FormatError(f"schedprof: not a file of cProfile: {error}") from error
+    if file.schedprof_cprofile != VERSION:
+        raise FormatError(f"schedprof: a file of cProfile of version {file.schedprof_cprofile}")
+    if not all(-MOST <= amount <= MOST for _, costs, _ in file.functions for amount in costs):
+        raise FormatError("schedprof: not a file of cProfile: a cost cannot be")
+    return {key: (costs, dict(callers)) for key, costs, callers in file.functions}
 
 
-def _not_stats(reason: str, content: bytes) -> FormatError:
-    return FormatError(f"schedprof: not a pstats file: {reason} ({len(content)} bytes)")
+def read_costs(content: bytes, namer: Namer) -> dict[Function, dict[str, float]]:
+    """Read calls and seconds of every function.
+
+    Raises:
+        FormatError: if the bytes are not what the agent sent.
+    """
+    stats = read_stats(content)
+    names = namer([_place(key) for key in stats])
+    functions: dict[Function, dict[str, float]] = {}
+    for name, (costs, _) in zip(names, stats.values(), strict=True):
+        mine = functions.setdefault(name, {"calls": 0.0, "seconds": 0.0, "self_seconds": 0.0})
+        mine["calls"] += costs.calls
+        mine["seconds"] += costs.total
+        mine["self_seconds"] += costs.own
+    return functions
 
 
-def _is_key(key: object) -> bool:
-    return isinstance(key, tuple) and tuple(map(type, key)) == (str, int, str)
+def write_pstats(contents: Sequence[bytes]) -> bytes:
+    """Write a file that `pstats` loads, with calls and seconds of all added up.
 
-
-def _is_value(value: object) -> bool:
-    if not (isinstance(value, tuple) and len(value) == 5 and isinstance(value[4], dict)):
-        return False
-    return all(map(_is_amount, value[:4])) and all(
-        _is_key(key) and _is_of_caller(costs) for key, costs in value[4].items()
+    Raises:
+        FormatError: if the bytes are not what the agent sent.
+    """
+    joined: Stats = {}
+    for content in contents:
+        for key, (costs, callers) in read_stats(content).items():
+            before, known = joined.get(key, (NOTHING, {}))
+            for caller, part in callers.items():
+                known[caller] = known.get(caller, NOTHING).plus(part)
+            joined[key] = before.plus(costs), known
+    return marshal.dumps(
+        {
+            key: (*costs, {caller: tuple(part) for caller, part in callers.items()})
+            for key, (costs, callers) in joined.items()
+        }
     )
-
-
-def _is_of_caller(costs: object) -> bool:
-    """Whether it is the four costs of a call, or in files of old profilers a number of calls."""
-    if isinstance(costs, tuple):
-        return len(costs) == 4 and all(map(_is_amount, costs))
-    return _is_amount(costs)
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and -MOST <= value <= MOST
 
 
 def _place(key: Key) -> CodeLocation:

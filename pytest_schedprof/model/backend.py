@@ -47,7 +47,10 @@ TIMELINE = FileKind(
 """A Chrome trace made of samples. Exports are made of the samples themselves."""
 
 PSTATS = FileKind("python -m pstats, or snakeviz", "python -m pstats FILE, or snakeviz FILE")
-"""A file of Python's cProfile."""
+"""A file of Python's cProfile. Nothing of ours loads it."""
+
+CALLS = FileKind("", "any editor; it is JSON, and schedprof export makes .pstats of it")
+"""What cProfile measured, of which a file of cProfile is made."""
 
 PAGE = FileKind("a browser", "any browser")
 """A web page or a picture."""

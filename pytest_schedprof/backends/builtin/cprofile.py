@@ -15,8 +15,8 @@ from pytest_schedprof.backends.contract import Backend, Setting
 from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
 from pytest_schedprof.errors import RecordingError
-from pytest_schedprof.formats.pstats import read_pstats
-from pytest_schedprof.model.backend import PSTATS, Artifact
+from pytest_schedprof.formats.pstats import read_costs, write_pstats
+from pytest_schedprof.model.backend import CALLS, Artifact
 from pytest_schedprof.model.profile import CostProfile, Namer
 from pytest_schedprof.remote.contract import Target
 
@@ -36,7 +36,7 @@ class CProfileBackend(Backend):
 
     name = "cprofile"
     rank = 30
-    artifacts = (Artifact("cprofile.pstats", PSTATS),)
+    artifacts = (Artifact("cprofile.json", CALLS),)
     options_type = CProfileOptions
     measures = frozenset({"calls", "seconds"})
     drift = 0.0
@@ -64,15 +64,15 @@ class CProfileBackend(Backend):
         return CProfileRecording(target, answer["token"], self.name)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse a file of cProfile."""
-        return CostProfile(self.name, self.mode, read_pstats(content, namer))
+        """Parse what the agent sent."""
+        return CostProfile(self.name, self.mode, read_costs(content, namer))
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Draw the call graph, if it is wanted and its tools are installed."""
+        """Return a file for tools of cProfile, and the call graph if it can be drawn."""
+        stats = write_pstats([content])
         has_tools = importlib.util.find_spec("gprof2dot") and shutil.which("dot")
-        if not (self.options.callgraph and has_tools):
-            return {}
-        return {"cprofile.svg": draw(content)}
+        picture = {"cprofile.svg": draw(stats)} if self.options.callgraph and has_tools else {}
+        return {"cprofile.pstats": stats, **picture}
 
 
 class CProfileRecording(RemoteRecording):
@@ -87,10 +87,10 @@ class CProfileRecording(RemoteRecording):
             )
 
 
-def draw(content: bytes) -> bytes:
+def draw(stats: bytes) -> bytes:
     """Draw the call graph with gprof2dot and graphviz."""
     with tempfile.NamedTemporaryFile(suffix=".pstats") as file:
-        file.write(content)
+        file.write(stats)
         file.flush()
         command = [sys.executable, "-m", "gprof2dot", "-f", "pstats", file.name]
         graph = subprocess.run(command, capture_output=True, check=True, timeout=PICTURE_S).stdout
