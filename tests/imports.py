@@ -17,7 +17,7 @@ AGENT_MAY_IMPORT = {"distributed", "dask", "tornado", "psutil", "cloudpickle", "
 """Packages that every scheduler has, because distributed itself needs them."""
 
 NEWER_STDLIB = {"profiling"}
-"""Modules of the standard library that came later than Python 3.10, imported where they are."""
+"""Modules of the standard library that came later than Python 3.11, imported where they are."""
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,7 @@ def rename(module: str, qualname: str, name: str, dask_scheduler: Any = None) ->
     method = vars(owner)[old]
     space.setdefault("_before_planting", {}).setdefault(qualname, method)
     code = method.__code__.replace(co_name=name)
-    if hasattr(code, "co_qualname"):
-        code = code.replace(co_qualname=f"{class_name}.{name}")
+    code = code.replace(co_qualname=f"{class_name}.{name}")
     renamed = type(method)(code, method.__globals__, name, method.__defaults__, method.__closure__)
     renamed.__kwdefaults__ = method.__kwdefaults__
     renamed.__qualname__ = f"{class_name}.{name}"

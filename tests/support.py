@@ -56,7 +56,7 @@ INTERRUPTIBLE = (
 """Program of a session that handles Ctrl-C even if this one was started in the background."""
 
 BURNED = "*:*burn_scheduler_cpu"
-"""Pattern for the function that `burn` runs; Python 3.10 does not show its `burn.<locals>.`."""
+"""Pattern for the function that `burn` runs."""
 
 
 def descendants(process: psutil.Process | None = None) -> set[psutil.Process]:

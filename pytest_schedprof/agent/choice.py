@@ -7,12 +7,11 @@ functions that were defined or put in place of others while the recording was at
 from __future__ import annotations
 
 import enum
-import gc
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from types import CodeType, FrameType, FunctionType, ModuleType
+from collections.abc import Iterable
+from types import CodeType, FrameType, ModuleType
 
 from .names import functions_of
 
@@ -98,23 +97,19 @@ class Choice:
         known = self._known()
         found: dict[str, list[CodeType]] = {}
         for key, (module, code) in self.taken.items():
-            name = known.get(key) or getattr(code, "co_qualname", code.co_name)
+            name = known.get(key) or code.co_qualname
             found.setdefault(f"{module}:{name}", []).append(code)
         return found
 
     def _known(self) -> dict[int, str]:
-        """Return the qualified names of the code that is in its module, and of more if need be."""
+        """Return the qualified names of the code that is in its module."""
         modules = (sys.modules.get(name) for name in {name for name, _ in self.taken.values()})
-        found = {
+        return {
             id(code): name
             for module in modules
             if isinstance(module, ModuleType)
             for name, code in functions_of(module)
         }
-        if not hasattr(CodeType, "co_qualname"):
-            left = [code for key, (_, code) in self.taken.items() if key not in found]
-            found.update(_names_by_functions(left))
-        return found
 
 
 def module_of(frame: FrameType) -> str:
@@ -134,14 +129,6 @@ def _is_of_user(frame: FrameType) -> bool:
     """Whether code is neither of the standard library nor of an installed package."""
     file = frame.f_code.co_filename
     return not (file.startswith(LIBRARY) or INSTALLED.search(file))
-
-
-def _names_by_functions(codes: Sequence[CodeType]) -> dict[int, str]:
-    """Return qualified names by the functions that have the code, as Python 3.10 needs it."""
-    holders = gc.get_referrers(*codes) if codes else ()
-    return {
-        id(each.__code__): each.__qualname__ for each in holders if isinstance(each, FunctionType)
-    }
 
 
 def _any_of(expressions: Iterable[str]) -> re.Pattern[str]:

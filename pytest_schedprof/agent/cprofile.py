@@ -47,11 +47,11 @@ class CProfileRecording(Recording):
 
 
 def qualified(stats: dict[StatsKey, Any], codes: list[CodeType | str]) -> dict[StatsKey, Any]:
-    """Rename functions to their qualified names, which code objects have since Python 3.11."""
+    """Rename functions to their qualified names."""
     names = {
         (code.co_filename, code.co_firstlineno, code.co_name): code.co_qualname
         for code in codes
-        if isinstance(code, CodeType) and hasattr(code, "co_qualname")
+        if isinstance(code, CodeType)
     }
 
     def place(key: StatsKey) -> StatsKey:

@@ -300,9 +300,7 @@ def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
 
 def place_of(code: Any) -> tuple[str, str]:
     """Return the name and the file of a code object."""
-    return getattr(
-        code, "co_qualname", code.co_name
-    ), code.co_filename  # Python 3.10 has no qualname
+    return code.co_qualname, code.co_filename
 
 
 def _frame(code: Any, line: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Callers:
 
     def _name(self, key: int) -> str:
         module, code = self.codes[key]
-        return f"{module}:{getattr(code, 'co_qualname', code.co_name)}"
+        return f"{module}:{code.co_qualname}"
 
 
 def lines_of(codes: Sequence[CodeType], executed: Sequence[Mapping[int, int]]) -> dict[int, int]:

@@ -19,8 +19,8 @@ SENT = "<dynamic-code>"
 def name_places(places: list[CodeLocation]) -> list[str]:
     """Return `module:qualname` for each place.
 
-    Most profilers give the qualified name since Python 3.11. Any other name is looked up among the
-    functions of the module by name and line.
+    Most profilers give the qualified name. Any other name is looked up among the functions of the
+    module by name and line.
     """
     modules = {
         file: module
@@ -71,8 +71,8 @@ def _at_top_level(
 def _qualname(name: str, line: int, functions: list[tuple[str, CodeType]]) -> str:
     """Return the innermost function of that name whose lines include the line."""
     around = [
-        (code.co_firstlineno, getattr(code, "co_qualname", qualname))
-        for qualname, code in functions
+        (code.co_firstlineno, code.co_qualname)
+        for _, code in functions
         if code.co_name == name and code.co_firstlineno <= line <= _last_line(code)
     ]
     return max(around)[1] if around else name
@@ -102,9 +102,9 @@ def _sent_methods() -> Iterator[tuple[str, CodeType]]:
                 continue
             seen[id(kind)] = kind
             left.append(kind)
-            for qualname, code in _functions(kind, kind.__module__, set()):
+            for _, code in _functions(kind, kind.__module__, set()):
                 if code.co_filename == SENT:
-                    yield f"{kind.__module__}:{getattr(code, 'co_qualname', qualname)}", code
+                    yield f"{kind.__module__}:{code.co_qualname}", code
 
 
 def _last_line(code: CodeType) -> int:

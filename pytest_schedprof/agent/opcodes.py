@@ -23,8 +23,8 @@ Tracer = Callable[[FrameType, str, Any], Any]
 RunOnLoops = Callable[[Callable[[], None]], None]
 """Runs a function in the thread of each event loop of a scheduler but in this thread."""
 
-RESUME = dis.opmap.get("RESUME")
-"""Instruction of Python 3.11 at a function's start (argument 0) and where it resumes."""
+RESUME = dis.opmap["RESUME"]
+"""Instruction at a function's start (argument 0) and where it resumes."""
 
 
 class Opcodes:

@@ -23,14 +23,11 @@ from .busy import DEPTH
 from .child import ChildRecording, allow_tracing
 from .recordings import begin, forget, keep, path_of, under_way
 
-KNOWS_THREADS = sys.hexversion >= 0x030B0000
-"""Whether py-spy knows with its first sample which thread is busy: since Python 3.11."""
-
 TICKS = 2
 """Samples to wait for: the first may have been taken just before the beacon started."""
 
 UNSURE_TICKS = 12
-"""Samples to wait for if a sample may be dropped (`gil`, old Python) or unnoticed (`nonblocking`),
+"""Samples to wait for if a sample may be dropped (`gil`) or unnoticed (`nonblocking`),
 or if other threads compete for the interpreter."""
 
 QUIET_S = 5e-6
@@ -277,7 +274,7 @@ async def start(
         return {"problem": "not-started", "log": str(error)}
     keep(dask_scheduler, recording)
     deadline = time.monotonic() + timeout
-    is_sure = KNOWS_THREADS and (COUNTS_HOLDS or is_alone()) and not (gil or nonblocking)
+    is_sure = (COUNTS_HOLDS or is_alone()) and not (gil or nonblocking)
     ticks = TICKS if is_sure else UNSURE_TICKS
     if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
         return {**begin(dask_scheduler, recording), "watchdog": recording.guard.pid}

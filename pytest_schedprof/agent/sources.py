@@ -28,8 +28,7 @@ def sources_of(names: Sequence[str]) -> dict[str, Text]:
 def text_of(code: CodeType) -> str:
     """Return the lines of a code object; empty if its file cannot be read.
 
-    They end with the last line that has an instruction, so that no parser is needed: a closing
-    bracket on a line of its own may be missing before Python 3.11.
+    They end with the last line of an instruction, so that no parser is needed.
     """
     lines = linecache.getlines(code.co_filename)
     last = max(_last_lines(code), default=0)
@@ -39,8 +38,7 @@ def text_of(code: CodeType) -> str:
 def _last_lines(code: CodeType) -> Iterator[int]:
     yield code.co_firstlineno
     yield from (line for _, _, line in code.co_lines() if line)
-    if hasattr(code, "co_positions"):  # Python 3.11 and newer
-        yield from (end for _, end, _, _ in code.co_positions() if end)
+    yield from (end for _, end, _, _ in code.co_positions() if end)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _last_lines(constant)

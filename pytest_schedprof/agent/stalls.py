@@ -275,8 +275,7 @@ def _inner(callback: Any) -> Any:
 
 def place_of(code: CodeType) -> tuple[str, str, int]:
     """Return where code is, as `names` wants it."""
-    name = getattr(code, "co_qualname", code.co_name)
-    return code.co_filename, name, code.co_firstlineno
+    return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
 class StallsRecording(Recording):

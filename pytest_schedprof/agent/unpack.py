@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-OLDEST = (3, 10)
+OLDEST = (3, 11)
 
 
 class Unpacked(MetaPathFinder, Loader):
@@ -39,7 +39,7 @@ class Unpacked(MetaPathFinder, Loader):
 def unpack(module: str, package: str, sources: dict[str, tuple[str, str]]) -> ModuleType:
     """Import one of the modules; it can import the others."""
     if sys.version_info < OLDEST:
-        raise RuntimeError(f"Python {sys.version.split()[0]} is too old, 3.10 is needed")
+        raise RuntimeError(f"Python {sys.version.split()[0]} is too old, 3.11 is needed")
     found: list[Any] = [
         finder for finder in sys.meta_path if getattr(finder, "package", "") == package
     ]

@@ -271,8 +271,7 @@ def event_name(function: Any) -> str:
     if code is None:
         module = getattr(inner, "__module__", None) or "builtins"
         return f"{module}.{getattr(inner, '__qualname__', type(inner).__qualname__)}"
-    name = getattr(code, "co_qualname", code.co_name)
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
 
 
 async def start(

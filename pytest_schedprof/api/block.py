@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import CodeType, TracebackType
@@ -14,8 +13,6 @@ from distributed import Client
 from pytest_schedprof.api.attachment import connected
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
 from pytest_schedprof.evidence.code import calling_code
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -59,7 +56,7 @@ class Block(Generic[T]):
         if trouble is not None:
             if error is None:
                 raise trouble
-            _note(error, trouble)
+            error.add_note(str(trouble))
 
     async def __aenter__(self) -> T:
         self.caller = calling_code()
@@ -103,11 +100,3 @@ async def _in_thread(call: Callable[..., T], *args: Any) -> T:
         if not task.cancelled():
             task.exception()  # retrieved, or asyncio would log that it never was
         raise
-
-
-def _note(error: BaseException, trouble: SchedprofError) -> None:
-    """Add the trouble to the body's own error as a note."""
-    if hasattr(error, "add_note"):
-        error.add_note(str(trouble))
-    else:  # before Python 3.11
-        logger.error("%s", trouble)

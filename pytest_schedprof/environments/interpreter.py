@@ -17,7 +17,7 @@ from pytest_schedprof.environments.programs import run
 from pytest_schedprof.environments.wanted import FORMS, read_wanted
 from pytest_schedprof.errors import ClusterError, SettingsError
 
-OLDEST_PYTHON = "3.10"
+OLDEST_PYTHON = "3.11"
 OLDEST_DISTRIBUTED = "2024.8.0"
 
 MARK = "schedprof: "

@@ -10,7 +10,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pytest_schedprof import __version__
@@ -122,7 +122,7 @@ class Side:
 
     def record(self) -> Result:
         """Return the record of what has been assessed on this side so far."""
-        began = datetime.fromtimestamp(self._attempt.started_at, timezone.utc)
+        began = datetime.fromtimestamp(self._attempt.started_at, UTC)
         return Result(
             test_id=self._attempt.test_id,
             outcome="passed",

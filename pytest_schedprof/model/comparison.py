@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from pytest_schedprof.model.parting import Parting
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.verdict import Verdict
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """The result of comparing one figure."""
 
     REGRESSED = "regressed"
@@ -60,7 +60,7 @@ class Setting:
     after: str
 
 
-class Origin(str, Enum):
+class Origin(StrEnum):
     """What tells how much figures vary when nothing changed."""
 
     PAST = "past"

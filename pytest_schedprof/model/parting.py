@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 
-class Difference(str, Enum):
+class Difference(StrEnum):
     """What differs first."""
 
     NOTHING = "nothing"

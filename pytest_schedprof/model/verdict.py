@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.profile import Function
@@ -12,7 +12,7 @@ MIN_SAMPLES = 50
 """Smallest number of busy samples: with fewer, the bounds are not reliable."""
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """Whether a limit holds, by the data."""
 
     PASS = "pass"

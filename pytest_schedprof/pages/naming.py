@@ -33,15 +33,6 @@ class Names:
         ]
 
     @cached_property
-    def _short(self) -> dict[tuple[str, str], list[Function]]:
-        """Functions by module and last part of the name: Python 3.10 has no qualified names."""
-        found: dict[tuple[str, str], list[Function]] = defaultdict(list)
-        for function in sorted(self._known):
-            module, _, name = function.partition(":")
-            found[module, name.rpartition(".")[2]].append(function)
-        return found
-
-    @cached_property
     def _aliases(self) -> dict[tuple[str, str], list[Function]]:
         """Functions by last part of the module and name: `tlz` loads modules under its own name."""
         found: dict[tuple[str, str], list[Function]] = defaultdict(list)
@@ -52,18 +43,12 @@ class Names:
 
     def _recorded(self, file: str, name: str) -> Function | None:
         for entry, module in _readings(file):
-            function = self._in(module, name)
-            if function:
+            function = f"{module}:{name}"
+            if function in self._known:
                 self._entries.add(entry)
                 return function
         stem = module.rpartition(".")[2]
         return next(iter(self._aliases.get((stem, name), ())), None)
-
-    def _in(self, module: str, name: str) -> Function | None:
-        if f"{module}:{name}" in self._known:
-            return f"{module}:{name}"
-        found = self._short.get((module, name), [])
-        return found[0] if len(found) == 1 else None  # several are ambiguous
 
     def _module(self, file: str) -> str:
         """Return the module of a function that the record lacks, such as one that only waits."""

@@ -6,7 +6,7 @@ import functools
 import logging
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from operator import attrgetter
 from typing import Any
@@ -132,7 +132,7 @@ class WorkloadRecorder(SchedulerPlugin):
     def _begin_file(self) -> None:
         """Write what each file begins with, so that it can be read without the others."""
         self.begun = time()
-        now = datetime.now(timezone.utc).replace(microsecond=0).isoformat()
+        now = datetime.now(UTC).replace(microsecond=0).isoformat()
         head = {
             "kind": "head",
             "distributed": version("distributed"),

@@ -255,8 +255,8 @@ class Control:
             return self._client.sync(
                 self._client.unless_broken, ask, *args, callback_timeout=deadline
             )
-        except (OSError, TimeoutError, asyncio.TimeoutError) as error:
-            is_late = isinstance(error, (TimeoutError, asyncio.TimeoutError))
+        except OSError as error:
+            is_late = isinstance(error, TimeoutError)
             self._is_mute = is_late
             what = f"gave no answer within {deadline:g} s" if is_late else "hung up"
             raise SchedulerLostError(
@@ -276,7 +276,7 @@ def close_client(client: Any, *, timeout_s: float) -> None:
     if runs_loop(client):
         try:
             client.close(timeout=timeout_s)
-        except (OSError, TimeoutError, asyncio.TimeoutError):
+        except OSError:
             pass
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate
 
 
-class Answer(str, Enum):
+class Answer(StrEnum):
     """What a version turned out to be."""
 
     GOOD = "good"

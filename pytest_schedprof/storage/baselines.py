@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,7 +103,7 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
 
 
 def _write(path: Folder, run_id: str, results: tuple[Result, ...]) -> None:
-    part = BaselinePart(run_id, datetime.now(timezone.utc).isoformat(), results)
+    part = BaselinePart(run_id, datetime.now(UTC).isoformat(), results)
     path.write(encode(part, indent=COMPACT))
 
 

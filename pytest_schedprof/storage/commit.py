@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_schedprof.model.run import Commit
@@ -30,7 +30,7 @@ def commit_of(directory: Path) -> Commit | None:
     sha, _, seconds = (found or "").partition(" ")
     if not seconds.isdecimal():
         return None
-    time = datetime.fromtimestamp(int(seconds), timezone.utc).isoformat()
+    time = datetime.fromtimestamp(int(seconds), UTC).isoformat()
     branch = _git(directory, "symbolic-ref", "--quiet", "--short", "HEAD") or _branch_in_ci()
     # Untracked files do not count as changes: caches and results are everywhere.
     is_dirty = _git(directory, "status", "--porcelain", "--untracked-files=no") != ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 from collections.abc import Callable, Iterable
@@ -170,7 +169,7 @@ class Folder:
                 f"schedprof: cannot {what} {self.place!r}: {error}; known are paths and URLs whose "
                 "package for fsspec is installed (s3fs, gcsfs, adlfs, aiohttp, ...)"
             ) from error
-        except (Exception, asyncio.TimeoutError) as error:  # each protocol raises its own errors
+        except Exception as error:  # each protocol raises its own errors
             if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
                 reason = f"no answer within {ANSWER_S:g} s"
             else:

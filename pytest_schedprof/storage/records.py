@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,7 +58,7 @@ def write_run(
 
 
 def _run(run: RunDirectory, started_at: float, tests_in: Path) -> Run:
-    when = datetime.fromtimestamp(started_at, timezone.utc).isoformat()
+    when = datetime.fromtimestamp(started_at, UTC).isoformat()
     return Run(run.run_id, when, exit_status=None, commit=commit_of(tests_in))
 
 

@@ -42,8 +42,8 @@ def arguments(process):
 
 """
 
-UPDATE_GRAPH = "Scheduler.update_graph" if sys.version_info >= (3, 11) else "update_graph"
-"""The function's name in viztracer's output: qualified since Python 3.11."""
+UPDATE_GRAPH = "Scheduler.update_graph"
+"""The function's name in viztracer's output."""
 
 SCRIPTS = {
     "threads": """

@@ -66,7 +66,7 @@ BY_THE_CLOCK = ("pyspy", "tachyon", "cprofile", "viztracer")
 
 def marked(name: str) -> ParameterSet:
     """Leave a backend out where the interpreter is older than it."""
-    since = SINCE.get(name, (3, 10))
+    since = SINCE.get(name, (3, 11))
     is_later = pytest.mark.skipif(sys.version_info < since, reason=f"{name} came with {since}")
     return pytest.param(name, marks=is_later)
 

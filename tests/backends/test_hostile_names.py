@@ -18,7 +18,6 @@ SECONDS = 0.1
 
 def run_named(names: list[str], seconds: float) -> None:
     """Run a function of each name for some CPU time, each in a file of its own."""
-    import sys
     import time
 
     for number, name in enumerate(names):
@@ -30,10 +29,7 @@ def run_named(names: list[str], seconds: float) -> None:
         )
         exec(compile(source, f"/schedprof-{number}.py", "exec"), place)
         spin = place["spin"]
-        changes = {"co_name": name}
-        if sys.version_info >= (3, 11):
-            changes["co_qualname"] = name
-        spin.__code__ = spin.__code__.replace(**changes)
+        spin.__code__ = spin.__code__.replace(co_name=name, co_qualname=name)
         spin(time.thread_time() + seconds)
 
 

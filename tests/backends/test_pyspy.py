@@ -369,8 +369,7 @@ def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.M
     assert json.loads(content)["profiles"]
 
 
-def test_qualified_names_are_found_on_every_python(control: Control) -> None:
-    """Before Python 3.11, py-spy gives unqualified names."""
+def test_functions_have_qualified_names(control: Control) -> None:
     backend = PySpyBackend(rate_hz=200, options={})
     recording = backend.start(control, timeout_s=10)
     control.call(burn)

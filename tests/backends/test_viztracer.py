@@ -53,10 +53,7 @@ def costs(control: Control, work: Callable[..., Any], **options: object) -> dict
 
 
 def mine(name: str, found: Iterable[str]) -> str:
-    """A function of this module that was sent by value, which cloudpickle 3.1.3 tells no module of.
-
-    Before Python 3.11 it has an unqualified name.
-    """
+    """A function of this module, sent by value; cloudpickle 3.1.3 tells no module of it."""
     ends = (f":{name}", f"<locals>.{name}")
     sent = [each for each in found if "test_viztracer:" in each or each.startswith(SENT)]
     (function,) = [each for each in sent if each.endswith(ends)]

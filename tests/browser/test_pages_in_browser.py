@@ -6,7 +6,6 @@ import json
 import random
 import re
 import shutil
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -68,9 +67,6 @@ def test_samples_are_those_of_the_record_by_its_names(runs: Runs) -> None:
         (backend,) = [each for each in test.result.backends if each.shares]
         stacks = read_samples(test.directory, backend).stacks
         shares = shares_in(replace(test.result, backends=(backend,)))
-        if sys.version_info < (3, 11):  # names are unqualified there, and some are ambiguous
-            assert stacks.total() == pytest.approx(shares.busy_samples, rel=0.05)
-            continue
         assert stacks.total() == shares.busy_samples
         for each in shares.functions:
             held = sum(n for stack, n in stacks.items() if each.function in stack)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from pytest_schedprof.model.run import Commit, Run, TestEntry
 from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 from pytest_schedprof.storage.records import encode
 
-START = datetime(2026, 3, 1, tzinfo=timezone.utc)
+START = datetime(2026, 3, 1, tzinfo=UTC)
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 TASKS = 1000
 RUNS, STEP = 30, 20

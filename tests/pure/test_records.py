@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -298,7 +298,7 @@ def test_the_record_of_a_run_names_every_profiled_test(tmp_path: Path) -> None:
     record = read_record(run.path / "run.json", Run)
     assert (record.run_id, record.exit_status) == ("run-1", 1)
     started = datetime.fromisoformat(record.started_at)
-    assert started == datetime.fromtimestamp(1_700_000_000, timezone.utc)
+    assert started == datetime.fromtimestamp(1_700_000_000, UTC)
     assert started.utcoffset() is not None
     assert [entry.test_id for entry in record.tests] == tests
     assert [entry.outcome for entry in record.tests] == ["passed"] * 3
