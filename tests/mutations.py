@@ -41,7 +41,7 @@ VALUES: tuple[Any, ...] = (
 def _limit(text: str, verdict: Verdict) -> LimitResult:
     estimate = Estimate(0.4, 0.35, 0.45, 900, 1.2)
     finding = Finding(STEAL, estimate, verdict, before=estimate)
-    return LimitResult(text, verdict, (finding,), "", parse_limit(text))
+    return LimitResult(text, verdict, (finding,), parsed=parse_limit(text))
 
 
 def _backends(factor: float) -> tuple[BackendResult, ...]:

@@ -45,7 +45,7 @@ LIMITS = st.builds(
     VERDICTS,
     tuples(st.builds(Finding, TEXT, ESTIMATES, VERDICTS)),
     TEXT,
-    st.none() | st.builds(Limit, TEXT, TEXT, NUMBERS, TEXT, TEXT, NUMBERS),
+    parsed=st.builds(Limit, TEXT, TEXT, NUMBERS, TEXT, TEXT, NUMBERS),
 )
 SETTINGS = st.dictionaries(
     TEXT, st.one_of(st.booleans(), COUNTS, NUMBERS, TEXT, st.lists(TEXT), st.none()), max_size=4

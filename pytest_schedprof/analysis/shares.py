@@ -129,7 +129,6 @@ class Shares:
             functions=self.functions(),
             owners=self.owners(),
             freedom=self.freedom,
-            drift=0.0 if self.rounds else self.drift,
             is_shared=self.is_shared,
             waiting_samples=self.total.waiting,
             sample_seconds=self.sample_seconds,

@@ -65,16 +65,8 @@ def of_step(limit: Limit) -> Limit:
 
 
 def parsed_limit(result: LimitResult) -> Limit | None:
-    """Return the limit of a result; None if this release does not know such limits.
-
-    The text is parsed for records of earlier releases only, which did not keep the parts.
-    """
-    if result.parsed:
-        return result.parsed if result.parsed.metric in METRICS else None
-    try:
-        return parse_limit(result.limit)
-    except LimitError:
-        return None
+    """Return the limit of a result; None if this release does not know its metric."""
+    return result.parsed if result.parsed.metric in METRICS else None
 
 
 class _Parser:

@@ -38,15 +38,15 @@ class Environment:
     configuration: dict[str, str] = field(default_factory=dict)
     """Options of dask's configuration that concern the scheduler."""
     hash_seed: str = ""
-    """Hash seed of the scheduler's interpreter: a number, `random`, or empty in records without it.
-    It orders sets of strings."""
+    """Hash seed of the scheduler's interpreter, which orders sets of strings: a number, or
+    `random`."""
     test_hash_seed: str = ""
-    """The same of the test's process, which builds the graphs; empty in records without it."""
+    """The same of the test's process, which builds the graphs."""
     event_loop: str = ""
-    """Package of the scheduler's event loop, as `asyncio`; empty in records without it."""
+    """Package of the scheduler's event loop, as `asyncio`."""
     code: str = ""
-    """Directories from which the scheduler loaded Python, distributed and dask; empty in records
-    without it. Kept sources are found by it."""
+    """Directories from which the scheduler loaded Python, distributed and dask. Kept sources are
+    found by it."""
     compiled: tuple[str, ...] = ()
     """Modules of dask that are compiled on the scheduler: most backends see no function of them."""
 

@@ -34,7 +34,7 @@ class Evidence:
     missing: str = ""
     """Why it could not be gathered; empty if it was."""
     description: str = ""
-    """What it shows, in one line; empty in older records."""
+    """What it shows, in one line."""
     amounts: tuple[RunAmounts, ...] = ()
     """What limits can bound."""
     limits: tuple[LimitResult, ...] = ()

@@ -124,17 +124,14 @@ class SampledShares:
     functions: tuple[FunctionShare, ...]
     owners: tuple[OwnerShare, ...]
     freedom: int = 0
-    """Degrees of freedom of the scatter; 0 in records without it."""
-    drift: float | None = None
-    """Drift between windows that the bounds include; None in records without it."""
+    """Degrees of freedom of the scatter."""
     is_shared: bool = False
     """Whether the test, workers and clients ran in the same process. Samples that may be theirs
     are then in no share."""
     waiting_samples: int | None = None
     """Idle samples that stand for no CPU time; None in records without it."""
     sample_seconds: float = 0.0
-    """Time by the clock that each sample stands for; 0 of samples at steps of CPU time, and in
-    records without it."""
+    """Time by the clock that each sample stands for; 0 of samples at steps of CPU time."""
 
     @property
     def samples(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_schedprof.model.limit import Limit
@@ -63,5 +63,5 @@ class LimitResult:
     findings: tuple[Finding, ...]
     note: str = ""
     """Why there is no verdict; empty if there is one."""
-    parsed: Limit | None = None
-    """The parsed limit; None in records of older releases."""
+    parsed: Limit = field(kw_only=True)
+    """What the text says."""

@@ -14,6 +14,7 @@ from drawn import TRANSITION, WRITE, kept
 from measured import counted, measured, sampled
 from playwright.sync_api import Page
 
+from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import Result
@@ -44,7 +45,8 @@ def changed_at(number: int, result: Result) -> Result:
         return replace(result, outcome="failed")
     if number in (60, 70):
         verdict = Verdict.FAIL if number == 60 else Verdict.INCONCLUSIVE
-        limit = LimitResult("share(@comm) <= 1%", verdict, ())
+        bound = parse_limit("share(@comm) <= 1%")
+        limit = LimitResult(str(bound), verdict, (), parsed=bound)
         return replace(result, backends=(replace(result.backends[0], limits=(limit,)),))
     if number == 80:
         change = Change("calls", "a:f", "comm", Outcome.IMPROVED, 2.0, 1.0, -1.0, -1.0)

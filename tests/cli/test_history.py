@@ -18,6 +18,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.environment import ClusterFacts, Environment
 from pytest_schedprof.model.result import (
     BackendResult,
@@ -301,7 +302,8 @@ def test_a_test_whose_body_failed_is_no_figure_and_one_that_broke_a_limit_is(
     store = into(tmp_path)
     write_runs(store)
     store("07/tests/one/result.json", encode(replace(numbered(7), outcome="failed")))
-    broken = replace(counts(500.0), limits=(LimitResult("calls <= 1", Verdict.FAIL, ()),))
+    limit = LimitResult("calls <= 1", Verdict.FAIL, (), parsed=parse_limit("calls <= 1"))
+    broken = replace(counts(500.0), limits=(limit,))
     store("08/tests/one/result.json", encode(replace(result(broken), outcome="failed")))
     figures = by_name(found(capsys, str(tmp_path)))["bytecodes()"]["figures"]
     assert {f"run-{n}" for n in range(RUNS)} - {each["moment"]["run_id"] for each in figures} == {

@@ -13,6 +13,7 @@ from measured import TEST, counted, measured
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.explaining.source_changes import source_change
 from pytest_schedprof.forges.checkout import annotations_of
+from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.explanation import Cost, Explanation, Part, Source
 from pytest_schedprof.model.remark import Annotation, Remark
 from pytest_schedprof.model.result import Result
@@ -104,7 +105,8 @@ def test_tests_are_found_from_the_directory_in_which_they_ran(checkout: Path) ->
 
 def test_limits_and_troubles_are_told_after_failures() -> None:
     limits = tuple(
-        LimitResult(f"share({verdict}) <= 1%", verdict, (), "no samples") for verdict in Verdict
+        LimitResult(f"calls <= {n}", verdict, (), "no samples", parsed=parse_limit(f"calls <= {n}"))
+        for n, verdict in enumerate(Verdict)
     )
     limited = replace(counted({FUNCTION: 1.0}), limits=limits)
     found = replace(measured(limited), troubles=("py-spy died",))

@@ -285,7 +285,7 @@ def test_tests_of_one_side_are_named() -> None:
 
 def limit(text: str, *findings: Finding, note: str = "") -> LimitResult:
     verdict = Verdict.worst([each.verdict for each in findings])
-    return LimitResult(text, verdict, findings, note, parse_limit(text))
+    return LimitResult(text, verdict, findings, note, parsed=parse_limit(text))
 
 
 def finding(

@@ -405,7 +405,10 @@ def test_limits_that_did_not_pass_are_told_with_evidence_and_test(verbosity: int
 
 
 def test_a_limit_without_a_verdict_says_why() -> None:
-    unknown = LimitResult("share(a:b) <= 30%", Verdict.INCONCLUSIVE, (), "7 busy samples")
+    text = "share(a:b) <= 30%"
+    unknown = LimitResult(
+        text, Verdict.INCONCLUSIVE, (), "7 busy samples", parsed=parse_limit(text)
+    )
     said = texts(result(limits=(unknown,)))
     assert f"  inconclusive: share(a:b) <= 30%: 7 busy samples [{TEST_ID}]" in said
 

@@ -9,6 +9,7 @@ import pytest
 from measured import SCHEDULER, counted, measured, sampled
 
 from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.measuring.trimming import is_remarkable, trimmed
 from pytest_schedprof.model.result import Result, TargetFiles
 from pytest_schedprof.model.verdict import LimitResult, Verdict
@@ -67,7 +68,7 @@ def compared(now: float) -> Result:
 
 
 def limited(verdict: Verdict) -> Result:
-    limits = (LimitResult("calls <= 1", verdict, ()),)
+    limits = (LimitResult("calls <= 1", verdict, (), parsed=parse_limit("calls <= 1")),)
     return measured(replace(counted({FUNCTION: 1.0}), limits=limits))
 
 
