@@ -34,10 +34,6 @@ one thread runs scheduler, workers and clients, so how often a task is stolen or
 the load of the machine: between sessions of the same code under loads of 2 to 8, counts differed by
 up to 49 %, though they scattered by 2 % between the rounds of one session."""
 
-UNKNOWN_ORDERS = 2.0
-"""The same of a count that an earlier release made there: in the order of other hash seeds, one
-function ran 14 to 93 bytecodes per task, and the same number in all rounds of each session."""
-
 FLOOR = 1e-4
 """Part of the whole below which a change is ignored: rare events often depend on chance."""
 
@@ -218,8 +214,6 @@ class CountedFigures:
         if METRICS[metric].is_traffic or is_carrier:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
-        if self._has_unknown_orders:
-            return Figure(value, value * UNKNOWN_ORDERS)
         by_clocks = self._by_clocks if (metric, subject) in BY_TIMES else 0.0
         if scatter is None or rounds < MIN_ROUNDS:
             return Figure(value, value * max(scatter or 0.0, UNSTEADY, by_clocks))
@@ -268,11 +262,6 @@ class CountedFigures:
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
             if metric in total and metric in scatter
         }
-
-    @property
-    def _has_unknown_orders(self) -> bool:
-        """Whether an earlier release counted, which left the order of sets to the hash seed."""
-        return self.is_in_process and not self.hash_seed
 
     @property
     def _rounds(self) -> int:

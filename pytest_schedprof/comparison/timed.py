@@ -100,16 +100,7 @@ def _largest(subject: str, before: Figures, after: Figures) -> float:
 def _candidate(subject: str, before: Figures, after: Figures, whole: Contrast) -> Candidate:
     typical = _typical(subject, before, after)
     share = unpaired(before.share(subject, typical), after.share(subject, typical))
-    return Candidate(subject, share, _cost(share, *_busy_parts(before, after), whole))
-
-
-def _busy_parts(before: Figures, after: Figures) -> tuple[float, float]:
-    """Return the busy parts of both sides, of all samples if a record cannot tell which waited."""
-    sides = [each.result.shares for each in (before, after)]
-    if all(each is None or each.waiting_samples is not None for each in sides):
-        return before.busy, after.busy
-    parts = [each.busy_samples / max(1, each.samples) if each else 0.0 for each in sides]
-    return parts[0], parts[1]
+    return Candidate(subject, share, _cost(share, before.busy, after.busy, whole))
 
 
 def _typical(subject: str, before: Figures, after: Figures) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -115,12 +114,3 @@ class Decided:
         """Return the worker on which each task finished, the last time if there were several."""
         pairs = zip(self.tasks.key, self.tasks.worker, strict=True)
         return {self.keys[key]: self.workers[worker] for key, worker in pairs}
-
-    def numbers(self) -> Iterator[tuple[list[int], int]]:
-        """Yield each column of numbers of names, with how many names there are."""
-        yield self.choices.kind, len(KINDS)
-        yield self.choices.rule, len(RULES)
-        for tasks in (self.choices, self.tasks):
-            yield tasks.key, len(self.keys)
-        for workers in (self.choices.worker, self.tasks.worker, self.transfers.worker):
-            yield workers, len(self.workers)

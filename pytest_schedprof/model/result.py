@@ -128,8 +128,8 @@ class SampledShares:
     is_shared: bool = False
     """Whether the test, workers and clients ran in the same process. Samples that may be theirs
     are then in no share."""
-    waiting_samples: int | None = None
-    """Idle samples that stand for no CPU time; None in records without it."""
+    waiting_samples: int = 0
+    """Idle samples that stand for no CPU time."""
     sample_seconds: float = 0.0
     """Time by the clock that each sample stands for; 0 of samples at steps of CPU time."""
 
@@ -141,7 +141,7 @@ class SampledShares:
     @property
     def busy_part(self) -> float:
         """The part of the samples that stand for CPU time in which the scheduler was busy."""
-        return self.busy_samples / max(1, self.samples - (self.waiting_samples or 0))
+        return self.busy_samples / max(1, self.samples - self.waiting_samples)
 
 
 @dataclass(frozen=True, slots=True)

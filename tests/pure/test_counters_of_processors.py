@@ -51,17 +51,8 @@ def test_a_count_that_was_interrupted_judges_nothing() -> None:
     assert profile.doubt.startswith("others took the processor's counter for 75% of the time")
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"instructions": -1},
-        {"instructions": 10**19},
-        {"instructions": 0.5},
-        {"running_ns": 1_300_000_001},
-        {"enabled_ns": None},
-    ],
-)
-def test_a_count_that_cannot_be_is_refused(changed: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changed", [{"instructions": 0.5}, {"enabled_ns": None}])
+def test_a_count_of_another_type_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(FormatError, match="not a file of perfcount"):
         read_perfcount(content(**changed))
 

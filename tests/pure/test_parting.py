@@ -21,9 +21,7 @@ from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.decisions import read_decisions
 from pytest_schedprof.model.comparison import Comparison, Report
 from pytest_schedprof.model.decisions import (
-    KINDS,
     NOBODY,
-    RULES,
     Decided,
     DecisionColumns,
     TaskColumns,
@@ -223,21 +221,8 @@ def test_what_was_written_can_be_read() -> None:
     assert read_decisions(b'{"hash": "", "figures": {}}').steps() == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"at":[0]', '"at":[]'),
-        ('"at":[0]', '"at":[1e300]'),
-        ('"at":[0]', '"at":[9999999999999999]'),
-        ('"kind":[0]', f'"kind":[{len(KINDS)}]'),
-        ('"rule":[0]', f'"rule":[{len(RULES)}]'),
-        ('"key":[0]', '"key":[-1]'),
-        ('"worker":[0]', '"worker":[3]'),
-        ('"other":[2]', '"other":[3]'),
-        ('"hash":', '"cash":'),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(old: str, new: str) -> None:
+@pytest.mark.parametrize(("old", "new"), [('"at":[0]', '"at":[1e300]'), ('"hash":', '"cash":')])
+def test_a_file_of_other_types_is_refused(old: str, new: str) -> None:
     assert old in GOOD.decode()
     with pytest.raises(FormatError, match="not a file of decisions"):
         read_decisions(GOOD.decode().replace(old, new).encode())
