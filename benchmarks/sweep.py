@@ -5,8 +5,9 @@
         --schedprof-cluster-option=config.distributed.scheduler.validate=true
 
 Each seed is another sequence of requests at other times, while workers are lost, paused and cut
-off. A seed fails if the scheduler's or a worker's state machine raises an error, or if tasks can
-never end. What tasks return is of no interest, nor are errors that clients are told.
+off. A seed fails if the scheduler's or a worker's state machine raises an error, if the scheduler's
+own code fails at a message, if tasks can never end, or if none ends. What tasks return is of no
+interest, nor are other errors that clients are told.
 
 `Client.replicate` is left out: with distributed 2026.8 it goes on for ever once a worker has left
 that was to get a copy, and would end most seeds.

@@ -30,6 +30,11 @@ from pytest_schedprof.presentation.limits import describe
 from pytest_schedprof.storage.decided import decided_in, decided_in_run
 from pytest_schedprof.storage.run_directory import AGAINST, NULL, make_directory
 
+NOTHING_SEARCHED = (
+    "schedprof: the scheduler finished no task under this seed, so nothing was searched: let the "
+    "test submit some and wait for them, or leave out the seeds"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -106,7 +111,10 @@ def judge(plan: Plan, sides: Sides, policy: Policy, directory: Path | None) -> J
     seen = assess(here.recorder, plan.limits, directory, earlier)
     here.gathering.keep(directory, seen.backends, sides.gatherings_beside)
     here.evidence, wrong = judge_evidence(plan.limits, here.evidence, earlier)
-    here.assessment = Assessment(seen.backends, (*seen.errors, *troubles, *wrong))
+    errors = (*seen.errors, *troubles, *wrong)
+    if plan.settings.seeds > 1 and not errors and not here.recorder.tasks:
+        errors = (SchedprofError(NOTHING_SEARCHED),)
+    here.assessment = Assessment(seen.backends, errors)
     judgement = replace(
         unjudged(plan, sides),
         directory=directory,

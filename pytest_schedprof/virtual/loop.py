@@ -53,6 +53,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.aside: AbstractContextManager[Any] = nullcontext()
         """Around each turn of the test's process, for what measures this one: how often the turn
         goes back and forth depends on how fast the two processes are."""
+        self.find_error: Callable[[], Fault | None] = lambda: None
+        """Says what went wrong since it was last asked, if anything."""
         self.find_fault: Callable[[bool], Fault | None] = lambda is_patient: None
         """Says why the test must not go on, if so; told whether the test waits for ever."""
         self._is_patient = False
@@ -128,7 +130,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def move(self) -> None:
         """Set the clock to what comes next: a timer of this process, or of the test's process."""
-        if fault := self.find_fault(self._is_patient):
+        if fault := self.find_error() or self.find_fault(self._is_patient):
             self._fault, self.owes = fault, True
             return
         target = self.next_timer()
@@ -144,6 +146,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         assert self.turns is not None
         if not self.is_away:
             self.owes, self.is_away = False, True
+            self._fault = self._fault or self.find_error()
             acknowledge(self._waiting.get_map())
             self._is_sending = not have_arrived(self._waiting.get_map())
             self.turns.give(now=self.now, fault=self._fault)

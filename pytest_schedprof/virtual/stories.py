@@ -87,12 +87,12 @@ def _known_to(worker: Any, key: Any) -> str:
     return "knows nothing of it" if task is None else f"knows it as {task.state}"
 
 
-def tell_error(seconds: float, error: BaseException) -> str:
-    """Tell the error of a state machine and where it was raised, innermost last."""
+def tell_error(what: str, seconds: float, error: BaseException) -> str:
+    """Tell what an error shows and where it was raised, innermost last."""
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     places = "".join(f"\n  in {each.name}, line {each.lineno}: {each.line}" for each in frames)
     return (
-        f"schedprof: the cluster's own state is broken, after {seconds:g} s of virtual time: "
+        f"schedprof: {what}, after {seconds:g} s of virtual time: "
         f"{type(error).__name__}: {str(error)[:500]}{places}"
     )
 

@@ -1,14 +1,15 @@
-"""Hears errors of the scheduler's or a worker's own state machine, which are only logged.
+"""Hears errors of the scheduler or of a worker's state machine, which are only logged.
 
-A real cluster goes on after such an error, and hangs later or answers wrongly. Errors of requests,
-of graphs and of plugins are not meant: whoever made them is told.
+A real cluster goes on after such an error, and hangs later or answers wrongly; or its futures tell
+the error to a test that never looks at them. Errors of requests, of graphs and of plugins are not
+meant: whoever made them is told.
 """
 
 from __future__ import annotations
 
+import dis
 import logging
-import traceback
-from types import TracebackType
+import sys
 
 from distributed import scheduler, worker_state_machine
 
@@ -17,6 +18,11 @@ LOGGERS = ("distributed", "asyncio", "tornado")
 MACHINES = ("_transition", "tell", "handle_stimulus")
 """Functions in which any error is one of a state machine: a transition of the scheduler, its
 handling of a worker's message, and the worker's handling of an event."""
+
+MESSAGES = ("handle_stream", "update_graph")
+"""Functions that handle what a client sends without waiting for an answer."""
+
+RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def _invalid_states() -> tuple[type[Exception], ...]:
@@ -41,9 +47,9 @@ class Witness(logging.Handler):
             logging.getLogger(name).addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look at an error that was logged."""
-        error = record.exc_info and record.exc_info[1]
-        if self._error is None and error and is_of_a_machine(error):
+        """Look at an error that was logged, or in whose handling something was logged."""
+        _, error, _ = record.exc_info or sys.exc_info()
+        if self._error is None and error and (is_of_a_machine(error) or is_of_a_message(error)):
             self._error = error
 
     def take(self) -> BaseException | None:
@@ -54,10 +60,29 @@ class Witness(logging.Handler):
 
 def is_of_a_machine(error: BaseException) -> bool:
     """Return whether the error shows that a state machine is broken."""
-    if isinstance(error, INVALID):
-        return True
-    return any(each in MACHINES for each in _functions(error.__traceback__))
+    return isinstance(error, INVALID) or _is_in(MACHINES, error)
 
 
-def _functions(trace: TracebackType | None) -> list[str]:
-    return [frame.f_code.co_name for frame, _ in traceback.walk_tb(trace)]
+def is_of_a_message(error: BaseException) -> bool:
+    """Return whether distributed's own code failed at a client's message.
+
+    An error that it raises by a statement, as for a graph that cannot be read, is addressed to the
+    client; so is any error of a user's code.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not _is_in(MESSAGES, error):
+        return False
+    frame = trace.tb_frame
+    is_own = str(frame.f_globals.get("__name__")).startswith("distributed.")
+    return is_own and frame.f_code.co_code[trace.tb_lasti] != RAISE
+
+
+def _is_in(names: tuple[str, ...], error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name in names:
+            return True
+        trace = trace.tb_next
+    return False

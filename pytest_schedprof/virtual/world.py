@@ -21,7 +21,7 @@ from pytest_schedprof.virtual.stories import (
     tell_work,
     unfinished_tasks,
 )
-from pytest_schedprof.virtual.witness import Witness
+from pytest_schedprof.virtual.witness import Witness, is_of_a_machine
 
 QUIET_S = 120.0
 """Virtual time after which a cluster in which nothing is under way is stuck. Whatever the scheduler
@@ -79,7 +79,7 @@ class World:
         self._ends_at = loop.now + horizon_s
         self._scheduler = scheduler
         self._witness = Witness()
-        loop.find_fault = self._find_fault
+        loop.find_error, loop.find_fault = self._find_error, self._find_fault
 
     def expect(self, call: Callable[[], None]) -> Expected:
         """Return the function as one that is under way while a timer holds it."""
@@ -96,11 +96,18 @@ class World:
             self.loop.call_later(max(0.0, seconds), self.expect(act))
         return ""
 
+    def _find_error(self) -> Fault | None:
+        """Tell an error that only a log tells, or a client that need not tell its test."""
+        if (error := self._witness.take()) is None:
+            return None
+        what = "the cluster's own state is broken"
+        if not is_of_a_machine(error):
+            what = "the scheduler failed at what a client sent"
+        return Fault(tell_error(what, self.loop.now - EPOCH, error))
+
     def _find_fault(self, is_patient: bool) -> Fault | None:
-        """Say why the test must not go on, if so."""
+        """Say why the test must not go on now that the clock is to move, if so."""
         now = self.loop.now
-        if (error := self._witness.take()) is not None:
-            return Fault(tell_error(now - EPOCH, error))
         if now > self._ends_at:
             self._ends_at = now + self._horizon_s  # to take leave takes time, too
             return Fault(tell_horizon(self._horizon_s))

@@ -70,3 +70,46 @@ def test_a_random_order_of_sets_is_told(project: Project, monkeypatch: pytest.Mo
     result = project.run_test(BODY, *VIRTUAL, "-k", "seed1")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*with PYTHONHASHSEED=0 each run in virtual time is the same*"])
+
+
+NOTHING = """
+def break_intake(dask_scheduler):
+    import distributed.scheduler
+    del distributed.scheduler._materialize_graph
+
+def refuse(graph):
+    raise NameError("of the test's own")
+
+class Unreadable:
+    def __reduce__(self):
+        return refuse, (0,)
+
+@pytest.mark.schedprof(seeds=2)
+def test_broken(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    client.run_on_scheduler(break_intake)
+    wait(client.map(inc, range(10), pure=False))
+
+@pytest.mark.schedprof(seeds=2)
+def test_idle(schedprof_scheduler):
+    pass
+
+@pytest.mark.schedprof(seeds=2)
+def test_own_errors(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    wait(client.submit(refuse, 1))
+    wait(client.submit(inc, Unreadable()))
+"""
+
+
+def test_a_search_that_ran_nothing_fails(project: Project) -> None:
+    """The scheduler tells the futures what went wrong, at which the test never looks."""
+    result = project.run_test(NOTHING, *VIRTUAL)
+    result.assert_outcomes(failed=4, passed=2)
+    failed = (
+        "*StuckError: schedprof: the scheduler failed at what a client sent, after * s of virtual"
+    )
+    result.stdout.fnmatch_lines(
+        [f"{failed} time: NameError: name '_materialize_graph' is not defined"] * 2
+    )
+    result.stdout.fnmatch_lines(["schedprof: the scheduler finished no task under this seed*"] * 2)
