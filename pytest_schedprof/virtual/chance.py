@@ -1,7 +1,8 @@
 """What would be random in the test's process, and is the cluster's while there is one.
 
-Random names of governed threads are drawn by the conductor, futures are named by their tasks, and
-dask's estimates of sizes take the same samples in each run.
+Random names that dask draws in governed threads are the conductor's, futures are named by their
+tasks, and dask's estimates of sizes take the same samples in each run. What a test or a plugin of
+pytest draws stays random: a file of such a name must be another one in each test.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from dask import sizeof as sizeof_module
 from distributed import Future
 
 from pytest_schedprof.virtual.conductor import Conductor
+
+DRAWING = ("cloudpickle", "dask", "distributed", "pytest_schedprof.workloads")
+"""Packages whose random names are the cluster's. They are told by who calls, because dask imports
+many of its modules late, when their references to `uuid` could not be replaced any more."""
 
 Replacement = tuple[Any, str, Any]
 """An object, the name of an attribute, and what it is replaced by."""
@@ -42,7 +47,7 @@ _REAL_URANDOM = os.urandom
 
 
 class _Names:
-    """Random names, which are the cluster's for governed threads."""
+    """Random names, which are the cluster's where dask draws them in a governed thread."""
 
     def __init__(self, governor: Callable[[], Conductor | None]) -> None:
         self._governor = governor
@@ -54,7 +59,7 @@ class _Names:
     def urandom(self, size: int, /) -> bytes:
         """Return random bytes; what `uuid4` makes of them is the cluster's name.
 
-        Replaced is what `uuid4` calls, because tests and libraries import `uuid4` by its name.
+        Replaced is what `uuid4` calls, because modules may have imported `uuid4` by its name.
         """
         caller = sys._getframe(1)
         if caller.f_globals is not vars(uuid) or caller.f_back is None:
@@ -63,11 +68,18 @@ class _Names:
         return _REAL_URANDOM(size) if name is None else name.bytes
 
     def _of_place(self, caller: FrameType) -> uuid.UUID | None:
-        """Return the cluster's random name for a line of code, if its thread is governed."""
-        if (conductor := self._governor()) is None:
+        """Return the cluster's random name for a line of dask's, if its thread is governed."""
+        module = str(caller.f_globals.get("__name__"))
+        if not _draws(module) or (conductor := self._governor()) is None:
             return None
-        function = f"{caller.f_globals.get('__name__')}:{caller.f_code.co_name}"
-        return conductor.make_name(function, caller.f_lineno)
+        return conductor.make_name(f"{module}:{caller.f_code.co_name}", caller.f_lineno)
+
+
+def _draws(module: str) -> bool:
+    """Whether random names of a module are the cluster's; those of dask's own tests are not."""
+    return f"{module}.".startswith(tuple(f"{each}." for each in DRAWING)) and (
+        ".tests." not in module
+    )
 
 
 def _tokenize_future(self: Any) -> tuple[str, Any]:

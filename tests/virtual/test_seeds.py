@@ -1,4 +1,4 @@
-"""Tests of tests that are repeated under several seeds."""
+"""Tests of seeds: of tests that are repeated under several, and of what is drawn from none."""
 
 from __future__ import annotations
 
@@ -113,3 +113,32 @@ def test_a_search_that_ran_nothing_fails(project: Project) -> None:
         [f"{failed} time: NameError: name '_materialize_graph' is not defined"] * 2
     )
     result.stdout.fnmatch_lines(["schedprof: the scheduler finished no task under this seed*"] * 2)
+
+
+DRAWN = """
+import random, uuid
+from uuid import uuid4
+
+@pytest.mark.parametrize("number", range(2))
+def test_it(schedprof_scheduler, number):
+    client = schedprof_scheduler.client
+    wait(client.submit(sum, client.map(inc, range(40), pure=False)))
+    with open("drawn.txt", "a") as drawn:
+        print(uuid.uuid1(), uuid.uuid4(), uuid4(), random.random(), os.urandom(9).hex(), file=drawn)
+"""
+
+
+@pytest.mark.slow
+def test_what_a_test_draws_is_random_and_what_dask_draws_is_not(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    seen = []
+    for number in range(2):
+        project.run_test(DRAWN, *VIRTUAL).assert_outcomes(passed=2)
+        seen.append(hashes(project))
+        project.run_directory.rename(project.path / f"earlier-{number}")
+    assert seen[0] == seen[1]
+    drawn = (project.path / "drawn.txt").read_text().split()
+    assert len(drawn) == len(set(drawn)) == 2 * 2 * 5

@@ -400,28 +400,6 @@ def test_a_coroutine_may_ask_again_and_again(project: Project) -> None:
     assert seen[0].figures["makespan"] < 1
 
 
-NAMED = """
-from uuid import uuid4
-
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    client = schedprof_scheduler.client
-    graph = {f"prefix{number}-{uuid4().hex}": (inc, number) for number in range(40)}
-    wait(client.get(graph, list(graph), sync=False))
-"""
-
-
-@pytest.mark.slow
-def test_names_that_a_test_draws_are_the_same_in_each_run(project: Project) -> None:
-    """Tests import `uuid4` by its name, before there is a cluster."""
-    seen = []
-    for _ in range(2):
-        project.run_test(NAMED, *VIRTUAL).assert_outcomes(passed=1)
-        seen.append(decided(project))
-        project.run_directory.rename(project.path / f"earlier-{len(seen)}")
-    assert seen[0] == seen[1]
-
-
 REPEATED = """
 @pytest.mark.schedprof
 @pytest.mark.parametrize("number", range(3))
