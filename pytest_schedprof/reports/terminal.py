@@ -118,7 +118,7 @@ def test_lines(
 
 
 def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:
-    """Return lines about tests marked by module, class or conftest that ran no scheduler."""
+    """Return lines about tests that ran no scheduler, and none of which had to run one."""
     if not tests:
         return
     yield Line(

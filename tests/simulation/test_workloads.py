@@ -27,6 +27,7 @@ FEWER_TASKS = {
     "rechunk": 21,
     "p2p_rechunk": 21,
     "p2p_shuffle": 41,
+    "delayed_array": 51,
     "fused": 10,
     "heartbeats": 51,
 }
@@ -34,7 +35,8 @@ FEWER_TASKS = {
 
 Those with one task are about other work of the scheduler. Half of the cancelled tasks never run.
 The size of a rechunking or a shuffle is its number of connections, that of a large expression its
-number of steps, and that of heartbeats about how long they go on.
+number of steps, that of a delayed array its number of tasks before they are fused in pairs, and
+that of heartbeats about how long they go on.
 """
 
 
