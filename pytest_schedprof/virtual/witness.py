@@ -38,22 +38,26 @@ INVALID = _invalid_states()
 
 
 class Witness(logging.Handler):
-    """Keeps the first such error."""
+    """Keeps the first such error: those after it may follow from it, and nobody needs to know."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self._error: BaseException | None = None
+        self._is_over = False
         for name in LOGGERS:
             logging.getLogger(name).addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Look at an error that was logged, or in whose handling something was logged."""
-        _, error, _ = record.exc_info or sys.exc_info()
-        if self._error is None and error and (is_of_a_machine(error) or is_of_a_message(error)):
-            self._error = error
+        if self._is_over:
+            return
+        logged = record.exc_info and record.exc_info[1]
+        error = logged or sys.exc_info()[1]
+        if error and ((logged and is_of_a_machine(error)) or is_of_a_message(error)):
+            self._error, self._is_over = error, True
 
     def take(self) -> BaseException | None:
-        """Return the first error since this was last asked."""
+        """Return the error, once."""
         error, self._error = self._error, None
         return error
 
@@ -76,7 +80,8 @@ def is_of_a_message(error: BaseException) -> bool:
         return False
     frame = trace.tb_frame
     is_own = str(frame.f_globals.get("__name__")).startswith("distributed.")
-    return is_own and frame.f_code.co_code[trace.tb_lasti] != RAISE
+    is_meant = frame.f_code.co_code[trace.tb_lasti] == RAISE and not isinstance(error, INVALID)
+    return is_own and not is_meant
 
 
 def _is_in(names: tuple[str, ...], error: BaseException) -> bool:

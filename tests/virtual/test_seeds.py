@@ -78,7 +78,7 @@ def break_intake(dask_scheduler):
     del distributed.scheduler._materialize_graph
 
 def refuse(graph):
-    raise NameError("of the test's own")
+    raise AssertionError("of the test's own")
 
 class Unreadable:
     def __reduce__(self):
