@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import hypot, inf, isinf, sqrt
 from statistics import fmean, stdev
 
-from pytest_schedprof.analysis.student import MANY, bound_at, upper_tail
+from pytest_schedprof.analysis.student import MANY, bound_at, critical, upper_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,20 @@ class Contrast:
     def _half(self) -> float:
         return self.error * bound_at(self.freedom) if self.error else 0.0
 
+    def least_rise(self, chance: float) -> float:
+        """Lower bound of the rise, which noise exceeds with this chance.
+
+        It is above 0 if the p value of the rise is below the chance.
+        """
+        return self.rise - self._margin(chance)
+
+    def least_fall(self, chance: float) -> float:
+        """The same of a fall."""
+        return self.fall - self._margin(chance)
+
+    def _margin(self, chance: float) -> float:
+        return self.error * critical(chance, self.freedom) if self.error else 0.0
+
     @property
     def chance_of_rise(self) -> float:
         """P value of a rise: its probability if nothing changed."""
@@ -98,13 +112,14 @@ def paired(before: Sequence[float], after: Sequence[float]) -> Contrast:
     return Contrast(fmean(before), fmean(after), error, max(1, count - 1))
 
 
-def small_enough(chances: Sequence[float], alpha: float) -> list[bool]:
-    """Return which p values are significant, after Benjamini and Hochberg.
+def largest_chance(chances: Sequence[float], alpha: float) -> float:
+    """Return up to which p value a figure is significant, after Benjamini and Hochberg.
 
     The k smallest are, for the largest k whose p value is at most k * alpha / n. If nothing
     changed, any is significant with a probability of at most `alpha`. If something changed, the
-    expected part of wrong ones among the significant ones is at most `alpha`.
+    expected part of wrong ones among the significant ones is at most `alpha`. So is that of bounds
+    at this level that are wrong (Benjamini and Yekutieli 2005).
     """
-    bars = (alpha * rank / len(chances) for rank in range(1, len(chances) + 1))
-    below = [each for each, bar in zip(sorted(chances), bars, strict=True) if each <= bar]
-    return [bool(below) and each <= below[-1] for each in chances]
+    ranked = enumerate(sorted(chances), start=1)
+    count = len(chances)
+    return alpha / count * max((k for k, each in ranked if each <= alpha * k / count), default=1)

@@ -79,6 +79,10 @@ class CountedFigures:
     """Whether the scheduler shared its process with the test, workers and clients."""
     hash_seed: str = ""
     """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
+    is_virtual: bool = False
+    """Whether it was measured in virtual time."""
+    has_fixed_order: bool = False
+    """Whether the test's process has the hash seed that it would have in any other session."""
     is_reproduced: bool = False
     """Whether both sides would count the same in each run, so that any difference is real."""
     modules: tuple[str, ...] = ()
@@ -193,6 +197,9 @@ class CountedFigures:
         # process runs the scheduler, move many functions together.
         error = sum(part.error for part in parts)
         value = sum(part.value for part in parts)
+        if metric in self.result.costs.whole and not (self.modules or self.is_in_process):
+            # A line of others may have functions of both kinds.
+            value = self.result.costs.whole[metric] / self._divisor(metric)
         if self.between and parts:
             return self._by_past(metric, "", value, 0.0)
         return Figure(value, error) if parts else None

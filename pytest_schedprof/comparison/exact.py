@@ -30,7 +30,27 @@ relevant part of the whole, since counts that depend on timing differ from sessi
 CLEAR = 2.5
 """How many times its scatter the whole must change of a metric whose scatter is known."""
 
-UNSTEADY = "it may depend on timing: run three rounds or more, on a simulated cluster"
+NO_SEED = (
+    "graphs contain sets of keys, in another order in each process: with PYTHONHASHSEED=0 in both "
+    "sessions each run in virtual time is the same"
+)
+
+IN_TURNS = (
+    "one process built the graphs of both sides, so sets of keys may have other orders: compare "
+    "two sessions with PYTHONHASHSEED=0, where each run in virtual time is the same"
+)
+
+FEW_ROUNDS = "it may depend on timing: run three rounds or more"
+
+BELOW = (
+    "it depends on timing, and rose by less than 1 % of the whole, as between sessions of the same "
+    "code: on a virtual cluster each run is the same"
+)
+
+SCATTERS = (
+    "it depends on timing, and varies too much between the rounds to tell: on a virtual cluster "
+    "each run is the same"
+)
 
 OTHER_WAYS = (
     "tasks took other ways through the state machine than before, as under another load: compare "
@@ -117,7 +137,8 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
     }
     floor = max(before.floor, after.floor) * total
     least = max(floor, METRICS[metric].scatter * total)
-    judged = partial(_change, metric, total=total, least=least, policy=policy)
+    doubt = _doubt(before, after)
+    judged = partial(_change, metric, total=total, least=least, policy=policy, doubt=doubt)
     of_sums = _policy_of_sums(metric, policy)
     of_functions = [
         judged(name, each, least=floor if _has_no_scatter(metric, name) else least)
@@ -189,8 +210,10 @@ def _change(
     total: float,
     least: float,
     policy: Policy,
+    doubt: str,
 ) -> Change:
     outcome = _outcome(contrast, total, least, policy)
+    low = contrast.difference - ERRORS * contrast.error
     return Change(
         metric,
         subject,
@@ -198,10 +221,18 @@ def _change(
         outcome,
         contrast.before,
         contrast.after,
-        contrast.low,
-        contrast.high,
-        UNSTEADY if outcome is Outcome.UNDECIDED else "",
+        low,
+        contrast.difference + ERRORS * contrast.error,
+        (BELOW if low > 0 else doubt) if outcome is Outcome.UNDECIDED else "",
     )
+
+
+def _doubt(before: Figures, after: Figures) -> str:
+    """Return why a count that varies is undecided, and what would decide it there."""
+    if before.is_virtual and after.is_virtual:
+        return IN_TURNS if before.has_fixed_order and after.has_fixed_order else NO_SEED
+    is_shown = before.shows_scatter and after.shows_scatter
+    return SCATTERS if is_shown else FEW_ROUNDS
 
 
 def _owner(metric: str, subject: str) -> str:

@@ -73,6 +73,8 @@ class Measurement(OfRecord):
             self.of,
             is_in_process=self.kind == IN_PROCESS,
             hash_seed=self.hash_seed,
+            is_virtual=self.kind == VIRTUAL,
+            has_fixed_order=self.test_hash_seed.isdigit(),
             is_reproduced=is_reproduced,
             modules=modules,
             between=between,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 from pytest_schedprof.analysis.usual import EACH, Usual
 from pytest_schedprof.comparison.contrast import Contrast
@@ -35,6 +36,10 @@ class Standing(Contrast):
     def chance_of_fall(self) -> float:
         """P value of a fall that both runs show."""
         return _of_both(self._chance(self.fall))
+
+    def _margin(self, chance: float) -> float:
+        """Of each of the two runs, if noise is to exceed it in both with this chance."""
+        return Contrast._margin(self, min(EACH, sqrt(chance)))
 
     def may_have_risen(self, needed: float) -> bool:
         """Whether this run shows a rise that the run before did not."""

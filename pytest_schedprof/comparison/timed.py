@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 from pytest_schedprof.analysis.estimate import MIN_ROUNDS
 from pytest_schedprof.analysis.owners import PLUMBING
-from pytest_schedprof.comparison.contrast import Contrast, paired, small_enough, unpaired
+from pytest_schedprof.analysis.student import MANY
+from pytest_schedprof.comparison.contrast import Contrast, largest_chance, paired, unpaired
 from pytest_schedprof.comparison.figures import Figures, owner_of_subject
 from pytest_schedprof.comparison.moved_cost import with_moved_costs
 from pytest_schedprof.comparison.past import Past, cost_in, share_in
@@ -15,9 +17,23 @@ from pytest_schedprof.comparison.standing import SEEN_ONCE, Standing, standing
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.metric import CPU, SHARE
 
-TOO_FEW_SAMPLES = "too few samples: run more rounds or more work"
+SAMPLES = (
+    "{count:,} samples do not rule out a rise of {least}: run more rounds, or give the scheduler "
+    "more work"
+)
 
-TOO_VARIED = "CPU time varies too much to decide: run more rounds"
+SCALES = "rounds of several scales do not show how much {what}: run the test at one scale"
+
+ONE_ROUND = "fewer than three rounds do not show how much {what}: run three or more"
+
+ROUNDS = (
+    "between the rounds {what} too much to tell: run more of them, or both versions in turns "
+    "(--schedprof-against)"
+)
+
+PAIRS = "between the pairs of rounds {what} too much to tell: give a larger budget"
+
+SIZE = "it rose, perhaps by the {least} from which on it counts: run more rounds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,82 @@ class Candidate:
     subject: str
     share: Contrast
     cost: Contrast
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """What a change must pass, for all figures together."""
+
+    policy: Policy
+    of_rises: float
+    """Largest p value of a rise that counts."""
+    of_falls: float
+
+    def is_risen(self, contrast: Contrast) -> bool:
+        """Whether a rise is certain, of whatever size."""
+        return contrast.chance_of_rise <= self.of_rises
+
+    def is_fallen(self, contrast: Contrast) -> bool:
+        """Whether a fall is certain, of whatever size."""
+        return contrast.chance_of_fall <= self.of_falls
+
+    def change(
+        self, metric: str, subject: str, contrast: Contrast, outcome: Outcome, note: str
+    ) -> Change:
+        """Return the change with the bounds that decided: a rise counts if the lower one is above
+        0, a fall if the upper one is below; else the upper one tells how large a rise may be."""
+        is_fallen = self.is_fallen(contrast)
+        return Change(
+            metric,
+            subject,
+            owner_of_subject(subject),
+            outcome,
+            contrast.before,
+            contrast.after,
+            contrast.least_rise(self.of_rises),
+            -contrast.least_fall(self.of_falls) if is_fallen else contrast.high,
+            note,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Why figures of two sides are undecided, and what would decide them."""
+
+    before: Figures
+    after: Figures
+    bars: Bars
+    in_turns: bool
+
+    def of_cpu(self, cpu: Contrast) -> str:
+        """Return why a rise of the CPU time is undecided."""
+        has_rounds = all(
+            len(each.cpu_of_rounds) >= MIN_ROUNDS for each in (self.before, self.after)
+        )
+        return self._reason(cpu, f"{self.bars.policy.cpu_rise:.0%}", "CPU time varies", has_rounds)
+
+    def of_share(self, share: Contrast) -> str:
+        """Return why a rise of a share is undecided: for its samples, or for what scatters."""
+        least = f"{self.bars.policy.share_rise * 100:g} pp"
+        sides = [each.result.shares for each in (self.before, self.after)]
+        counts = [each.busy_samples if each else 0 for each in sides]
+        typical = (share.before + share.after) / 2
+        error = sqrt(typical * (1 - typical) * sum(1 / max(1, each) for each in counts))
+        alone = Contrast(share.before, share.after, error, MANY)
+        if not isinstance(share, Standing) and alone.may_have_risen(self.bars.policy.share_rise):
+            return SAMPLES.format(count=min(counts), least=least)
+        has_rounds = all(each is not None and each.inference == "rounds" for each in sides)
+        return self._reason(share, least, "shares vary", has_rounds)
+
+    def _reason(self, contrast: Contrast, least: str, what: str, has_rounds: bool) -> str:
+        if isinstance(contrast, Standing):
+            return SEEN_ONCE
+        if self.bars.is_risen(contrast):
+            return SIZE.format(least=least)
+        if has_rounds:
+            return (PAIRS if self.in_turns else ROUNDS).format(what=what)
+        is_scaled = len(self.after.result.window.scales) > 1
+        return (SCALES if is_scaled else ONE_ROUND).format(what=what)
 
 
 def timed_changes(
@@ -55,14 +147,15 @@ def timed_changes(
         whole = _cpu(before, after, in_turns=in_turns)
         candidates = [_candidate(subject, before, after, whole) for subject in subjects]
     contrasts = [whole, *(candidate.share for candidate in candidates)]
-    risen = small_enough([each.chance_of_rise for each in contrasts], policy.alpha)
-    fallen = small_enough([each.chance_of_fall for each in contrasts], policy.alpha)
-    changes = [
-        _share_change(*each, policy=policy)
-        for each in zip(candidates, risen[1:], fallen[1:], strict=True)
-    ]
+    bars = Bars(
+        policy,
+        largest_chance([each.chance_of_rise for each in contrasts], policy.alpha),
+        largest_chance([each.chance_of_fall for each in contrasts], policy.alpha),
+    )
+    doubts = Doubts(before, after, bars, in_turns)
+    changes = [_share_change(each, bars, doubts) for each in candidates]
     changes = with_moved_costs(changes, before, after)
-    return [_cpu_change(whole, risen[0], fallen[0], policy), *changes]
+    return [_cpu_change(whole, bars, doubts), *changes]
 
 
 def _cpu(before: Figures, after: Figures, *, in_turns: bool) -> Contrast:
@@ -122,35 +215,25 @@ def _cost(share: Contrast, busy_before: float, busy_after: float, whole: Contras
     return Contrast(before, after, error, min(share.freedom, whole.freedom))
 
 
-def _share_change(
-    candidate: Candidate, is_risen: bool, is_fallen: bool, *, policy: Policy
-) -> Change:
-    share, cost = candidate.share, candidate.cost
+def _share_change(candidate: Candidate, bars: Bars, doubts: Doubts) -> Change:
+    share, cost, policy = candidate.share, candidate.cost, bars.policy
     outcome, note = Outcome.SAME, ""
     needed = policy.cpu_rise * cost.before
-    if is_risen and share.rise >= policy.share_rise:
+    if bars.is_risen(share) and share.rise >= policy.share_rise:
         is_dearer = cost.chance_of_rise <= policy.alpha and cost.rise >= needed
-        outcome, note = _beside_cost(is_dearer, cost.rise < needed, Outcome.REGRESSED)
-    elif is_fallen and share.fall >= policy.share_rise:
+        outcome, note = _beside_cost(is_dearer, cost.rise < needed, Outcome.REGRESSED, cost)
+    elif bars.is_fallen(share) and share.fall >= policy.share_rise:
         is_cheaper = cost.chance_of_fall <= policy.alpha and cost.fall >= needed
-        outcome, note = _beside_cost(is_cheaper, cost.fall < needed, Outcome.IMPROVED)
+        outcome, note = _beside_cost(is_cheaper, cost.fall < needed, Outcome.IMPROVED, cost)
     elif share.may_have_risen(policy.share_rise):
-        outcome, note = Outcome.UNDECIDED, _why_open(share, TOO_FEW_SAMPLES)
+        outcome, note = Outcome.UNDECIDED, doubts.of_share(share)
     subject = candidate.subject
-    return Change(
-        SHARE,
-        subject,
-        owner_of_subject(subject),
-        outcome,
-        share.before,
-        share.after,
-        share.low,
-        share.high,
-        note,
-    )
+    return bars.change(SHARE, subject, share, outcome, note)
 
 
-def _beside_cost(is_sure: bool, is_slight: bool, outcome: Outcome) -> tuple[Outcome, str]:
+def _beside_cost(
+    is_sure: bool, is_slight: bool, outcome: Outcome, cost: Contrast
+) -> tuple[Outcome, str]:
     """Decide by the CPU time whether a changed share is a change.
 
     Shares add up to one, so a share also changes when other functions change.
@@ -159,24 +242,21 @@ def _beside_cost(is_sure: bool, is_slight: bool, outcome: Outcome) -> tuple[Outc
         return outcome, ""
     if is_slight:
         return Outcome.SHIFTED, "its CPU time per task did not change; that of other functions did"
+    now = f"{cost.difference / cost.before:+.0%}" if cost.before else "new"
     return (
         Outcome.UNDECIDED,
-        "the share changed; more rounds are needed to see whether its CPU time did",
+        f"its CPU time per task ({now}) varies too much to tell whether it changed too: run more "
+        "rounds",
     )
 
 
-def _why_open(contrast: Contrast, reason: str) -> str:
-    """Return why a rise is undecided: for this reason, or because one run shows it."""
-    return SEEN_ONCE if isinstance(contrast, Standing) else reason
-
-
-def _cpu_change(cpu: Contrast, is_risen: bool, is_fallen: bool, policy: Policy) -> Change:
-    needed = policy.cpu_rise * cpu.before
+def _cpu_change(cpu: Contrast, bars: Bars, doubts: Doubts) -> Change:
+    needed = bars.policy.cpu_rise * cpu.before
     outcome, note = Outcome.SAME, ""
-    if is_risen and cpu.rise >= needed:
+    if bars.is_risen(cpu) and cpu.rise >= needed:
         outcome = Outcome.REGRESSED
-    elif is_fallen and cpu.fall >= needed:
+    elif bars.is_fallen(cpu) and cpu.fall >= needed:
         outcome = Outcome.IMPROVED
     elif cpu.may_have_risen(needed):
-        outcome, note = Outcome.UNDECIDED, _why_open(cpu, TOO_VARIED)
-    return Change(CPU, "", "", outcome, cpu.before, cpu.after, cpu.low, cpu.high, note)
+        outcome, note = Outcome.UNDECIDED, doubts.of_cpu(cpu)
+    return bars.change(CPU, "", cpu, outcome, note)

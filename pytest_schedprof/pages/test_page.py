@@ -38,6 +38,7 @@ from pytest_schedprof.presentation.functions import (
     LISTED,
     FunctionTable,
     OwnerRow,
+    busy_time,
     function_table,
     owner_rows,
 )
@@ -224,7 +225,13 @@ def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:
 def _headline(backend: BackendResult) -> str:
     rounds = backend.window.rounds
     more = f", {counted(rounds, 'round')}" if rounds > 1 else ""
-    return f"{headline(backend, thousands=',')}{more}"
+    busy, whole = busy_time(backend).cpu, backend.window.cpu_us_per_task or 0.0
+    part = (
+        f"; {busy:,.0f} us of it in busy samples, which are divided below"
+        if busy and round(busy) < round(whole)
+        else ""
+    )
+    return f"{headline(backend, thousands=',')}{more}{part}"
 
 
 def _whole_facts(backend: BackendResult) -> Iterator[Fact]:

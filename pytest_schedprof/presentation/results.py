@@ -33,8 +33,17 @@ def headline(backend: BackendResult, thousands: str = "") -> str:
     if window.seconds:
         words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
     if window.hash:
-        words.append(f"hash {window.hash[:HASH_SHOWN]}")
+        words.append(_hash_words([each.hash[:HASH_SHOWN] for each in window.segments], window.hash))
     return ", ".join(words)
+
+
+def _hash_words(rounds: Sequence[str], together: str) -> str:
+    """Return the hash of the rounds, as a comparison tells it if they are the same."""
+    if len(rounds) == 1:
+        return f"hash {rounds[0]}"
+    if len(set(rounds)) == 1:
+        return f"hash {rounds[0]} in each round"
+    return f"hash {together[:HASH_SHOWN]} of all rounds together"
 
 
 def notes_of(backend: BackendResult) -> tuple[str, ...]:

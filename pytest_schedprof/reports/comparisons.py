@@ -26,7 +26,7 @@ from pytest_schedprof.presentation.parting import details_of, headline_of
 from pytest_schedprof.reports.lines import VERDICT_MARKUP, Line
 from pytest_schedprof.reports.markdown import SIGNS, Escaped, code, plain, row
 
-HEADS = ("", "metric", "before", "after", "change", "95% bounds", "owner", "function")
+HEADS = ("", "metric", "before", "after", "change", "bounds", "owner", "function")
 NUMBERS = range(2, 6)
 """Columns of `HEADS` that are aligned to the right."""
 

@@ -263,7 +263,7 @@ def test_too_high_a_rate_is_told_before_the_window_but_once(
         seen = map(str, shares_of([[profile]], drift=0.1).seen("share"))
         assert not [each for each in seen if "beacon" in each]  # it is no work of the scheduler
     assert [len(each) for each in told] == [0, 0, 1, 0]
-    assert re.search(r"about (\d+) of 20000 samples .* set --schedprof-rate=\1$", told[2][0])
+    assert re.search(r"about (\d+) of 20000 samples .* else --schedprof-rate=\1$", told[2][0])
 
 
 def test_samples_beforehand_are_those_that_pyspy_takes(control: Control) -> None:
@@ -286,7 +286,7 @@ def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Contr
     raw = recording.stop(timeout_s=20)
     (told,) = [text for text in raw.warnings if "s behind: of 100000 samples per second" in text]
     assert raw.doubt.startswith(told)
-    found = re.search(r"keeps up with about (\d+) here; set --schedprof-rate=\1, or try", told)
+    found = re.search(r"keeps up with about (\d+) here; set rate=\1 .*=\1, or try", told)
     assert found
     assert 1 <= int(found[1]) < 20_000
 

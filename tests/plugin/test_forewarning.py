@@ -19,7 +19,7 @@ def test_it(schedprof_scheduler, number):
 
 TOLD = re.compile(
     r"^schedprof: py-spy takes about (\d+) of 100000 samples per second here while the scheduler "
-    r"is busy; set --schedprof-rate=(\d+)$",
+    r"is busy; set rate=(\d+) in the marker if that sets the rate, else --schedprof-rate=\1$",
     re.MULTILINE,
 )
 

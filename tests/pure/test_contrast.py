@@ -7,9 +7,14 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.comparison.contrast import small_enough
+from pytest_schedprof.comparison.contrast import Contrast, largest_chance
 
 CHANCES = st.lists(st.floats(0, 1), max_size=30)
+
+
+def small_enough(chances: list[float], alpha: float) -> list[bool]:
+    bar = largest_chance(chances, alpha) if chances else alpha
+    return [each <= bar for each in chances]
 
 
 def test_as_in_the_paper() -> None:
@@ -35,3 +40,15 @@ def test_the_order_does_not_matter(chances: list[float], chance: random.Random) 
     chance.shuffle(shuffled)
     accepted = dict(zip(chances, small_enough(chances, 0.05), strict=True))
     assert dict(zip(shuffled, small_enough(shuffled, 0.05), strict=True)) == accepted
+
+
+@given(st.floats(0.1, 10), st.floats(-50, 50), st.integers(1, 30), st.floats(1e-6, 0.2))
+def test_a_bound_is_beyond_0_just_if_its_change_is_significant(
+    error: float, difference: float, freedom: int, chance: float
+) -> None:
+    contrast = Contrast(100.0, 100.0 + difference, error, freedom)
+    for found, least in (
+        (contrast.chance_of_rise, contrast.least_rise(chance)),
+        (contrast.chance_of_fall, contrast.least_fall(chance)),
+    ):
+        assert abs(least) < 1e-6 or (found < chance) == (least > 0)

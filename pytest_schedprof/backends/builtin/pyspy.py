@@ -204,7 +204,7 @@ class PySpyRecording(RemoteRecording):
     def _shortage(self, hz: float) -> str:
         return (
             f"py-spy takes about {hz:.0f} of {self._rate_hz:g} samples per second here while the "
-            f"scheduler is busy; set --schedprof-rate={max(hz, 1):.0f}"
+            f"scheduler is busy; set {_rate(max(hz, 1))}"
         )
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ class PySpyRecording(RemoteRecording):
         other = "" if self._options.nonblocking else ", or try pyspy.nonblocking=true"
         return (
             f"py-spy fell {behind(answer['log']):g} s behind: of {self._rate_hz:g} samples per "
-            f"second it keeps up with about {hz:.0f} here; set --schedprof-rate={hz:.0f}{other}"
+            f"second it keeps up with about {hz:.0f} here; set {_rate(hz)}{other}"
         )
 
     def verify(self, content: bytes) -> None:
@@ -303,3 +303,8 @@ def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoRe
 
 
 BACKEND: type[Backend] = PySpyBackend
+
+
+def _rate(hz: float) -> str:
+    """Return how to set a rate; a marker's goes before the command line's."""
+    return f"rate={hz:.0f} in the marker if that sets the rate, else --schedprof-rate={hz:.0f}"
