@@ -137,7 +137,7 @@ class BaselineError(SettingsError):
 
 
 class ForgeError(SchedprofError):
-    """GitHub or GitLab refuses a request, or does not answer it."""
+    """GitHub refuses a request, or gives no answer that can be used."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""A server on this machine with the parts of GitHub's and GitLab's REST APIs that jobs use.
+"""A server on this machine with the parts of GitHub's REST API that jobs use, and one of GitLab's.
 
 It keeps comments and artifacts as a forge does, and every request. What it is sent is checked here,
 since a real forge would refuse it: a token where one is needed, and none at the store of files.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ class Artifact(NamedTuple):
     branch: str = "main"
     repository: int = REPOSITORY_ID
     is_expired: bool = False
+    event: str = "push"
+    """What started the run that left it."""
+    has_ids: bool = True
 
 
 class Asked(NamedTuple):
@@ -45,7 +49,13 @@ class ForgeServer:
     comments: list[str] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    strangers: set[int] = field(default_factory=set)
+    """Indexes of the comments that others wrote."""
     may_write: bool = True
+    instead: bytes | None = None
+    """What is answered in place of JSON."""
+    pause_s: float = 0.0
+    """Time before each byte of an answer."""
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -62,6 +72,8 @@ class ForgeServer:
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_EVENT_PATH": event,
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_REF": f"refs/pull/{REQUEST}/merge",
         }
 
 
@@ -103,10 +115,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._store(int(number))
             case ["repos", _, _]:
                 self._answer({"default_branch": "main"})
-            case ["repos", _, _, "issues", _, "comments"] | [*_, "notes"]:
+            case ["repos", _, _, "issues", _, "comments"]:
                 self._comments(int(query["per_page"]), int(query["page"]))
             case ["repos", _, _, "actions", "artifacts"]:
                 self._artifacts(query["name"])
+            case ["repos", _, _, "actions", "runs", number]:
+                self._answer({"id": int(number), "event": self.forge.artifacts[int(number)].event})
             case ["repos", _, _, "actions", "artifacts", number, "zip"]:
                 self._redirect(int(number))
             case ["projects", _, "jobs", "artifacts", branch, "download"]:
@@ -115,7 +129,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer({"message": "Not Found"}, 404)
 
     def _comments(self, per_page: int, page: int) -> None:
-        found = [{"id": 100 + at, "body": body} for at, body in enumerate(self.forge.comments)]
+        found = [
+            {
+                "id": 100 + at,
+                "body": body,
+                "user": {"login": "eve" if at in self.forge.strangers else "github-actions[bot]"},
+            }
+            for at, body in enumerate(self.forge.comments)
+        ]
         self._answer(found[(page - 1) * per_page : page * per_page])
 
     def _artifacts(self, name: str) -> None:
@@ -137,6 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(self.forge.artifacts[number].content, 200, "application/zip")
 
     def _job(self, branch: str, job: str) -> None:
+        if not self._is_known():
+            self.forge.faults.append("a question without the token")
         mine = [each for each in self.forge.artifacts if (each.branch, each.name) == (branch, job)]
         if not mine:
             return self._answer({"message": "404 Not Found"}, 404)
@@ -164,10 +187,6 @@ class _Handler(BaseHTTPRequestHandler):
             ]
             self._answer({})
 
-    def do_PUT(self) -> None:
-        """Replace a comment, as GitLab calls it."""
-        self.do_PATCH()
-
     def _is_known(self) -> bool:
         return TOKEN in (self.headers["Authorization"] or self.headers["PRIVATE-TOKEN"] or "")
 
@@ -178,14 +197,18 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _answer(self, content: Any, status: int = 200) -> None:
-        self._send(json.dumps(content).encode(), status, "application/json")
+        told = json.dumps(content).encode() if self.forge.instead is None else self.forge.instead
+        self._send(told, status, "application/json")
 
     def _send(self, content: bytes, status: int, kind: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content)
+        for start in range(0, len(content), 1 if self.forge.pause_s else 2**20):
+            time.sleep(self.forge.pause_s)
+            end = start + (1 if self.forge.pause_s else 2**20)
+            self.wfile.write(content[start:end])
 
 
 def _entry(number: int, artifact: Artifact) -> dict[str, Any]:
@@ -196,8 +219,9 @@ def _entry(number: int, artifact: Artifact) -> dict[str, Any]:
         "expired": artifact.is_expired,
         "created_at": f"2026-11-24T10:{number:02}:00Z",
         "workflow_run": {
-            "repository_id": REPOSITORY_ID,
-            "head_repository_id": artifact.repository,
+            "id": number,
+            "repository_id": REPOSITORY_ID if artifact.has_ids else None,
+            "head_repository_id": artifact.repository if artifact.has_ids else None,
             "head_branch": artifact.branch,
         },
     }

@@ -1,1 +1,1 @@
-"""GitHub and GitLab: their jobs, pull requests, artifacts, and the checkout of a job."""
+"""Where pull requests and their jobs are: GitHub."""

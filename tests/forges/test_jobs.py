@@ -1,4 +1,4 @@
-"""Tests of `schedprof ci` against a server with the APIs of the forges."""
+"""Tests of `schedprof ci` against a server with the API of GitHub."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUMMARY = "## Scheduler performance: 1 regressed\n"
 def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForgeServer]:
     """A forge, and a job of it for a pull request."""
     monkeypatch.chdir(tmp_path)
-    for name in ("GITLAB_CI", "GITHUB_REF_NAME", "GITHUB_WORKSPACE", "GITHUB_OUTPUT"):
+    for name in ("GITHUB_WORKSPACE", "GITHUB_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
     # Other plugins take most of the time in which a session starts.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -32,25 +32,6 @@ def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForgeServ
         for name, value in server.environment(event=str(event)).items():
             monkeypatch.setenv(name, value)
         yield server
-
-
-@pytest.fixture
-def gitlab(forge: ForgeServer, monkeypatch: pytest.MonkeyPatch) -> ForgeServer:
-    """The same for GitLab."""
-    monkeypatch.delenv("GITHUB_ACTIONS")
-    for name, value in {
-        "GITLAB_CI": "true",
-        "CI_API_V4_URL": forge.url,
-        "CI_PROJECT_ID": "12",
-        "CI_JOB_NAME": "schedprof",
-        "CI_DEFAULT_BRANCH": "main",
-        "CI_COMMIT_REF_NAME": "change",
-        "CI_COMMIT_SHA": "abc123",
-        "CI_MERGE_REQUEST_IID": str(REQUEST),
-        "SCHEDPROF_TOKEN": TOKEN,
-    }.items():
-        monkeypatch.setenv(name, value)
-    return forge
 
 
 def write_summary(text: str) -> None:
@@ -69,22 +50,34 @@ def archive(**files: str) -> bytes:
     return content.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["forge", "gitlab"])
-def test_one_comment_is_made_and_then_edited(kind: str, request: pytest.FixtureRequest) -> None:
-    server: ForgeServer = request.getfixturevalue(kind)
-    server.comments += [f"talk {number}" for number in range(150)]  # more than a page
+def test_one_comment_is_made_and_then_edited(forge: ForgeServer) -> None:
+    forge.comments += [f"talk {number}" for number in range(150)]  # more than a page
     write_summary(SUMMARY)
     assert main(["ci", "comment", "--link=https://example.com/1"]) == 0
-    assert len(server.comments) == 151
-    assert SUMMARY in server.comments[-1]
-    assert "Commit abc123, [pages and profiles](https://example.com/1)" in server.comments[-1]
-    server.comments += [f"more talk {number}" for number in range(150)]
+    assert len(forge.comments) == 151
+    assert SUMMARY in forge.comments[-1]
+    assert "Commit abc123, [pages and profiles](https://example.com/1)" in forge.comments[-1]
+    forge.comments += [f"more talk {number}" for number in range(150)]
     write_summary("## Scheduler performance: all the same\n")
     assert main(["ci", "comment"]) == 0
-    assert len(server.comments) == 301
-    assert "all the same" in server.comments[150]
-    assert SUMMARY not in server.comments[150]
-    assert server.writes == ["POST", "PATCH" if kind == "forge" else "PUT"]
+    assert len(forge.comments) == 301
+    assert "all the same" in forge.comments[150]
+    assert SUMMARY not in forge.comments[150]
+    assert forge.writes == ["POST", "PATCH"]
+
+
+def test_a_comment_of_somebody_else_is_left_alone_whatever_it_begins_with(
+    forge: ForgeServer,
+) -> None:
+    theirs = "<!-- pytest-schedprof: schedprof -->\nall is well"
+    forge.comments.append(theirs)
+    forge.strangers.add(0)
+    write_summary(SUMMARY)
+    assert main(["ci", "comment"]) == 0
+    assert main(["ci", "comment"]) == 0
+    assert forge.comments[0] == theirs
+    assert SUMMARY in forge.comments[1]
+    assert forge.writes == ["POST", "PATCH"]
 
 
 def test_each_name_has_a_comment_of_its_own(forge: ForgeServer) -> None:
@@ -105,24 +98,21 @@ def test_a_run_that_never_began_replaces_what_was_said_before(forge: ForgeServer
     assert "no profiled test ran" in body
 
 
-@pytest.mark.parametrize(
-    ("kind", "remedy"), [("forge", "pull-requests: write"), ("gitlab", "SCHEDPROF_TOKEN")]
-)
 def test_a_token_that_may_not_write_fails_nothing_and_is_told(
-    kind: str, remedy: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    forge: ForgeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    request.getfixturevalue(kind).may_write = False
+    forge.may_write = False
     write_summary(SUMMARY)
     assert main(["ci", "comment"]) == 0
     said = capsys.readouterr().out
     assert "403" in said
-    assert remedy in said
+    assert "pull-requests: write" in said
 
 
 def test_without_a_pull_request_there_is_nothing_to_comment_on(
     forge: ForgeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("event.json").write_text("{}")  # as of a scheduled run, which has no repository either
+    Path("event.json").write_text("{}")  # tells no repository either
     assert main(["ci", "comment"]) == 0
     assert "no pull request" in capsys.readouterr().out
     assert forge.writes == []
@@ -135,6 +125,10 @@ def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer
         Artifact(name, archive(**{"a.json": "right", "sources/b.jsonl": "text"})),
         Artifact(name, archive(**{"a.json": "of a branch"}), branch="change"),
         Artifact(name, archive(**{"a.json": "of a fork"}), repository=FORKS_ID),
+        Artifact(name, archive(**{"a.json": "of nobody"}), has_ids=False),
+        # Both have the default branch as theirs, and may have run a stranger's code.
+        Artifact(name, archive(**{"a.json": "of a comment"}), event="issue_comment"),
+        Artifact(name, archive(**{"a.json": "of another run"}), event="workflow_run"),
         Artifact(name, archive(**{"a.json": "expired"}), is_expired=True),
         Artifact("schedprof", archive(**{"a.json": "no baseline"})),
     ]
@@ -142,19 +136,6 @@ def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer
     place = Path(".schedprof/baselines/main")
     assert (place / "a.json").read_text() == "right"
     assert (place / "sources" / "b.jsonl").read_text() == "text"
-
-
-def test_gitlab_sends_all_that_the_job_kept(gitlab: ForgeServer) -> None:
-    kept = {
-        ".schedprof/baselines/main/a.json": "right",
-        ".schedprof/baselines/main/sources/b.jsonl": "text",
-        ".schedprof/baselines/other/a.json": "another one",
-        ".schedprof/2026/run.json": "a run",
-    }
-    gitlab.artifacts.append(Artifact("schedprof", archive(**kept)))
-    assert main(["ci", "baseline"]) == 0
-    found = [str(each) for each in sorted(Path(".schedprof").rglob("*")) if each.is_file()]
-    assert found == [name for name in kept if "main" in name]
 
 
 def test_an_archive_writes_nothing_elsewhere(forge: ForgeServer) -> None:
@@ -174,11 +155,81 @@ def test_an_archive_writes_nothing_elsewhere(forge: ForgeServer) -> None:
     assert not list(Path().resolve().parent.glob("evil*"))
 
 
-@pytest.mark.parametrize("kind", ["forge", "gitlab"])
-def test_without_a_baseline_the_tests_just_run(
-    kind: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+def test_a_link_in_the_checkout_leads_nothing_out_of_it(
+    forge: ForgeServer,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    request.getfixturevalue(kind)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    Path(".schedprof").symlink_to(elsewhere)
+    forge.artifacts.append(Artifact("schedprof-baseline", archive(**{"a.json": "text"})))
+    assert main(["ci", "baseline"]) == 1
+    assert "'.schedprof/baselines/main' leads out of the checkout" in capsys.readouterr().err
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_an_archive_that_would_unpack_to_too_much_is_refused(
+    forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pytest_schedprof.forges.github.MOST_UNPACKED", 10**6)
+    content = archive(**{f"{number}.json": "0" * 600_000 for number in range(2)})
+    forge.artifacts.append(Artifact("schedprof-baseline", content))
+    assert main(["ci", "baseline"]) == 1
+    told = capsys.readouterr().err
+    assert told == (
+        "schedprof: the baseline has 2 files of 1200000 bytes; at most 10000 of 1000000 are taken\n"
+    )
+    assert not Path(".schedprof").exists()
+
+
+def test_an_answer_that_is_too_large_is_refused(
+    forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pytest_schedprof.forges.github.MOST_ARCHIVE", 100)
+    content = archive(**{"a.json": "text"})
+    forge.artifacts.append(Artifact("schedprof-baseline", content))
+    assert main(["ci", "baseline"]) == 1
+    assert "the answer is too large" in capsys.readouterr().err
+
+
+def test_an_answer_that_drips_is_given_up(
+    forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pytest_schedprof.forges.github.ANSWER_S", 0.5)
+    forge.pause_s = 0.2
+    assert main(["ci", "baseline"]) == 1
+    assert "no whole answer in 0.5 s" in capsys.readouterr().err
+    forge.pause_s = 1e-9  # what is left of the answer
+
+
+SHAPES = (
+    *(b"", b"<html>busy</html>", b"null", b"1", b'"text"', b"[]", b"{}", b"[1]", b'{"artifacts": '),
+    *(b'{"artifacts": 1}', b'{"artifacts": [1]}', b'{"artifacts": [{"id": "x"}]}', b"\xff\xfe"),
+    *(b'[{"id": null}]', b'[{"id": 1, "body": 2}]', b'[{"id": 1, "user": "eve"}]', b"[" * 10**5),
+)
+
+
+@pytest.mark.parametrize("instead", SHAPES, ids=lambda content: repr(content[:30]))
+@pytest.mark.parametrize("step", ["baseline", "comment"])
+def test_an_answer_of_another_shape_is_one_clear_error(
+    forge: ForgeServer, step: str, instead: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_summary(SUMMARY)
+    forge.instead = instead
+    status = main(["ci", step])
+    told = capsys.readouterr().err
+    if (step, instead) == ("comment", b"[]"):  # no comment yet, which is an answer
+        assert status == 0
+        return
+    assert status == 1
+    (line,) = told.splitlines()
+    assert line.startswith("schedprof: GET ")
+    assert "no answer of GitHub's API" in line
+
+
+def test_without_a_baseline_the_tests_just_run(
+    forge: ForgeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["ci", "baseline"]) == 0
     assert "main has no baseline yet" in capsys.readouterr().out
     assert main(["ci", "test", "--pytest=--version"]) == 0
@@ -194,10 +245,22 @@ def test_a_baseline_that_may_not_be_read_is_an_error_with_the_remedy(
     assert "actions: read" in capsys.readouterr().err
 
 
+def damaged() -> list[bytes]:
+    content = archive(**{"a.json": "text" * 100})
+    middle = content.index(b"texttext") + 50
+    return [
+        b"",
+        b"no archive",
+        content[:-10],
+        content[:middle] + b"other" + content[middle + 5 :],
+    ]
+
+
+@pytest.mark.parametrize("content", damaged(), ids=range(4))
 def test_an_artifact_that_is_no_archive_is_an_error(
-    forge: ForgeServer, capsys: pytest.CaptureFixture[str]
+    forge: ForgeServer, content: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forge.artifacts.append(Artifact("schedprof-baseline", b"no archive"))
+    forge.artifacts.append(Artifact("schedprof-baseline", content))
     assert main(["ci", "baseline"]) == 1
     assert "the baseline of 'schedprof' is corrupt" in capsys.readouterr().err
 
@@ -206,37 +269,57 @@ SECRETS = """
 import os
 
 def test_it():
-    assert not {"GITHUB_TOKEN", "SCHEDPROF_TOKEN"} & os.environ.keys()
+    assert not [name for name, value in os.environ.items() if value == "a-token"]
 """
+
+NAMES = (
+    *("GH_TOKEN", "GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"),
+    *("INPUT_TOKEN", "CI_JOB_TOKEN"),
+)
 
 
 @pytest.mark.parametrize(
-    ("branch", "request_number", "option"),
+    ("event", "ref", "number", "option"),
     [
-        ("main", None, "--schedprof-save=main"),
-        ("change", None, "--schedprof-compare=main"),
-        ("7/merge", REQUEST, "--schedprof-compare=main"),
-        ("main", REQUEST, "--schedprof-compare=main"),  # as for `pull_request_target`
+        ("push", "refs/heads/main", None, "--schedprof-save=main"),
+        ("schedule", "refs/heads/main", None, "--schedprof-save=main"),
+        ("workflow_dispatch", "refs/heads/main", None, "--schedprof-save=main"),
+        ("workflow_dispatch", "refs/heads/change", None, "--schedprof-compare=main"),
+        ("push", "refs/heads/change", None, "--schedprof-compare=main"),
+        ("push", "refs/tags/main", None, "--schedprof-compare=main"),
+        ("pull_request", "refs/pull/7/merge", REQUEST, "--schedprof-compare=main"),
+        ("pull_request_target", "refs/heads/main", REQUEST, "--schedprof-compare=main"),
+        ("issue_comment", "refs/heads/main", None, "--schedprof-compare=main"),
+        ("workflow_run", "refs/heads/main", None, "--schedprof-compare=main"),
     ],
 )
-def test_only_the_default_branch_itself_saves_a_baseline(
+def test_only_a_push_schedule_or_dispatch_of_the_default_branch_saves_a_baseline(
     forge: ForgeServer,
-    branch: str,
-    request_number: int | None,
+    event: str,
+    ref: str,
+    number: int | None,
     option: str,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    asked = {"pull_request": {"number": request_number}} if request_number else {}
-    event = {"repository": {"default_branch": "main"}, **asked}
-    Path("event.json").write_text(json.dumps(event))
-    monkeypatch.setenv("GITHUB_REF_NAME", branch)
+    asked = {"pull_request": {"number": number}} if number else {}
+    known = {} if event == "schedule" else {"repository": {"default_branch": "main"}}
+    Path("event.json").write_text(json.dumps({**known, **asked}))
+    monkeypatch.setenv("GITHUB_EVENT_NAME", event)
+    monkeypatch.setenv("GITHUB_REF", ref)
     forge.artifacts.append(Artifact("schedprof-baseline", archive(**{"a.json": "{}"})))
     assert main(["ci", "baseline"]) == 0
-    Path("test_it.py").write_text(SECRETS)
+    Path("test_it.py").write_text("def test_it(): pass\n")
     # Nothing is profiled, and that is an error of a session which was to save or compare.
     assert main(["ci", "test"]) == (1 if "save" in option else 4)
     assert option in capfd.readouterr().out
+
+
+def test_no_token_reaches_the_tests(forge: ForgeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NAMES:
+        monkeypatch.setenv(name, TOKEN)
+    Path("test_it.py").write_text(SECRETS)
+    assert main(["ci", "test"]) == 0
 
 
 def test_pytests_own_status_is_the_steps(forge: ForgeServer) -> None:
@@ -248,7 +331,7 @@ def test_pytests_own_status_is_the_steps(forge: ForgeServer) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("GITHUB_ACTIONS", None, "neither $GITHUB_ACTIONS nor $GITLAB_CI is set"),
+        ("GITHUB_ACTIONS", None, "$GITHUB_ACTIONS is not set; docs/ci.md has templates for GitLab"),
         ("GITHUB_REPOSITORY", None, "the job has no variable $GITHUB_REPOSITORY"),
         ("GITHUB_EVENT_PATH", "none.json", "cannot read 'none.json' ($GITHUB_EVENT_PATH)"),
         ("GITHUB_API_URL", "file:///etc", "must be a URL, got 'file:///etc'"),

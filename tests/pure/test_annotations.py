@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,18 @@ from measured import TEST, counted, measured
 
 from pytest_schedprof.comparison.compare import compare
 from pytest_schedprof.explaining.source_changes import source_change
-from pytest_schedprof.forges.checkout import annotations_of
 from pytest_schedprof.gates.limits import parse_limit
 from pytest_schedprof.model.explanation import Cost, Explanation, Part, Source
 from pytest_schedprof.model.remark import Annotation, Remark
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import LimitResult, Verdict
 from pytest_schedprof.presentation.remarks import remarks_of
-from pytest_schedprof.reports.annotations import MOST, as_code_quality, as_commands, command
+from pytest_schedprof.reports.annotations import (
+    MOST,
+    annotations_of,
+    as_commands,
+    command,
+)
 
 FUNCTION = "distributed.scheduler:SchedulerState._transition"
 NEW = "class SchedulerState:\n    def _transition(self):\n        a = 1\n        b = 2\n"
@@ -150,12 +153,48 @@ def test_more_than_github_shows_are_counted() -> None:
     assert lines[-1] == command("notice", "3 more errors: see the summary")
 
 
-def test_the_report_for_gitlab_knows_an_entry_again_when_its_figures_change() -> None:
-    named = Annotation(Remark(Verdict.FAIL, TEST, "5 more", FUNCTION), "a.py", 3, 4)
-    later = Annotation(Remark(Verdict.FAIL, TEST, "6 more", FUNCTION), "a.py", 5, 5)
-    (one,), (other,) = (json.loads(as_code_quality([each])) for each in (named, later))
-    assert one["fingerprint"] == other["fingerprint"]
-    assert one["location"] == {"path": "a.py", "lines": {"begin": 3, "end": 4}}
-    assert one["severity"] == "major"
-    both = json.loads(as_code_quality([named, annotation(test="t"), named]))
-    assert len({each["fingerprint"] for each in both}) == len(both) == 2
+SOURCE = """
+import functools
+
+def plain(a):
+    return a
+
+class Outer:
+    @functools.cache
+    def method(self):
+        def inner():
+            return 1
+        return inner
+
+    class Inner:
+        async def method(self):
+            pass
+
+if plain:
+    def twice(): pass
+else:
+    def twice(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("plain", 4),
+        ("Outer.method", 8),
+        ("Outer.method.<locals>.inner", 10),
+        ("Outer.Inner.method", 15),
+        ("twice", 19),
+    ],
+)
+@pytest.mark.parametrize("file", ["a/b.py", "a/b/__init__.py", "src/a/b.py", "src/a/b/__init__.py"])
+def test_functions_are_found_by_their_qualified_names(
+    tmp_path: Path, file: str, name: str, line: int
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(SOURCE)
+    (tmp_path / "test_x.py").write_text("def broken(:")
+    remark = Remark(Verdict.FAIL, "test_x.py::test", "text", f"a.b:{name}")
+    assert placed(tmp_path, remark) == [(file, line, line)]
+    absent = replace(remark, function="a.b:absent")
+    assert placed(tmp_path, absent) == [("test_x.py", 1, 1)]

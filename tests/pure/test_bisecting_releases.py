@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.cli.bisect_releases import Figure, figure_of, first_bad
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
-from pytest_schedprof.searching.places import files_of, lines_of
 
 
 @given(st.integers(1, 300), st.data(), st.sets(st.integers(1, 299)))
@@ -86,44 +85,3 @@ def test_a_version_is_bad_from_halfway_on(
     value = figure.value(report(*changes, reasons=reasons))
     assert (None if value is None else figure.is_bad(value)) is is_bad
     assert figure.value(Report("a", "b", ())) is None, "the test gave nothing"
-
-
-SOURCE = """
-import functools
-
-def plain(a):
-    return a
-
-class Outer:
-    @functools.cache
-    def method(self):
-        def inner():
-            return 1
-        return inner
-
-    class Inner:
-        async def method(self):
-            pass
-
-if plain:
-    def twice(): pass
-else:
-    def twice(): pass
-"""
-
-
-def test_lines_of_functions() -> None:
-    names = {
-        "plain": (4, 5),
-        "Outer.method": (8, 12),
-        "Outer.method.<locals>.inner": (10, 11),
-        "Outer.Inner.method": (15, 16),
-        "twice": (19, 21),
-    }
-    assert lines_of(SOURCE, names) == names
-    assert lines_of(SOURCE, ["absent"]) == {}
-    assert lines_of("def broken(:", ["broken"]) == {}
-
-
-def test_files_of_a_module() -> None:
-    assert files_of("a.b") == ("a/b.py", "a/b/__init__.py", "src/a/b.py", "src/a/b/__init__.py")
