@@ -83,6 +83,26 @@ def test_a_dearer_client_is_told_by_its_functions(
 
 
 @pytest.mark.slow
+def test_modules_that_other_tests_imported_are_no_change(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To send a function that uses a package, cloudpickle looks through all imported modules."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    monkeypatch.chdir(project.path)
+    body = """
+import concurrent, sys, types
+
+def test_it(schedprof_scheduler):
+    for number in range({more}):
+        sys.modules[f"imported_{{number}}"] = types.ModuleType("imported")
+    wait(schedprof_scheduler.client.map(lambda x: concurrent and x, range(100), pure=False))
+"""
+    project.run_test(body.format(more=1), *OPTIONS, "--schedprof-save=main")
+    project.run_test(body.format(more=2000), *OPTIONS, "--schedprof-compare=main")
+    assert subjects(told(project), Outcome.REGRESSED) == set()
+
+
+@pytest.mark.slow
 def test_a_limit_bounds_them_and_nothing_stays_behind(project: Project) -> None:
     limits = (
         f"--schedprof-limit={CLIENT_BYTECODES}({MAP}) <= 100000",
