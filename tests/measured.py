@@ -33,6 +33,7 @@ def counted_in(
     metric: str = "bytecodes",
     tasks: int = TASKS,
     is_everything: bool = False,
+    code: Mapping[str, str] | None = None,
 ) -> BackendResult:
     """The result of `counts` for exactly these rounds."""
     profiles = [
@@ -41,6 +42,7 @@ def counted_in(
             "",
             {name: {metric: each[name] * tasks} for name in each},
             is_everything=is_everything,
+            code=code or {},
         )
         for each in rounds
     ]

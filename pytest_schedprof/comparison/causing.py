@@ -29,11 +29,12 @@ def causes_of(before: Figures, after: Figures, changes: Sequence[Change]) -> tup
     divided = [each for each in both if METRICS[each].is_divided]
     if BYTECODES not in divided and CALLS in both:
         divided.append(CALLS)
-    found = causes({each: list(_parts(each, before, after)) for each in divided})
+    found = causes({each: list(parts_of(each, before, after)) for each in divided})
     return tuple(each for each in found if each.role is Role.CHANGED or each.function in regressed)
 
 
-def _parts(metric: str, before: Figures, after: Figures) -> Iterator[Part]:
+def parts_of(metric: str, before: Figures, after: Figures) -> Iterator[Part]:
+    """Yield what each function cost by itself on both sides, as far as that is known."""
     olds, news = before.accounts(metric), after.accounts(metric)
     for function in sorted({*olds, *news}):
         old, new = olds.get(function), news.get(function)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pytest_schedprof.analysis.owners import OBJECTS, owner_of_counted
 from pytest_schedprof.analysis.student import MANY
+from pytest_schedprof.comparison.causing import parts_of
 from pytest_schedprof.comparison.contrast import Contrast, Figure, unpaired
 from pytest_schedprof.comparison.figures import Figures
 from pytest_schedprof.comparison.lines import aligned
@@ -136,7 +137,7 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
         for name in sorted({*olds, *news})
     }
     floor = max(before.floor, after.floor) * total
-    least = max(floor, METRICS[metric].scatter * total)
+    least = max(floor, _scatter_of(metric, before, after, policy) * total)
     doubt = _doubt(before, after)
     judged = partial(_change, metric, total=total, least=least, policy=policy, doubt=doubt)
     of_sums = _policy_of_sums(metric, policy)
@@ -168,6 +169,19 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
     if has_one_seed(before, after):
         return found
     return [_with_seeds(each) for each in found]
+
+
+def _scatter_of(metric: str, before: Figures, after: Figures, policy: Policy) -> float:
+    """Return how much functions scatter, as a part of the whole.
+
+    In virtual time only the client's caches make its functions differ, by less than the scatter.
+    From the least rise on they are told if the code differs that the client ran.
+    """
+    scatter = METRICS[metric].scatter
+    if not (METRICS[metric].is_here and before.is_reproduced):
+        return scatter
+    differs = any(part.is_changed for part in parts_of(metric, before, after))
+    return min(scatter, policy.exact_rise) if differs else scatter
 
 
 def _has_no_scatter(metric: str, function: str) -> bool:

@@ -9,7 +9,7 @@ from itertools import chain
 from pytest_schedprof.analysis.causes import causes, enclosing
 from pytest_schedprof.analysis.owners import owner_of_counted
 from pytest_schedprof.explaining.source_changes import source_change
-from pytest_schedprof.model.explanation import Accounts, Caller, Cost, Explanation, Part
+from pytest_schedprof.model.explanation import Accounts, Caller, Cost, Explanation, Part, Role
 from pytest_schedprof.model.profile import Function
 
 NOTHING = Cost()
@@ -30,7 +30,8 @@ def explain(
 ) -> Explanation:
     """Return the parts of a change; they sum to it, but for what is unnamed.
 
-    If the cost rose, those of its causes come first, then the largest.
+    Those of its causes come first, then the largest. If the cost fell, only code that differs is
+    a cause.
     """
     parts = _with_moves(
         Part(function, owner_of_counted(function), *_costs(function, before, after))
@@ -43,8 +44,12 @@ def explain(
         if abs(part.amount) > least or part.is_changed
     ]
     is_rise = after.whole > before.whole
-    certain = (part for part in told if is_rise and abs(part.amount) >= part.error)
-    roles = {each.function: each.role for each in causes({metric: certain})}
+    certain = (part for part in told if abs(part.amount) >= part.error)
+    roles = {
+        each.function: each.role
+        for each in causes({metric: certain})
+        if is_rise or each.role is Role.CHANGED
+    }
     places = {name: place for place, name in enumerate(roles)}
 
     def order(part: Part) -> tuple[int, float, Function]:

@@ -17,7 +17,8 @@ class Outcome(StrEnum):
     REGRESSED = "regressed"
     IMPROVED = "improved"
     SHIFTED = "shifted"
-    """It rose without a rise of the total cost: other figures fell, or code moved."""
+    """It rose without a rise of the total cost: other figures fell, code moved, or a cache of the
+    interpreter was emptied."""
     UNDECIDED = "undecided"
     SAME = "same"
 

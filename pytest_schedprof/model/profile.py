@@ -113,13 +113,12 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
     Whatever it holds, matching takes no more steps than the pattern's length times the name's.
     What follows a `*` is matched where it comes first, and never tried again further on: one that
-    comes later leaves less for the rest. A group that looks ahead is not entered again, and Python
-    3.10 has no other group of that kind.
+    comes later leaves less for the rest.
     """
-    first, *others = (_piece(each) for each in re.split(r"\*+", pattern))
+    first, *others = (_piece(text) for text in re.split(r"\*+", pattern))
     *middle, last = others or [""]
-    found = (f"(?=(?P<g{n}>.*?{each}))(?P=g{n})" for n, each in enumerate(middle))
-    return re.compile(f"(?s:{first}{''.join(found)}{'.*' if others else ''}{last})")
+    pieces = (f"(?>.*?{piece})" for piece in middle)
+    return re.compile(f"(?s:{first}{''.join(pieces)}{'.*' if others else ''}{last})")
 
 
 def _piece(text: str) -> str:

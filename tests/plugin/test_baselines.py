@@ -11,6 +11,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.explanation import Role
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.verdict import Verdict
 from pytest_schedprof.storage.records import read_record
@@ -71,7 +72,8 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(project: 
     slower.stdout.fnmatch_lines(
         [
             "schedprof: regressed against 'main': bytecodes of "
-            "distributed.scheduler:SchedulerState._transition: * before, * now per task (+1.*%)*",
+            "distributed.scheduler:SchedulerState._transition: * before, * now per task (+1.*%): "
+            "its code differs; see *",
             "compared with main: 1 regressed, * the same in 1 test",
             "*regressed  bytecodes*transitions*distributed.scheduler:SchedulerState._transition",
         ]
@@ -85,6 +87,31 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(project: 
         before, after = sorted((project.path / ".schedprof").glob("2*"))[1:]
         assert main(["compare", str(before), str(after), *strict]) == 1
         assert main(["compare", str(after), str(before), *strict]) == 0
+
+
+SCANNING = (
+    '(plant, dict(module="distributed.scheduler", qualname="SchedulerState.check_idle_saturated", '
+    'statement="any(each.status is None for each in self.workers.values())"))'
+)
+
+
+@pytest.mark.slow
+def test_the_first_line_names_the_function_that_scans_and_not_what_it_calls(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.run_test(tasks(), *COUNTS, "--schedprof-save=main").assert_outcomes(passed=1)
+    scanning = project.run_test(tasks(SCANNING), *COUNTS, "--schedprof-compare=main")
+    scanning.assert_outcomes(failed=1)
+    cause = "distributed.scheduler:SchedulerState.check_idle_saturated"
+    told = f"bytecodes of {cause}: * before, * now per task (*%): its code differs, and * from it"
+    scanning.stdout.fnmatch_lines([f"schedprof: regressed against 'main': {told}; see *"])
+    scanning.stdout.fnmatch_lines([f"  {told}"])
+    assert cause in newest_summary(project).partition("### Regressions")[2].split("\n- ")[1]
+    (comparison,) = _newest_result(project).comparisons
+    assert [(each.function, each.role) for each in comparison.causes] == [(cause, Role.CHANGED)]
+    capsys.readouterr()
+    assert main(["explain", "--dir", str(project.path / ".schedprof"), "-q"]) == 0
+    assert cause in capsys.readouterr().out.splitlines()[2]
 
 
 @pytest.mark.slow

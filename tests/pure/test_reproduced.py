@@ -88,20 +88,34 @@ def test_the_clients_caches_are_taken_into_account(after: dict[str, float], told
     assert found == ({Outcome.REGRESSED: told} if told else {})
 
 
+@pytest.mark.parametrize(("dispatches", "told"), [(390.0, set()), (410.0, {DISPATCH})])
+def test_the_clients_functions_are_told_from_one_percent_of_its_whole_if_code_differs(
+    dispatches: float, told: set[str]
+) -> None:
+    after = {**CLIENT, DISPATCH: dispatches}
+    found = of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "bb"}))
+    assert found == ({Outcome.REGRESSED: told} if told else {})
+    assert of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "aa"})) == {}
+
+
 def test_a_cheaper_client_is_told_too() -> None:
     dearer = {**CLIENT, MAP: 200.0, DISPATCH: 1_300.0}
     assert of_client(dearer, CLIENT) == {Outcome.IMPROVED: {MAP, DISPATCH, ""}}
 
 
-def of_client(before: dict[str, float], after: dict[str, float]) -> dict[Outcome, set[str]]:
+def of_client(
+    before: dict[str, float],
+    after: dict[str, float],
+    code: tuple[dict[str, str], dict[str, str]] = ({}, {}),
+) -> dict[Outcome, set[str]]:
     """Return what changed between two single rounds, by the outcome."""
     sides = [
         measured(
-            counted_in([costs], metric=CLIENT_BYTECODES),
+            counted_in([costs], metric=CLIENT_BYTECODES, code=digests),
             cluster=ClusterFacts(VIRTUAL, "", 8, 8),
             environment=replace(ENVIRONMENT, test_hash_seed="0"),
         )
-        for costs in (before, after)
+        for costs, digests in zip((before, after), code, strict=True)
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
     found: dict[Outcome, set[str]] = {}
