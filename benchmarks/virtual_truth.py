@@ -23,6 +23,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -240,7 +241,8 @@ def traffic(kind: type[OwnCluster], options: dict[str, str], name: str) -> dict[
             before, spent = cpu_s(psutil.Process(cluster.pid)), 0.0
             if kind is VirtualCluster:
                 client.run_on_scheduler(weigh_by_the_clock)
-            futures = WORKLOADS[name](client)
+            # Functions of a module, as those of tests; a script's are pickled by value each time.
+            futures = import_module("virtual_truth").WORKLOADS[name](client)
             wait(futures)
             tasks = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
             del futures

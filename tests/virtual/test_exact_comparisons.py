@@ -96,7 +96,8 @@ from injection import plant
 def test_it(schedprof_scheduler, statement):
     client, place = schedprof_scheduler.client, "SchedulerState._task_to_msg"
     client.run_on_scheduler(plant, "distributed.scheduler", place, statement)
-    wait(client.map(inc, range(100), pure=False))
+    with schedprof_scheduler.measure():
+        wait(client.map(inc, range(100), pure=False))
 """
 
 MESSAGE = {"op": "remove-replicas", "keys": [], "stimulus_id": "planted" + 300 * "-"}
@@ -107,8 +108,10 @@ def test_one_more_message_to_a_worker_is_counted_exactly(project: Project) -> No
     shutil.copy(injection.__file__, project.path)
     result = project.run_test(MESSAGES.format(message=MESSAGE), *OPTIONS)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*limit broken: messages_out <= 3.5*", "*bytes_out <= 800B*"])
-    before, after = (each.backends[0].costs for each in project.results().values())
+    for limit in ("messages_out <= 3.5", "bytes_out <= 800B"):
+        result.stdout.fnmatch_lines([f"*broken: {limit}:*"])
+    results = project.results()
+    before, after = (results[f"test_it[{name}]"].backends[0].costs for name in ("", "statement1"))
     assert before
     assert after
     assert after.whole["messages_out"] - before.whole["messages_out"] == 100
