@@ -1,6 +1,9 @@
 """Compare what happens in virtual time with what happens on eight real workers.
 
-    python benchmarks/virtual_truth.py [--runs 5] [--only tree]
+    python benchmarks/virtual_truth.py [--runs 5] [--only pairs]
+    python benchmarks/virtual_truth.py --messages [--runs 5] [--only pairs]
+
+The second form compares the messages and bytes of the scheduler with those on a simulated cluster.
 
 Tasks sleep, and their results are bytes of a fixed size. So the makespan depends on what the
 scheduler decides, and not on the processor. Real runs scatter, because a message may come a
@@ -20,17 +23,23 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from statistics import median
 from typing import Any, NamedTuple
 
+import psutil
 from distributed import Client, metrics, wait
 from figures import closing_line
+from virtual import cpu_s
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.agent.decisions import WORLD
+from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.own import OwnCluster
+from pytest_schedprof.clusters.simulated import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.measuring.recorder import SETTLING_S, STEADY_S
 
 WORKERS, TASKS, TOLERANCE = 8, 200, 0.1
 NBYTES = 100_000
@@ -101,6 +110,22 @@ def stolen(client: Client) -> Any:
 WORKLOADS: dict[str, Callable[[Client], Any]] = {
     each.__name__: each for each in (independent, pairs, all_to_all, neighbours, at_random, stolen)
 }
+
+
+TRAFFIC = ("messages_in", "messages_out", "bytes_in", "bytes_out")
+
+TRAFFIC_TOLERANCE = 0.05
+"""In real time it depends on milliseconds which worker holds what, and so who is asked and told."""
+
+ONE_BY_ONE = {"all_to_all", "neighbours", "at_random"}
+"""Here inputs take longer than it takes to submit all else. No virtual time goes by while a test
+submits; elsewhere tasks end meanwhile, of which the client is told each time it names them."""
+
+NO_MANAGER = "config.distributed.scheduler.active-memory-manager.start"
+"""It would drop copies every two seconds, and in real time a scheduler that is counted is slow."""
+
+WEIGHING = 0.1
+"""Part of the CPU time of the cluster's process that counting bytes may take, beside `counts`."""
 
 
 class Run(NamedTuple):
@@ -188,8 +213,80 @@ def compared(name: str, repeats: int, overhead: float) -> float:
     return worst
 
 
+def weigh_by_the_clock(dask_scheduler: Any) -> None:
+    """Time how long it takes to make bytes of what is counted."""
+    counter = dask_scheduler.extensions[WORLD].journal.meter.__self__
+    dumps, counter.spent_s = counter.dumps, 0.0
+
+    def timed_dumps(message: Any) -> Any:
+        begun = time.thread_time()
+        frames = dumps(message)
+        counter.spent_s += time.thread_time() - begun
+        return frames
+
+    counter.dumps = timed_dumps
+
+
+def seconds_of_weighing(dask_scheduler: Any) -> float:
+    return float(dask_scheduler.extensions[WORLD].journal.meter.__self__.spent_s)
+
+
+def traffic(kind: type[OwnCluster], options: dict[str, str], name: str) -> dict[str, float]:
+    """Return what the scheduler received and sent for each task, and the cost of weighing it."""
+    backend = CountsBackend(rate_hz=100, options={})
+    cluster = kind(WORKERS, timeout_s=60, options=options)
+    try:
+        with Client(cluster.address) as client, cluster.open_line(30) as control:
+            recording = backend.start(control, timeout_s=30)
+            before, spent = cpu_s(psutil.Process(cluster.pid)), 0.0
+            if kind is VirtualCluster:
+                client.run_on_scheduler(weigh_by_the_clock)
+            # Functions of a module, as those of tests; a script's are pickled by value each time.
+            futures = import_module("virtual_truth").WORKLOADS[name](client)
+            wait(futures)
+            tasks = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+            del futures
+            assert control.call(facts.wait_until_idle, 30.0) == 0
+            control.call(facts.settle, STEADY_S, SETTLING_S)
+            if kind is VirtualCluster:
+                spent = client.run_on_scheduler(seconds_of_weighing)
+            whole_s = cpu_s(psutil.Process(cluster.pid)) - before
+            content = recording.stop(timeout_s=60).content
+    finally:
+        cluster.close()
+    whole = backend.read(content, control.name_places).whole
+    return {**{each: whole[each] / tasks for each in TRAFFIC}, "weighing": spent / whole_s}
+
+
+def compared_traffic(name: str, repeats: int) -> tuple[float, float]:
+    """Print both sides of a workload; return the largest departure, and the cost of weighing."""
+    load = "uniform(3s, 4s)" if name in ONE_BY_ONE else "uniform(100ms, 200ms)"
+    options = {
+        "duration": f"uniform(100ms, 200ms); load: {load}",
+        "nbytes": f"{NBYTES}",
+        NO_MANAGER: "false",
+    }
+    simulated = [traffic(SimulatedCluster, options, name) for _ in range(repeats)]
+    virtual = [
+        traffic(VirtualCluster, {**options, "seed": f"{seed}"}, name) for seed in range(repeats)
+    ]
+    worst = 0.0
+    for figure in TRAFFIC:
+        one = median(each[figure] for each in simulated)
+        other = median(each[figure] for each in virtual)
+        print(
+            f"{name:12} {figure:12} simulated {one:8.2f}, virtual {other:8.2f} per task", end=", "
+        )
+        print(f"ratio {other / one:.3f}", flush=True)
+        worst = max(worst, abs(other / one - 1))
+    weighing = median(each["weighing"] for each in virtual)
+    print(f"{name:12} making bytes takes {weighing:.1%} of the CPU time")
+    return worst, weighing
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--messages", action="store_true", help="compare messages and bytes")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", choices=WORKLOADS)
     given = parser.parse_args()
@@ -197,6 +294,13 @@ def main() -> None:
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, *sys.argv])
     names = [given.only] if given.only else list(WORKLOADS)
+    if given.messages:
+        departures, costs = zip(
+            *(compared_traffic(name, given.runs) for name in names), strict=True
+        )
+        print(closing_line("CPU time for making bytes", max(costs), WEIGHING))
+        print(closing_line("largest departure of a median", max(departures), TRAFFIC_TOLERANCE))
+        sys.exit(max(departures) > TRAFFIC_TOLERANCE or max(costs) > WEIGHING)
     overhead = measured_overhead(given.runs)
     print(f"a task takes {1e3 * overhead:.1f} ms besides its sleep")
     worst = max(compared(name, given.runs, overhead) for name in names)

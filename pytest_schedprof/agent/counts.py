@@ -45,13 +45,15 @@ HEARTBEATS = (
 in long tests would be most of all counts. In real time nothing of them is."""
 
 NOT_COUNTED = (
+    f"{Traffic.__module__}:Traffic.passed",
     "pytest_schedprof.virtual.choices:Choices.complete",
     "pytest_schedprof.virtual.choices:Choices.sent",
     "pytest_schedprof.virtual.choices:Choices.transition",
     "pytest_schedprof.virtual.loop:_Selector.select",
 )
-"""What records decisions, and turns of the test's process. Neither they nor what they call is ever
-counted: how often the turn goes back and forth depends on how fast the processes are."""
+"""What counts messages, records decisions, and turns of the test's process. Neither they nor what
+they call is ever counted: how often the turn goes back and forth depends on how fast the processes
+are."""
 
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
@@ -115,7 +117,7 @@ class CountsRecording(Recording):
                 callers=self.callers,
                 whose=self.whose,
             )
-        self.traffic = Traffic(is_timed=is_in_virtual_time(holder))
+        self.traffic = Traffic(world_of(holder))
         self.holder = holder
 
     def begin(self) -> bool:

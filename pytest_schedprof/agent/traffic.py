@@ -30,11 +30,14 @@ CLOCKWORK = HEARTBEATS | {"identity"}
 class Traffic:
     """Wraps the functions that turn messages into frames and back while it counts."""
 
-    def __init__(self, *, is_timed: bool = False) -> None:
+    def __init__(self, world: Any = None) -> None:
+        """Count for a cluster in virtual time, if there is one, what its workers send too."""
         self.counts: Counter[str] = Counter()
-        self.left_out = HEARTBEATS if is_timed else CLOCKWORK
+        self.left_out = CLOCKWORK if world is None else HEARTBEATS
+        self.world = world
         self.originals: list[tuple[Any, str, Callable[..., Any]]] = []
         self.schedulers: WeakSet[Any] = import_module("distributed.scheduler").Scheduler._instances
+        self.dumps: Callable[[Any], Any] = import_module("distributed.protocol").dumps
         self.known: WeakSet[Any] = WeakSet()
         """Connections that belong to a scheduler."""
 
@@ -46,9 +49,13 @@ class Traffic:
                 original = getattr(module, function)
                 self.originals.append((module, function, original))
                 setattr(module, function, counter(original))
+        if self.world is not None:
+            self.world.journal.meter = self.passed
 
     def end(self) -> None:
         """Restore every function."""
+        if self.world is not None:
+            self.world.journal.meter = None
         for module, name, original in self.originals:
             setattr(module, name, original)
 
@@ -77,8 +84,14 @@ class Traffic:
 
     def _count(self, way: str, connection: Any, message: Any, frames: Any) -> None:
         """Add a message, or all messages of a batch, of a scheduler's connection."""
-        if not self._is_schedulers(connection) or self._is_answer_to_clock(connection):
-            return
+        if self._is_schedulers(connection) and not self._is_answer_to_clock(connection):
+            self._add(way, message, frames)
+
+    def passed(self, way: str, message: Any) -> None:
+        """Add what passed between scheduler and worker as objects, with the bytes it would have."""
+        self._add(way, message, self.dumps(message))
+
+    def _add(self, way: str, message: Any, frames: Any) -> None:
         batch = message if isinstance(message, (list, tuple)) else [message]
         if wanted := sum(not self._is_clockwork(each) for each in batch):
             self.counts[f"messages_{way}"] += wanted

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from distributed import Scheduler
 
+from pytest_schedprof.virtual.journal import Journal
 from pytest_schedprof.virtual.lines import Line
 from pytest_schedprof.virtual.loop import VirtualLoop
 from pytest_schedprof.virtual.tables import Names, Table
@@ -73,14 +74,16 @@ class Choices:
 
 
 class ChoosingLine(Line):
-    """A line from the scheduler to a worker, on which decisions are noted."""
+    """A line from the scheduler to a worker, on which decisions and messages are noted."""
 
     choices: Choices
+    journal: Journal
     address: str
 
     def send(self, *messages: dict[str, Any]) -> None:
         """Send messages with the next batch."""
         super().send(*messages)
+        self.journal.passed("out", messages)
         self.choices.sent(self.address, messages)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from pytest_schedprof.virtual.holding import Holding
@@ -51,6 +52,13 @@ class Journal:
         self.window: Window | None = None
         self.log: Log | None = None
         """The log of a window that backends measure, whichever they are."""
+        self.meter: Callable[[str, Any], None] | None = None
+        """Counts the messages of scheduler and workers while a backend counts those of clients."""
+
+    def passed(self, way: str, message: Any) -> None:
+        """Note that a message, or a batch of them, comes `in` to the scheduler or goes `out`."""
+        if self.meter is not None:
+            self.meter(way, message)
 
     def sent(self, now: float, worker: str, message: dict[str, Any]) -> None:
         """Note that a message of the scheduler reached a worker."""

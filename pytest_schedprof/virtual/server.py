@@ -112,7 +112,7 @@ class VirtualServer(WorkerServer):
         line = ChoosingLine(
             loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency
         )
-        line.choices, line.address = self.world.choices, address
+        line.choices, line.journal, line.address = self.world.choices, self.world.journal, address
         return line
 
     def keep(self, coroutine: Any) -> None:
@@ -161,23 +161,31 @@ class _Doors(dict[str, Any]):
     def get(self, name: str, default: Any = None) -> Any:
         """Return the listener of a name."""
         if f"inproc://{name}" in self._server.hollow:
-            return _Listener(name, self._server)
-        return super().get(name, default)
+            return _Listener(name, self._server, self._server.handle_comm, ("out", "in"))
+        listener = super().get(name, default)
+        if f"inproc://{name}" == self._server.scheduler_address:
+            return _Listener(name, self._server, listener.comm_handler, ("in", "out"))
+        return listener
 
 
 class _Listener(InProcListener):
-    """Accepts connections within the process to one worker, without a task that waits for them."""
+    """Accepts connections within the process, without a task that waits for them."""
 
-    def __init__(self, name: str, server: VirtualServer) -> None:
-        super().__init__(  # type: ignore[no-untyped-call]
-            name, server.handle_comm, deserialize=False
-        )
+    def __init__(
+        self,
+        name: str,
+        server: VirtualServer,
+        handle: Callable[[Comm], Any],
+        ways: tuple[str, str],
+    ) -> None:
+        super().__init__(name, handle, deserialize=False)  # type: ignore[no-untyped-call]
         self.loop = IOLoop.current()
         self._server = server
+        self._ways = ways
 
     def connect_threadsafe(self, request: Any) -> None:
         """Accept a connection."""
-        comm = InProc(
+        comm = _Connection(
             local_addr=self.contact_address,
             peer_addr=f"inproc://{request.c_addr}",
             read_q=request.c2s_q,
@@ -185,5 +193,31 @@ class _Listener(InProcListener):
             write_loop=request.c_loop,
             deserialize=False,
         )
+        comm.passed = self._server.world.journal.passed
+        comm.ways = self._ways
         request.conn_event.set()
         self._server.keep(self._handle_stream(comm))  # type: ignore[no-untyped-call]
+
+
+class _Connection(InProc):
+    """The accepted end of a connection between the scheduler and a worker, which is counted.
+
+    The messages in which both sides agree on a protocol are not, as on other connections.
+    """
+
+    passed: Callable[[str, Any], None]
+    ways: tuple[str, str]
+    """Where a message goes that is read from here, and one that is written."""
+
+    async def read(self, deserializers: Any = "ignored") -> Any:
+        """Read a message."""
+        message = await super().read(deserializers)  # type: ignore[no-untyped-call]
+        if self.remote_info:
+            self.passed(self.ways[0], message)
+        return message
+
+    async def write(self, msg: Any, serializers: Any = None, on_error: Any = None) -> Any:
+        """Write a message."""
+        if self.remote_info:
+            self.passed(self.ways[1], msg)
+        return await super().write(msg, serializers, on_error)  # type: ignore[no-untyped-call]

@@ -115,6 +115,7 @@ class VirtualWorker(HollowWorker):
         self.address = self.server.give_address(self)
         presence = self._comm = Presence(self.address, self._welcome)
         message = introduction(self)
+        self.server.world.journal.passed("in", message)
         for name in ("op", "reply"):
             del message[name]
         self._adding = asyncio.ensure_future(
@@ -133,11 +134,12 @@ class VirtualWorker(HollowWorker):
 
     def _welcome(self, answer: dict[str, Any]) -> None:
         """Take the scheduler's answer."""
+        world = self.server.world
+        world.journal.passed("out", answer)
         if answer["status"] != "OK":
             raise RuntimeError(f"the scheduler refuses {self.name}: {answer}")
         self.status, self._adding = Status.running, None
         loop = asyncio.get_running_loop()
-        world = self.server.world
         latency = self.server.behaviour.seconds_on_way(f"from {self.address}")
         self._line = Line(loop, self._tell, world.expect, interval=TO_SCHEDULER_S, latency=latency)
         # Real workers do not start at the same instant, so their heartbeats are spread too.
@@ -203,6 +205,7 @@ class VirtualWorker(HollowWorker):
         self._leave("worker-handle-scheduler-connection-broken")
 
     def _tell(self, messages: list[dict[str, Any]]) -> None:
+        self.server.world.journal.passed("in", messages)
         self.server.tell(self.address, messages)
 
     def _leave(self, reason: str) -> None:

@@ -86,3 +86,35 @@ def test_without_a_fixed_hash_seed_one_round_is_not_exact(
     session(project, repr(change), "--schedprof-compare=main")
     assert not compared(project).of(Outcome.REGRESSED)
     assert compared(project).of(Outcome.UNDECIDED)
+
+
+MESSAGES = """
+from injection import plant
+
+@pytest.mark.schedprof("messages_out <= 3.5", "bytes_out <= 800B")
+@pytest.mark.parametrize("statement", ["", "self.worker_send(ts.processing_on.address, {message})"])
+def test_it(schedprof_scheduler, statement):
+    client, place = schedprof_scheduler.client, "SchedulerState._task_to_msg"
+    client.run_on_scheduler(plant, "distributed.scheduler", place, statement)
+    with schedprof_scheduler.measure():
+        wait(client.map(inc, range(100), pure=False))
+"""
+
+MESSAGE = {"op": "remove-replicas", "keys": [], "stimulus_id": "planted" + 300 * "-"}
+"""Makes a worker do nothing."""
+
+
+def test_one_more_message_to_a_worker_is_counted_exactly(project: Project) -> None:
+    shutil.copy(injection.__file__, project.path)
+    result = project.run_test(MESSAGES.format(message=MESSAGE), *OPTIONS)
+    result.assert_outcomes(passed=1, failed=1)
+    for limit in ("messages_out <= 3.5", "bytes_out <= 800B"):
+        result.stdout.fnmatch_lines([f"*broken: {limit}:*"])
+    results = project.results()
+    before, after = (results[f"test_it[{name}]"].backends[0].costs for name in ("", "statement1"))
+    assert before
+    assert after
+    assert after.whole["messages_out"] - before.whole["messages_out"] == 100
+    assert after.whole["messages_in"] == before.whole["messages_in"]
+    assert after.whole["bytes_in"] == before.whole["bytes_in"]
+    assert 100 * 340 < after.whole["bytes_out"] - before.whole["bytes_out"] < 100 * 400
