@@ -142,7 +142,7 @@ def _with_baseline(given: argparse.Namespace, github: GitHub, place: Path) -> It
 
 def annotate(given: argparse.Namespace, github: GitHub) -> int:
     """Print the annotations of a run; none if none was made, which the tests have told."""
-    from pytest_schedprof.explaining.sides import why_run_regressed
+    from pytest_schedprof.explaining.sides import Pairs, why_regressed
     from pytest_schedprof.presentation.remarks import remarks_of
     from pytest_schedprof.reports.annotations import annotations_of, as_commands
     from pytest_schedprof.storage.runs import find_run
@@ -152,7 +152,10 @@ def annotate(given: argparse.Namespace, github: GitHub) -> int:
     except ArtifactError as error:
         complain(error)
         return 0
-    remarks = remarks_of(kept.results(), why_run_regressed(kept, given.dir, MOST_EXPLAINED))
+    tests = kept.tests()
+    regressed = [test for test in tests if test.result.has_regressed][:MOST_EXPLAINED]
+    why = why_regressed(regressed, Pairs(kept.path, given.dir))
+    remarks = remarks_of([test.result for test in tests], why)
     for line in as_commands(list(annotations_of(remarks, github.checkout, Path.cwd()))):
         say(line)
     return 0
