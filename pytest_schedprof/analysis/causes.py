@@ -3,7 +3,8 @@
 1. A function is taken together with those that are defined in it: comprehensions, lambdas.
 2. Code under test is dask, distributed and the user's own. All other code is a library's.
 3. First come functions under test whose code differs and which do more per call than before,
-4. then those that did not run before: helpers that are new, whose callers do no more by themselves,
+4. then those that did not run before: helpers that are new, whose callers do no more by themselves
+   (not what carries messages, which other code makes run),
 5. then those whose code differs and which do no more: what they call may run more often,
 6. then functions of libraries whose code differs and which do more per call.
 7. If no code differs, it is the function under test that does most more per call,
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 from pytest_schedprof.analysis.folding import is_line
 from pytest_schedprof.model.explanation import Cause, Part, Role
-from pytest_schedprof.model.modules import is_cache, is_under_test
+from pytest_schedprof.model.modules import is_cache, is_under_test, is_work
 from pytest_schedprof.model.profile import Function
 
 LOCALS = ".<locals>."
@@ -116,7 +117,7 @@ def _traits(function: Function, parts: Collection[Part]) -> Traits:
     return Traits(
         is_under_test(function),
         any(each.is_changed for each in parts),
-        all(each.is_new for each in parts),
+        is_work(function) and all(each.is_new for each in parts),
         fsum(each.amount for each in parts),
         fsum(each.by_price for each in parts),
         ROUNDING * fsum(each.after.amount for each in parts),

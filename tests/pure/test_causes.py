@@ -18,6 +18,7 @@ KEY_SPLIT = "dask.utils:key_split"
 MINE = "my_plugin:Plugin.transition"
 VALUES = "collections.abc:ValuesView.__iter__"
 HOOK = "collections.abc:Collection.__subclasshook__"
+ABORT = "distributed.comm.inproc:InProc.abort"
 WRITE = "tornado.iostream:BaseIOStream.write"
 
 NONE = Cost()
@@ -65,6 +66,10 @@ CASES: dict[str, tuple[Sides, list[tuple[str, Role]]]] = {
     ),
     "a cache that is used no more": (
         {NEW_TASK: (cost(100), cost(98, code=OTHER)), KEY_SPLIT: (cost(50), cost(500, 10))},
+        [(NEW_TASK, Role.CHANGED)],
+    ),
+    "what carries messages, and runs for the first time": (
+        {NEW_TASK: (cost(100), cost(98, code=OTHER)), ABORT: (NONE, cost(900))},
         [(NEW_TASK, Role.CHANGED)],
     ),
     "a library that differs": (
