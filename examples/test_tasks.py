@@ -25,12 +25,12 @@ def add(x: int, y: int) -> int:
     "share(distributed.scheduler:SchedulerState._transition) <= 60%",
     "share(@stealing) <= 30%",
     "self(distributed.scheduler:*) <= 60%",
-    rate=250,
+    rate=150,
     rounds=5,
 )
 def test_many_small_tasks(schedprof_scheduler: SchedulerUnderTest) -> None:
     """With three rounds or more, the bounds come from the scatter between rounds."""
-    wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(800), pure=False))
 
 
 @pytest.mark.slow
