@@ -43,7 +43,7 @@ def p2p_shuffle(client: Client, size: int) -> None:
     import dask
 
     with dask.config.set({"dataframe.shuffle.method": "p2p"}):
-        finish(client, futures_of(client.persist(_frame(max(2, isqrt(size))).shuffle("id"))))
+        finish(client, futures_of(client.persist(_frame(max(2, isqrt(size) // 2)).shuffle("id"))))
 
 
 def tokens_of_data(client: Client, size: int) -> None:
@@ -84,7 +84,7 @@ def delayed_array(client: Client, size: int) -> None:
     import dask.array
     from dask.delayed import delayed
 
-    array = dask.array.zeros(size // 2, chunks=1, name="zeros") + 1
+    array = dask.array.zeros(size // 4, chunks=1, name="zeros") + 1
     finish(client, [client.compute(delayed(join)(array))])
 
 

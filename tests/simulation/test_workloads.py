@@ -26,8 +26,8 @@ FEWER_TASKS = {
     "cancelled": 50,
     "rechunk": 21,
     "p2p_rechunk": 21,
-    "p2p_shuffle": 41,
-    "delayed_array": 51,
+    "p2p_shuffle": 16,
+    "delayed_array": 26,
     "fused": 10,
     "heartbeats": 51,
 }
