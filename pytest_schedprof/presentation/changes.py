@@ -231,11 +231,14 @@ def regressions(comparison: Comparison) -> str:
 
 def cause_sentences(comparison: Comparison) -> Iterator[str]:
     """Yield a sentence for each cause of what regressed, the last with what follows from them."""
-    shown = comparison.causes[:CAUSES_SHOWN]
+    shown, regressed = comparison.causes[:CAUSES_SHOWN], comparison.of(Outcome.REGRESSED)
     for place, cause in enumerate(shown, start=1):
-        change = Change(
+        told = Change(
             cause.metric, cause.function, "", Outcome.REGRESSED, cause.before, cause.after, 0.0, 0.0
         )
+        mine = (cause.metric, cause.function)
+        own = (each for each in regressed if (each.metric, each.subject) == mine)
+        change = next(own, told)  # its own figure stands in tables; those of inner ones have theirs
         more = _following(comparison) if place == len(shown) else ""
         yield f"{sentence(comparison, change)}: {ROLES[cause.role]}{more}"
 
