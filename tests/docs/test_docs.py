@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import jsonschema
@@ -176,6 +177,34 @@ def test_examples_of_the_api_run(tmp_path: Path) -> None:
 def test_example_for_users_of_dask_pyspy_runs(tmp_path: Path) -> None:
     _, printed = run_examples("coming-from-dask-pyspy.md", tmp_path)
     assert "['pyspy.json', 'viztracer.json']" in printed
+
+
+SHOWN = re.findall(
+    r"\(`([^`]*)`\):\n\n```python\n(.*?)```",
+    (ROOT / "docs" / "virtual.md").read_text().partition("## Search for deadlocks")[2],
+    re.DOTALL,
+)
+"""What each script prints that shows a bug of distributed, and the script."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LONGEST_S + 20)
+@pytest.mark.skipif(version("distributed") != "2026.8.0", reason="these are bugs of 2026.8.0")
+@pytest.mark.parametrize(
+    ("printed", "script"), SHOWN, ids=["cancel", "stolen-actor", "retried-actor", "replicate"]
+)
+def test_bugs_of_distributed_happen_on_real_clusters(
+    tmp_path: Path, printed: str, script: str
+) -> None:
+    (tmp_path / "script.py").write_text(script)
+    process = subprocess.run(
+        [sys.executable, "script.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=LONGEST_S,
+        cwd=tmp_path,
+    )
+    assert process.stdout == f"{printed}\n"
 
 
 @pytest.mark.parametrize("name", pytest_schedprof.__all__)
