@@ -136,7 +136,7 @@ class Failure:
 
     def __str__(self) -> str:
         change = self.told[int(self.place) - 1 if self.place < inf else 0]
-        name = change.subject.partition(":")[2] or "the scheduler as a whole"
+        name = change.subject.partition(":")[2] or "the whole"
         relative = f"{change.relative:+.0%}" if change.relative is not None else "new"
         return f"{change.metric} of `{name}` {relative} (`{self.workload}`)"
 
