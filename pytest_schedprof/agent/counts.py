@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -134,11 +134,12 @@ class CountsRecording(Recording):
         self.counter.end()
         self.orders.end()
         functions = self.choice.functions()
+        counted = self._counted(functions)
         record = {
             "schedprof_counts": 1,
             "python": sys.version.split()[0],
-            **self._counted(functions),
-            "code": digests_by_name(functions),
+            **counted,
+            "code": {name: digests_of(functions[name]) for name in counted["functions"]},
             **self._details(functions),
             **self._by_span(functions),
         }
@@ -205,11 +206,6 @@ class CountsRecording(Recording):
         if not self.bytecodes:
             return calls
         return {**calls, "bytecodes": sum(map(counter.bytecodes_of, codes))}
-
-
-def digests_by_name(functions: Mapping[str, Sequence[CodeType]]) -> dict[str, str]:
-    """Return the digests of the code of each function that ran."""
-    return {name: digests_of(codes) for name, codes in sorted(functions.items())}
 
 
 def monitor_for(whose: Whose | None) -> Callable[..., Monitor]:

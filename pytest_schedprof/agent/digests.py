@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterable
+from functools import cache
 from hashlib import blake2b
 from types import CodeType
 
@@ -22,7 +23,9 @@ def digests_of(codes: Iterable[CodeType]) -> str:
     return " ".join(sorted({_digest(code) for code in codes}))
 
 
+@cache
 def _digest(code: CodeType) -> str:
+    """Return one code's digest; rounds ask for the same code again."""
     return blake2b(repr(_content(code)).encode("utf-8", "replace"), digest_size=SIZE).hexdigest()
 
 

@@ -73,7 +73,7 @@ def test_in_real_time_it_is_not(project: Project) -> None:
 
 def test_it_is_not_counted_among_thousands_of_workers() -> None:
     few, many = (
-        SimpleNamespace(extensions={WORLD: None}, workers=range(number))
+        SimpleNamespace(extensions={WORLD: object()}, workers=range(number))
         for number in (counts.MOST_WORKERS, counts.MOST_WORKERS + 1)
     )
     left_out, alone = counts.clockwork_of(many)
