@@ -15,7 +15,7 @@ from pytest_schedprof.analysis.owners import NOT_SCHEDULER, is_used_by_all
 from pytest_schedprof.analysis.usual import LEAST_RUNS
 from pytest_schedprof.comparison.contrast import Figure
 from pytest_schedprof.model.explanation import Cost
-from pytest_schedprof.model.metric import CALLS, METRICS, own_part
+from pytest_schedprof.model.metric import BYTECODES, CALLS, METRICS, own_part
 from pytest_schedprof.model.modules import EVERYTHING, is_of, is_work
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, FunctionCost
@@ -53,11 +53,11 @@ FINISHED = "distributed.scheduler:SchedulerState._transition_processing_memory"
 
 BY_TIMES = frozenset(
     {
-        ("bytecodes", FINISHED),
-        *((metric, TIMES) for metric in ("calls", "bytecodes")),
+        (BYTECODES, FINISHED),
+        *((metric, TIMES) for metric in (CALLS, BYTECODES)),
         *(
             (metric, "distributed.scheduler:TaskPrefix.add_duration")
-            for metric in ("calls", "bytecodes")
+            for metric in (CALLS, BYTECODES)
         ),
     }
 )
@@ -244,7 +244,7 @@ class CountedFigures:
         """Part of the times of tasks that workers need not have measured: all but one for each."""
         costs = self.result.costs
         assert costs
-        calls = {each.function: each.total.get("calls", 0.0) for each in costs.functions}
+        calls = {each.function: each.total.get(CALLS, 0.0) for each in costs.functions}
         times, tasks = calls.get(TIMES, 0.0), calls.get(FINISHED, 0.0)
         return max(0.0, 1 - tasks / times) if times and tasks else 0.0
 
