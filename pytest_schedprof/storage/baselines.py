@@ -22,7 +22,7 @@ from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, Function
 from pytest_schedprof.model.run import BaselinePart, Run, identities
 from pytest_schedprof.storage.earlier_runs import EarlierRuns, earlier_runs, runs_before, runs_in
 from pytest_schedprof.storage.places import Folder
-from pytest_schedprof.storage.records import COMPACT, Record, decode, encode
+from pytest_schedprof.storage.records import Record, decode, encode
 from pytest_schedprof.storage.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
 from pytest_schedprof.storage.runs import find_run, with_tests
 from pytest_schedprof.storage.sources import take_sources
@@ -104,7 +104,7 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
 
 def _write(path: Folder, run_id: str, results: tuple[Result, ...]) -> None:
     part = BaselinePart(run_id, datetime.now(UTC).isoformat(), results)
-    path.write(encode(part, indent=COMPACT))
+    path.write(encode(part))
 
 
 def _not_in(results: Iterable[Result], file: Folder) -> list[Result]:

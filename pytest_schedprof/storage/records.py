@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,8 +22,9 @@ from pytest_schedprof.storage.commit import commit_of
 from pytest_schedprof.storage.reading import read_kept
 from pytest_schedprof.storage.run_directory import RUN_FILE, RunDirectory, write
 
-COMPACT = -1
-"""Indent that writes no whitespace."""
+_DEEP_BREAK = re.compile(rb"\n(?: {12,}| {10}(?=[]}]))")
+"""A break of a line inside an item of a list five levels deep, such as a function. Strings of JSON
+have none."""
 
 Record = TypeVar("Record", Result, Run, BaselinePart)
 
@@ -80,13 +82,13 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
-def encode(record: Result | Run | BaselinePart, *, indent: int = 2) -> bytes:
-    """Return the record as JSON, indented unless `COMPACT`."""
+def encode(record: Result | Run | BaselinePart) -> bytes:
+    """Return the record as JSON, indented, with one line for each of the many functions."""
     try:
         content = msgspec.json.encode(record)
     except UnicodeEncodeError:  # the ID of a test in a file whose name is not UTF-8
         content = msgspec.json.encode(_escaped(msgspec.to_builtins(record)))
-    return msgspec.json.format(content, indent=indent) + b"\n"
+    return _DEEP_BREAK.sub(b" ", msgspec.json.format(content, indent=2)) + b"\n"
 
 
 def _escaped(value: Any) -> Any:

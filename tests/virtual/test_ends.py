@@ -45,6 +45,9 @@ def hooks():
         ),
     }
 
+# A shell that starts pytest in the background has it ignore this signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LOOP = asyncio.new_event_loop()
 
 def clocks():
