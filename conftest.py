@@ -17,8 +17,8 @@ import pytest
 from support import LibraryKeeper, Project, wait_for
 
 from pytest_schedprof.clusters.forking import SERVERS
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 
 if TYPE_CHECKING:
     from browsing import Reader

@@ -26,14 +26,14 @@ from overhead import collect_between_rounds, inc, load
 from pytest_schedprof.agent import facts
 from pytest_schedprof.agent.counts import HAS_MONITORING
 from pytest_schedprof.agent.tachyon import FIRST_PYTHON
-from pytest_schedprof.analysis.shares import Shares, shares_of
-from pytest_schedprof.backends.builtin.counts import CountsBackend
 from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.judge.shares import Shares, shares_of
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, SampleProfile
-from pytest_schedprof.remote.control import Control
 
 ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "pyspy": ("pyspy", {}),

@@ -39,13 +39,12 @@ from pathlib import Path
 
 from corpus import Patch, PatchError, changed_functions, read_corpus, reverse
 
-from pytest_schedprof.comparison.compare import compare
-from pytest_schedprof.environments.interpreter import interpreter_for
-from pytest_schedprof.environments.making import default_cache, run
+from pytest_schedprof.clusters.environments import default_cache, interpreter_for, run
 from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 from pytest_schedprof.workloads import WORKLOADS
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@
 The series have known steps, and noise of the kinds that were measured (`series.py`). Each rule
 gets the same least change, and smaller steps that it finds are dropped:
 
-- ours: `pytest_schedprof.analysis.change_points`;
+- ours: `pytest_schedprof.judge.change_points`;
 - three sigma: coiled's rule, all of the last 3 points are more than 3 standard deviations from the
   mean of the 10 before (theirs looks upwards only);
 - asv: the module of asv itself, with the filter of its regressions in both directions;
@@ -32,10 +32,10 @@ from typing import TypeAlias
 from figures import closing_line
 from series import KINDS, Series, histories
 
-from pytest_schedprof.analysis import change_points as method
-from pytest_schedprof.analysis import stretches
-from pytest_schedprof.analysis.change_points import course, scatter
-from pytest_schedprof.model.history import Course
+from pytest_schedprof.judge import change_points as method
+from pytest_schedprof.judge import change_points as stretches
+from pytest_schedprof.judge.change_points import course, scatter
+from pytest_schedprof.model.run import Course
 
 Rule: TypeAlias = Callable[[Series], list[int]]
 

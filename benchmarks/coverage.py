@@ -22,14 +22,14 @@ from statistics import mean, median, stdev
 
 from distributed import Client, wait
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER, PLUMBING, owner_of
-from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING, owner_of
+from pytest_schedprof.judge.shares import Shares, shares_of
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.profile import SampleProfile
-from pytest_schedprof.remote.control import Control
 
 DRIFTS = (0.0, 0.03, 0.05, 0.07, 0.1, 0.15)
 

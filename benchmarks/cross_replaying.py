@@ -23,9 +23,8 @@ from pathlib import Path
 from figures import closing_line
 from replaying import BYTES, MAKESPAN, OPTIONS, TRANSITIONS, WORK, Figures, ratios, run
 
+from pytest_schedprof.clusters.environments import default_cache, interpreter_for
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.environments.interpreter import interpreter_for
-from pytest_schedprof.environments.making import default_cache
 from pytest_schedprof.workloads import replay
 
 RELEASES = ("2024.8.1", "2026.8.0")

@@ -25,7 +25,7 @@ from pathlib import Path
 from backtest import PYTEST, SHARED, NotRunError, environments
 from corpus import Patch, read_bugs
 
-from pytest_schedprof.environments.making import run
+from pytest_schedprof.clusters.environments import run
 
 HERE = Path(__file__).parent
 

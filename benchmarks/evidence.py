@@ -23,10 +23,9 @@ from overhead import collect_between_rounds, inc
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence import KINDS
-from pytest_schedprof.evidence.contract import Kind, ObservedTest
+from pytest_schedprof.evidence.contract import Kind, ObservedTest, built_in
 from pytest_schedprof.evidence.gathering import gather
-from pytest_schedprof.evidence.registry import built_in
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.measure.recorder import Recorder
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from witness import opened

@@ -44,10 +44,10 @@ from corpus import Patch, changed_functions, read_corpus
 from figures import closing_line
 
 from pytest_schedprof.errors import SchedprofError
-from pytest_schedprof.explaining.sides import explanations, pairs_of
+from pytest_schedprof.judge.explanation import explanations, pairs_of
 from pytest_schedprof.model.comparison import Comparison
-from pytest_schedprof.presentation.changes import regressions
-from pytest_schedprof.presentation.explanation import told
+from pytest_schedprof.report.changes import regressions
+from pytest_schedprof.report.words import top_parts
 
 MISSED = 0.1
 """Part of the failing tests whose first line may name another function."""
@@ -244,9 +244,9 @@ def _explained(good: Path, bad: Path, failing: Iterable[Comparison]) -> Iterator
     for pair in pairs_of(str(good / ".schedprof"), str(bad / ".schedprof"), ""):
         if pair[1].result.test_id not in tests:
             continue
-        known = [explanation for explanation in explanations(pair) if told(explanation)]
+        known = [explanation for explanation in explanations(pair) if top_parts(explanation)]
         if gravest := max(known, key=lambda one: one.amount / (one.before or 1), default=None):
-            yield told(gravest)[0].function
+            yield top_parts(gravest)[0].function
 
 
 def of_plant(plant: Plant, good: Run, place: Path, bounds: Bounds) -> Row:

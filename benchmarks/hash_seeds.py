@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.baselines import load
+from pytest_schedprof.store.baselines import load
 
 TIMEOUT_S = 900
 BASELINE = "first"

@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 from figures import closing_line
 
-from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 
 TIMEOUT_S = 900
 TASKS = 300

@@ -23,17 +23,17 @@ from figures import closing_line, interleaved, interval
 from overhead import WARM_UP_PAIRS, collect_between_rounds, inc, load
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.analysis.phases import phases_of
-from pytest_schedprof.backends.builtin.intake import IntakeBackend
 from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.intake import IntakeBackend
 from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.client import ClientWatch
-from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.measuring.assessment import assess
-from pytest_schedprof.measuring.recorder import Recorder
-from pytest_schedprof.model.intake import ONCE, STEPS
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.judge.phases import phases_of
+from pytest_schedprof.measure.assessment import assess
+from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.model.evidence import ONCE, STEPS
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.remote.control import Control
 from pytest_schedprof.workloads import WORKLOADS, Workload
 
 ASKED = 1.10

@@ -20,9 +20,9 @@ from contextlib import ExitStack, contextmanager
 from distributed import Client, wait
 from overhead import inc
 
-from pytest_schedprof.backends.builtin import pyspy
-from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.backends import pyspy
+from pytest_schedprof.clusters.own import SimulatedCluster
+from pytest_schedprof.control.control import Control
 
 WORKERS = 50
 WINDOW_S = 4.0

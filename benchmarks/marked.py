@@ -40,14 +40,14 @@ RESULTS = "SCHEDPROF_MARKED"
 PARTS = {
     "plan": ["plugin.hooks:_plan_of"],
     "facts": ["plugin.running:_profiled"],
-    "settle": ["measuring.recorder:Recorder._settle"],
-    "start": [f"backends.builtin.{name}:BACKEND.start" for name in BACKENDS],
+    "settle": ["measure.recorder:Recorder._settle"],
+    "start": [f"backends.{name}:BACKEND.start" for name in BACKENDS],
     "stop": ["backends.remote:RemoteRecording.stop"],
-    "read": [f"backends.builtin.{name}:BACKEND.read" for name in BACKENDS],
-    "shares": ["measuring.assessment:_Recorded._measurements"],
-    "write": ["measuring.assessment:keep_files", "measuring.profiling:keep_record"],
+    "read": [f"backends.{name}:BACKEND.read" for name in BACKENDS],
+    "shares": ["measure.assessment:_Recorded._measurements"],
+    "write": ["measure.assessment:keep_files", "measure.profiling:keep_record"],
     "pack": ["plugin.running:pack"],
-    "page": ["pages.writing:page_of_test", "pages.writing:render_test"],
+    "page": ["report.pages:page_of_test", "report.pages:render_test"],
 }
 """Functions whose time is told, by the name of the part. None of them calls another."""
 

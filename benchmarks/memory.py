@@ -16,12 +16,12 @@ from statistics import median
 from distributed import Client, wait
 from figures import closing_line
 
-from pytest_schedprof.analysis.costs import unit_of
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.judge.costs import unit_of
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.remote.control import Control
 
 ASKED = 1.2
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.runs import runs_in
+from pytest_schedprof.store.runs import runs_in
 
 HERE = Path(__file__).parent
 SLOWER = "for _ in range(2000): pass"

@@ -18,9 +18,8 @@ from pathlib import Path
 from figures import peak_megabytes, read_afresh, report_reading
 from speedscope_file import SITE, write_file
 
-from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.formats.frames import name_frames
-from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
+from pytest_schedprof.judge.shares import shares_of
 
 ASKED_S = 3.0
 ASKED_MB = 1000

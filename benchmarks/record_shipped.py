@@ -25,7 +25,7 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster, as_completed, wait
 
 from pytest_schedprof.formats.workload import read_workload
-from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.replay.fetching import record_workload
 
 PROCESSES, THREADS = 2, 2
 MOST_BYTES = 200_000

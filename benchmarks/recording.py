@@ -29,11 +29,11 @@ from typing import Any
 from distributed import Client, wait
 from figures import closing_line, interleaved, interval
 
-from pytest_schedprof.backends.builtin.callgrind import CallgrindBackend
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.backends.callgrind import CallgrindBackend
+from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.formats.workload import read_workload
-from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.replay.fetching import record_workload
 
 ASKED, ASKED_BYTES = 1.03, 40.0
 WORKERS = 16
@@ -68,10 +68,9 @@ def run(client: Client, tasks: int, path: Path | None) -> float:
 
 def begin_count(path: str, dask_scheduler: Any = None) -> None:
     """Count instructions, and record into a file if one is named; runs in the scheduler."""
-    from pytest_schedprof.agent.aside import leave_out
-    from pytest_schedprof.agent.requests import START_INSTRUMENTATION, request
-    from pytest_schedprof.record.recorder import WorkloadRecorder
-    from pytest_schedprof.record.writer import FileWriter
+    from pytest_schedprof.agent.callgrind import START_INSTRUMENTATION, leave_out, request
+    from pytest_schedprof.replay.recorder import WorkloadRecorder
+    from pytest_schedprof.replay.writing import FileWriter
 
     class AtOnce(FileWriter):
         """Packs and writes in the thread that is counted."""
@@ -89,8 +88,7 @@ def begin_count(path: str, dask_scheduler: Any = None) -> None:
 
 def end_count(dask_scheduler: Any = None) -> int:
     """End both, and return how many instructions there were in the event loop's thread."""
-    from pytest_schedprof.agent.callgrind import dumped
-    from pytest_schedprof.agent.requests import STOP_INSTRUMENTATION, request
+    from pytest_schedprof.agent.callgrind import STOP_INSTRUMENTATION, dumped, request
 
     if dask_scheduler.recorder is not None:
         dask_scheduler.recorder.end()

@@ -21,9 +21,9 @@ from typing import Any
 from distributed import Client, Future, wait
 from figures import closing_line
 
-from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.formats.workload_files import read_files
-from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.clusters.own import SimulatedCluster
+from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.replay.fetching import record_workload
 
 WORKERS = 16
 ASKED_MB, ASKED_GROWTH_MB = 30.0, 3.0

@@ -42,18 +42,18 @@ from distributed import Client, wait
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean
-from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import SchedprofError
-from pytest_schedprof.measuring.plan import make_plan
-from pytest_schedprof.measuring.profiling import ProfiledTest
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.measure.markers import read_call
+from pytest_schedprof.measure.plan import make_plan
+from pytest_schedprof.measure.profiling import ProfiledTest
+from pytest_schedprof.measure.settings import Settings
 from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.limit import Estimate, Verdict
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.verdict import Estimate, Verdict
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.settings.markers import read_call
-from pytest_schedprof.settings.session import Settings
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from injection import plant, uproot

@@ -26,13 +26,12 @@ from typing import Any
 from distributed import Client, as_completed, wait
 from figures import closing_line
 
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.formats.workload_files import read_files
+from pytest_schedprof.formats.workload import read_files
 from pytest_schedprof.model.workload import Workload
-from pytest_schedprof.record.fetching import record_workload
-from pytest_schedprof.record.staging import arrive, leave
+from pytest_schedprof.replay.fetching import record_workload
+from pytest_schedprof.replay.replaying import arrive, leave
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 OPTIONS = {"duration": "exponential(300ms)", "nbytes": "uniform(100kB, 2MB)"}

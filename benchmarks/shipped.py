@@ -12,7 +12,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_schedprof import SchedulerUnderTest
-from pytest_schedprof.formats.shipped import SHIPPED
+from pytest_schedprof.formats.workload import SHIPPED
 from pytest_schedprof.workloads import WORKLOADS, collections
 
 CLUSTER_OPTIONS = {

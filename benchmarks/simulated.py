@@ -24,10 +24,10 @@ from distributed import Client, wait
 from figures import closing_line
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.clusters.own import SimulatedCluster
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.result import Segment
-from pytest_schedprof.remote.control import Control
 
 READY_S, TASKS_PER_S, CORE = 3.0, 3000.0, 0.95
 MANY_READY_S, MANY_GB = 60.0, 6.0

@@ -34,7 +34,7 @@ from overhead import inc
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.control.control import Control
 
 WORKERS = 16
 TOGETHER = 14

@@ -19,9 +19,7 @@ from distributed import Client, wait
 from figures import closing_line, interleaved, interval
 
 from pytest_schedprof.clusters.child import Child
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import LocalProcesses, OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 
 ASKED_RATIO = 0.5

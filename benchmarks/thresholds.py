@@ -36,14 +36,14 @@ from typing import TypeAlias
 from nights import CLUSTERS, collect, nights_of
 from series import FROM_ENDS, KINDS, Series, histories
 
-from pytest_schedprof.analysis.usual import LEAST_RUNS
-from pytest_schedprof.comparison.compare import compare
-from pytest_schedprof.comparison.matching import Measurement
-from pytest_schedprof.comparison.policy import DEFAULT_POLICY
 from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.matching import Measurement
+from pytest_schedprof.judge.series import LEAST_RUNS
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.storage.earlier_runs import MOST_RUNS
+from pytest_schedprof.store.baselines import MOST_RUNS
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from measured import SCHEDULER, counted, measured, sampled

@@ -21,8 +21,8 @@ from pathlib import Path
 from figures import peak_megabytes, read_afresh, report_reading
 from speedscope_file import MODULES
 
-from pytest_schedprof.analysis.costs import Costs, unit_of
 from pytest_schedprof.formats.chrometrace import read_trace
+from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.model.profile import CostProfile
 
 ASKED_S = 5.0

@@ -30,8 +30,7 @@ import psutil
 from distributed import Client, wait
 from figures import closing_line
 
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 
 RATIO = 2.0

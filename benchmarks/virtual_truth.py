@@ -34,12 +34,10 @@ from virtual import cpu_s
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.agent.decisions import WORLD
-from pytest_schedprof.backends.builtin.counts import CountsBackend
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.backends.counts import CountsBackend
+from pytest_schedprof.clusters.own import LocalProcesses, OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.measuring.recorder import SETTLING_S, STEADY_S
+from pytest_schedprof.measure.recorder import SETTLING_S, STEADY_S
 
 WORKERS, TASKS, TOLERANCE = 8, 200, 0.1
 NBYTES = 100_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import BaselinePart, Run
-from pytest_schedprof.storage.records import json_schema
+from pytest_schedprof.store.records import json_schema
 
 if __name__ == "__main__":
     kinds: dict[str, type[Result | Run | BaselinePart]] = {

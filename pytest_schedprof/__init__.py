@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_schedprof.api.ancestor import pyspy_on_scheduler, viztrace_scheduler
-    from pytest_schedprof.api.profile import SchedulerProfile, profile_scheduler
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest, measure
-    from pytest_schedprof.record.fetching import record_workload
+    from pytest_schedprof.measure.ancestor import pyspy_on_scheduler, viztrace_scheduler
+    from pytest_schedprof.measure.profile import SchedulerProfile, profile_scheduler
+    from pytest_schedprof.replay.fetching import record_workload
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "SchedulerProfile": "pytest_schedprof.api.profile",
+    "SchedulerProfile": "pytest_schedprof.measure.profile",
     "SchedulerUnderTest": "pytest_schedprof.clusters.under_test",
     "measure": "pytest_schedprof.clusters.under_test",
-    "profile_scheduler": "pytest_schedprof.api.profile",
-    "pyspy_on_scheduler": "pytest_schedprof.api.ancestor",
-    "record_workload": "pytest_schedprof.record.fetching",
-    "viztrace_scheduler": "pytest_schedprof.api.ancestor",
+    "profile_scheduler": "pytest_schedprof.measure.profile",
+    "pyspy_on_scheduler": "pytest_schedprof.measure.ancestor",
+    "record_workload": "pytest_schedprof.replay.fetching",
+    "viztrace_scheduler": "pytest_schedprof.measure.ancestor",
 }
 """Modules of the public names, imported at first use: pytest imports this file at every start."""
 

@@ -9,16 +9,21 @@ from pathlib import Path
 
 from measured import ENVIRONMENT, counted, measured, sampled
 
-from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.formats.frames import name_frames
-from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile, write_speedscope
+from pytest_schedprof.formats.speedscope import (
+    Frame,
+    Samples,
+    SpeedscopeFile,
+    name_frames,
+    write_speedscope,
+)
+from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import CodeLocation, Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run, TestEntry
-from pytest_schedprof.pages.naming import Names
-from pytest_schedprof.storage.records import encode
-from pytest_schedprof.storage.sources import add_sources
+from pytest_schedprof.report.page_reading import Names
+from pytest_schedprof.store.records import encode
+from pytest_schedprof.store.sources import add_sources
 
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 HANDLE = "distributed.core:Server.handle_stream"

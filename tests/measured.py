@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_schedprof.analysis.costs import Costs, unit_of
-from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.analysis.tally import ordered_samples
-from pytest_schedprof.model.environment import ClusterFacts, Environment
+from pytest_schedprof.judge.costs import Costs, unit_of
+from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.judge.tally import ordered_samples
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
-from pytest_schedprof.model.result import BackendResult, Result, Segment, Window
+from pytest_schedprof.model.result import (
+    BackendResult,
+    ClusterFacts,
+    Environment,
+    Result,
+    Segment,
+    Window,
+)
 
 SCHEDULER = "distributed.scheduler:SchedulerState"
 TASKS = 1000

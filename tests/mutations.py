@@ -11,14 +11,14 @@ from typing import Any
 
 from measured import counted, measured, sampled
 
-from pytest_schedprof.comparison.compare import compare
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.result import BackendResult, Result, TargetFiles
 from pytest_schedprof.model.run import Commit, Run, TestEntry
-from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.storage.baselines import save
-from pytest_schedprof.storage.records import encode
+from pytest_schedprof.store.baselines import save
+from pytest_schedprof.store.records import encode
 
 STEAL = "distributed.stealing:WorkStealing.balance"
 TRANSITION = "distributed.scheduler:SchedulerState._transition"

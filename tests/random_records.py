@@ -6,10 +6,11 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from pytest_schedprof.model.environment import ClusterFacts, Environment
-from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
 from pytest_schedprof.model.result import (
     BackendResult,
+    ClusterFacts,
+    Environment,
     FunctionCost,
     FunctionShare,
     MeasuredCosts,
@@ -20,9 +21,8 @@ from pytest_schedprof.model.result import (
     Window,
 )
 from pytest_schedprof.model.run import Commit, Run, TestEntry
-from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.storage.checking import MOST
-from pytest_schedprof.storage.reading import is_below
+from pytest_schedprof.store.places import is_below
+from pytest_schedprof.store.records import MOST
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_schedprof.model.result import Result, SampledShares
 from pytest_schedprof.model.run import Run
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 
 INI = """
 [pytest]

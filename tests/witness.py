@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pytest_schedprof.clusters.local import LocalProcesses
 from pytest_schedprof.clusters.options import NOTHING
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import LocalProcesses, SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, open_scheduler
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.control.control import Control
 
 KINDS = {"local": LocalProcesses, "simulated": SimulatedCluster}
 

@@ -2,13 +2,138 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+import dis
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from types import CodeType, MappingProxyType
+from itertools import pairwise
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
-from .blocks import Flow
+from .choice import module_of
+
+UNSEEN = "JUMP_BACKWARD_NO_INTERRUPT"
+"""Jumps back to the SEND of an await, or out of a handler, without any event."""
+
+NEVER_FALL_THROUGH = frozenset(
+    {
+        "JUMP_BACKWARD",
+        "JUMP_BACKWARD_NO_INTERRUPT",
+        "JUMP_FORWARD",
+        "RAISE_VARARGS",
+        "RERAISE",
+        "RETURN_CONST",
+        "RETURN_VALUE",
+        "YIELD_VALUE",
+    }
+)
+"""Instructions after which control never continues with the next instruction."""
+
+MAX_PASSES = 100
+"""More than the unseen jumps in a row of any code."""
+
+
+class Flow:
+    """Counts of control entering and leaving one code object, by offset."""
+
+    def __init__(self) -> None:
+        self.jumps: Counter[tuple[int, int]] = Counter()
+        """Counts of events of jumps, by the offsets that these give."""
+        self.came: Counter[int] = Counter()
+        """Counts of control entering, and leaving, otherwise."""
+        self.left: Counter[int] = Counter()
+        self.yielded: Counter[int] = Counter()
+        """Counts of control leaving by a yield, apart from other exits."""
+
+    def executed(self, code: CodeType) -> dict[int, int]:
+        """Return how often each instruction ran, by its offset.
+
+        How often a jump without an event was taken depends on the flow before it, so the sums are
+        repeated until they no longer change.
+        """
+        instructions = list(dis.get_instructions(code))
+        came, left = Counter(self.came), self.left + self.yielded
+        for (source, destination), times in _real(self.jumps, instructions):
+            came[destination] += times
+            left[source] += times
+        left = _by_instruction(left, instructions)
+        unseen: dict[int, tuple[int, int]] = {}
+        for _ in range(MAX_PASSES):
+            executed, found = self._sum(instructions, came, left, unseen)
+            if found == unseen:
+                break
+            unseen = found
+        return executed
+
+    def _sum(
+        self,
+        instructions: list[dis.Instruction],
+        came: Counter[int],
+        left: Counter[int],
+        unseen: Unseen,
+    ) -> tuple[dict[int, int], Unseen]:
+        """Do one pass from the first instruction to the last.
+
+        A flow that is only partly known must not become negative, because a negative flow would
+        grow around a loop.
+        """
+        came = Counter(came)
+        for target, times in unseen.values():
+            came[target] += times
+        running, executed, found = 0, {}, {}
+        for each, following in zip(instructions, [*instructions[1:], None], strict=True):
+            running += came[each.offset]
+            executed[each.offset] = running
+            if each.opname == UNSEEN:
+                found[each.offset] = (each.argval, running)
+            if each.opname in NEVER_FALL_THROUGH:
+                running = 0
+                continue
+            running -= left[each.offset]
+            if each.opname == "SEND" and following is not None:
+                # If what is awaited has ended it jumps; else control goes on to the yield.
+                ended = max(0, running - self.yielded[following.offset])
+                found[each.offset] = (each.argval, ended)
+                running -= ended
+        return executed, found
+
+
+Unseen = dict[int, tuple[int, int]]
+"""Target and count of each jump without an event, by its offset."""
+
+
+def _real(
+    jumps: Counter[tuple[int, int]], instructions: list[dis.Instruction]
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield the jumps with the instruction that control went to.
+
+    Python 3.14 and newer name a later one: that behind NOT_TAKEN if a branch is not taken, and that
+    behind POP_ITER if a loop has ended. They report each other POP_ITER as a jump too, which it is
+    not.
+    """
+    before = {
+        following.offset: each
+        for each, following in pairwise(instructions)
+        if each.opname in ("NOT_TAKEN", "POP_ITER")
+    }
+    at = {each.offset: each for each in instructions}
+    for (source, destination), times in jumps.items():
+        passed = before.get(destination)
+        if passed is None or at[source].argval == destination:
+            yield (source, destination), times
+        elif passed.opname == "NOT_TAKEN" or at[source].opname == "FOR_ITER":
+            yield (source, passed.offset), times
+
+
+def _by_instruction(counts: Counter[int], instructions: list[dis.Instruction]) -> Counter[int]:
+    """Move counts to instructions: some events give the offset of the cache behind one."""
+    offsets = [each.offset for each in instructions]
+    result: Counter[int] = Counter()
+    for offset, times in counts.items():
+        result[offsets[bisect_right(offsets, offset) - 1]] += times
+    return result
+
 
 Offsets = defaultdict[int, defaultdict[int, int]]
 """How often something happened, by the `id` of the code and by the offset in it.
@@ -75,3 +200,58 @@ class Counted:
             for offset, times in table.get(id(code), NEVER).items():
                 counter[offset] += times
         return flow
+
+
+class Callers:
+    """How often which code called which other code."""
+
+    def __init__(self) -> None:
+        self.counts: defaultdict[tuple[int, int], int] = defaultdict(int)
+        """Calls by the `id` of the called and of the calling code."""
+        self.codes: dict[int, tuple[str, CodeType]] = {}
+        """Module and code of the callers, which keeps their `id`s their own."""
+
+    def note(self, frame: FrameType) -> None:
+        """Count a call of a frame's code by the code that it was called from."""
+        caller = frame.f_back
+        if caller is None:
+            return
+        key = id(caller.f_code)
+        if key not in self.codes:
+            self.codes[key] = (module_of(caller), caller.f_code)
+        self.counts[id(frame.f_code), key] += 1
+
+    def by_name(self, functions: Mapping[str, Sequence[CodeType]]) -> dict[str, dict[str, int]]:
+        """Return the calls of each function by the functions that called it.
+
+        Args:
+            functions: the code of each function that was counted; others are named by their code.
+        """
+        names = {id(code): name for name, codes in functions.items() for code in codes}
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for (called, calling), times in self.counts.items():
+            if called in names:
+                found[names[called]][names.get(calling) or self._name(calling)] += times
+        return {name: dict(sorted(callers.items())) for name, callers in sorted(found.items())}
+
+    def _name(self, key: int) -> str:
+        module, code = self.codes[key]
+        return f"{module}:{code.co_qualname}"
+
+
+def lines_of(codes: Sequence[CodeType], executed: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    """Return how many instructions of each line ran, by how often each instruction did.
+
+    The first code's file is the one that is meant: a replacement of a function may be in another.
+    """
+    found: Counter[int] = Counter()
+    for code, times in zip(codes, executed, strict=True):
+        if code.co_filename != codes[0].co_filename:
+            continue
+        starts = [(start, line) for start, _, line in code.co_lines()]
+        offsets = [start for start, _ in starts]
+        for offset, count in times.items():
+            line = starts[bisect_right(offsets, offset) - 1][1]
+            if count:  # what belongs to no line is of the function's begin
+                found[code.co_firstlineno if line is None else line] += count
+    return dict(sorted(found.items()))

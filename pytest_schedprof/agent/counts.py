@@ -2,27 +2,142 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from hashlib import blake2b
 from types import CodeType
 from typing import Any
 
+from distributed import Client
+
 from .choice import BODY, Answer, Choice
-from .client_counts import METRIC as CLIENT
-from .counted import Counted
+from .counted import Callers, Counted, lines_of
 from .decisions import world_of
-from .details import Callers, lines_of
-from .digests import digests_of
-from .monitoring import Monitor
-from .monitoring_by_span import MonitorBySpan
+from .monitoring import Monitor, MonitorBySpan
 from .names import codes_of
 from .opcodes import Opcodes
 from .orders import Orders
 from .recordings import Recording, as_json, begin, under_way
+from .spans import Whose, whose_in
 from .traffic import Traffic
-from .whose import Whose, whose_in
+
+SIZE = 4
+"""Bytes of a digest."""
+
+HAS_DOCSTRING = 0x4000000
+"""Flag of code whose first constant is its docstring; older Pythons keep that place for it."""
+
+IS_FLAGGED = sys.version_info >= (3, 14)
+
+
+def digests_of(codes: Iterable[CodeType]) -> str:
+    """Return the digests of all code of one name, in order: a property has up to three."""
+    return " ".join(sorted({_digest(code) for code in codes}))
+
+
+@cache
+def _digest(code: CodeType) -> str:
+    """Return one code's digest; rounds ask for the same code again."""
+    return blake2b(repr(_content(code)).encode("utf-8", "replace"), digest_size=SIZE).hexdigest()
+
+
+def _content(code: CodeType) -> tuple[object, ...]:
+    """Return what the code does: neither lines nor names of files, variables and the function."""
+    constants = code.co_consts[_begins_with_docstring(code) :]
+    return (
+        code.co_code,
+        tuple(map(_constant, constants)),
+        code.co_names,
+        code.co_flags & ~HAS_DOCSTRING,
+        getattr(code, "co_exceptiontable", b""),
+    )
+
+
+def _begins_with_docstring(code: CodeType) -> bool:
+    """Whether the first constant is the docstring, or None in its place."""
+    if IS_FLAGGED:
+        return bool(code.co_flags & HAS_DOCSTRING)
+    return bool(code.co_flags & inspect.CO_OPTIMIZED) and not code.co_name.startswith("<")
+
+
+def _constant(value: object) -> object:
+    if isinstance(value, CodeType):
+        return _content(value)
+    if isinstance(value, tuple):
+        return tuple(map(_constant, value))
+    # The order of a set is that of the hash seed; equal numbers of two types are not the same.
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
+
+
+CLIENT = "client_bytecodes"
+
+
+NOT_COUNTED_OF_CLIENT = (
+    # How often a test looks for the next result depends on how fast its process is.
+    "distributed.client:as_completed.__next__",
+    "distributed.client:as_completed.__anext__",
+    # They look through all modules that this process has imported, for whichever test.
+    "cloudpickle.cloudpickle:_find_imported_submodules",
+    "cloudpickle.cloudpickle:_whichmodule",
+)
+"""Functions that differ between runs in virtual time too: neither they nor what they call count."""
+
+
+class ClientCounts:
+    """Counts in the thread that begins, and in those of the clients' event loops."""
+
+    def __init__(self, modules: Sequence[str], without: Sequence[str]) -> None:
+        self.choice = Choice(modules, without)
+        self.counter: Monitor | Opcodes
+        left_out = list(codes_of(NOT_COUNTED_OF_CLIENT))
+        if hasattr(sys, "monitoring"):
+            self.counter = Monitor(self.choice, left_out, bytecodes=True, all_threads=True)
+        else:
+            self.counter = Opcodes(self.choice, left_out, bytecodes=True, others=run_on_loops)
+
+    def begin(self) -> bool:
+        """Start to count; False if that is not possible here.
+
+        A client on the event loop of an `async def` test cannot be waited for.
+        """
+        if any(client.asynchronous for client in clients()):
+            return False
+        return self.counter.begin()
+
+    def end(self) -> tuple[dict[str, dict[str, int]], dict[str, str]]:
+        """Remove the hooks; return the bytecodes of each function that ran, and its digests."""
+        self.counter.end()
+        # A module is imported by whichever test of a session needs it first.
+        ran = {
+            name: codes
+            for name, codes in sorted(self.choice.functions().items())
+            if not name.endswith(f":{BODY}")
+        }
+        counts = {name: sum(map(self.counter.bytecodes_of, codes)) for name, codes in ran.items()}
+        return (
+            {name: {CLIENT: count} for name, count in counts.items() if count},
+            {name: digests_of(ran[name]) for name, count in counts.items() if count},
+        )
+
+
+def clients() -> list[Any]:
+    """Return the clients that are connected, but for the session's own."""
+    every: list[Any] = list(Client._instances)
+    return [each for each in every if each.status == "running" and not hasattr(each, "is_sessions")]
+
+
+def run_on_loops(function: Callable[[], None]) -> None:
+    """Run a function in the threads of the clients' event loops."""
+
+    async def run() -> None:
+        function()
+
+    for client in clients():
+        client.sync(run)
+
 
 PERIODIC = (
     "distributed.active_memory_manager:ActiveMemoryManagerExtension.run_once",

@@ -12,11 +12,9 @@ from copy import copy
 from types import CodeType, FrameType
 from typing import Any
 
-from .choice import BODY, MOST_ALONE, Answer, Choice, is_import
-from .details import Callers
-from .offload import in_offload_thread
-from .untraced import Untraced
-from .whose import NOBODY, Whose
+from .choice import BODY, MOST_ALONE, Answer, Choice, Untraced, in_offload_thread, is_import
+from .counted import Callers
+from .spans import NOBODY, Whose
 
 Tracer = Callable[[FrameType, str, Any], Any]
 

@@ -1,1 +1,1 @@
-"""The interface of backends, their registry, and what the built-in ones have in common."""
+"""One file for each backend; beside them their contract and their registry."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
+from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.model.backend import Artifact, BackendFacts
 from pytest_schedprof.model.profile import Namer, Profile
 
 if TYPE_CHECKING:
-    from pytest_schedprof.model.checkup import Machine
-    from pytest_schedprof.remote.contract import Target
+    from pytest_schedprof.control.control import Target
+    from pytest_schedprof.model.backend import Machine
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
 
@@ -238,3 +239,25 @@ class BackendFactory(Protocol):
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str]
     ) -> Backend:
         """Make one for a test, as `Backend.__init__` describes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """There are none."""
+
+
+class PlainBackend(Backend):
+    """Refuses every option, and records none."""
+
+    options_type = NoOptions
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        read_options(NoOptions, self.name, options)
+        self._patterns = tuple(patterns)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """No options."""
+        return {}

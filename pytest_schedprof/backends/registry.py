@@ -9,10 +9,8 @@ from dataclasses import fields
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pkgutil import iter_modules
 from typing import Any
 
-from pytest_schedprof.backends import builtin
 from pytest_schedprof.backends.contract import DECLARED, Backend, BackendFactory, facts_of
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
@@ -20,7 +18,21 @@ from pytest_schedprof.model.backend import BackendFacts, KnownBackends
 GROUP = "pytest_schedprof.backends"
 """Entry points of this group add backends: the name of the backend, and its class."""
 
-BUILTIN = tuple(sorted(module.name for module in iter_modules(builtin.__path__)))
+BUILTIN = (
+    "callgrind",
+    "counts",
+    "cprofile",
+    "cputime",
+    "decisions",
+    "intake",
+    "memray",
+    "objects",
+    "perfcount",
+    "pyspy",
+    "stalls",
+    "tachyon",
+    "viztracer",
+)
 """Names of the built-in backends: each has a module of its name, which is imported on demand."""
 
 GUIDE = "see docs/write-a-backend.md"
@@ -145,7 +157,7 @@ class BackendRegistry:
         if name in self._added:
             return _of_hook(name, self._added[name])
         if name in BUILTIN:
-            factory: BackendFactory = import_module(f"{builtin.__name__}.{name}").BACKEND
+            factory: BackendFactory = import_module(f"{__package__}.{name}").BACKEND
             return factory
         if name in self._installed:
             return _load_entry(name, self._installed[name])

@@ -10,8 +10,8 @@ from typing import Any
 
 from pytest_schedprof.agent import guard, recordings
 from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import RecordingError, SchedprofError
-from pytest_schedprof.remote.contract import Target
 
 CHUNK_BYTES = 4 * 2**20
 

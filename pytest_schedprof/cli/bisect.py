@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import signal
 import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import complain, say
+from packaging.version import InvalidVersion, Version
+
+from pytest_schedprof.cli.commands import Commands, add_command, complain, say
 from pytest_schedprof.cli.sources import add_directory, load_both
-from pytest_schedprof.errors import BaselineError, SettingsError
+from pytest_schedprof.errors import BaselineError, ClusterError, SettingsError, quoted
+
+if TYPE_CHECKING:
+    from pytest_schedprof.model.comparison import Change, Report
+    from pytest_schedprof.report.markup import Line
 
 EXAMPLE = """\
 example: git bisect start BAD GOOD
@@ -78,14 +91,12 @@ def add_to(commands: Commands) -> None:
 def run(given: argparse.Namespace) -> int:
     """Run the command and print what changed, or search among releases."""
     if given.releases is not None:
-        from pytest_schedprof.cli.bisect_releases import run_releases
-
         return run_releases(given)
     if not given.command:
         raise SettingsError(
             "schedprof: nothing to run: give a pytest command after --, or --releases"
         )
-    from pytest_schedprof.storage.baselines import load
+    from pytest_schedprof.store.baselines import load
 
     try:
         load(given.baseline, given.dir)  # check it first: an error here must not skip every commit
@@ -112,8 +123,8 @@ def _measure(command: list[str], place: str) -> int:
 
 
 def _judge(given: argparse.Namespace, status: int, place: str) -> int:
-    from pytest_schedprof.model.verdict import Verdict
-    from pytest_schedprof.reports.comparisons import report_lines
+    from pytest_schedprof.model.limit import Verdict
+    from pytest_schedprof.report.comparisons import report_lines
 
     if status not in TESTS_RAN:
         say(f"schedprof: the command exited with {status} and gave no results: skip this commit")
@@ -125,3 +136,253 @@ def _judge(given: argparse.Namespace, status: int, place: str) -> int:
         return SKIP
     say("\n".join(line.text for line in report_lines(report)))
     return {Verdict.PASS: GOOD, Verdict.FAIL: BAD, Verdict.INCONCLUSIVE: SKIP}[report.verdict]
+
+
+INDEX_S, MAKING_S, SESSION_S = 120.0, 900.0, 3600.0
+
+NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
+VERSIONS = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
+
+PYTEST = "import sys; sys.path[:] = filter(None, sys.path); import pytest; sys.exit(pytest.main())"
+"""Runs pytest; the working directory may be a checkout of the package."""
+
+OURS = ("-p", "no:cacheprovider", "--color=no", "--schedprof-save=measured")
+
+TELLING = re.compile(r"^(?:E  |ERROR:|schedprof:)\s*(\S.*)$", re.MULTILINE)
+"""Lines of pytest's output that say what went wrong."""
+
+MOST_WORDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The figure that regressed between the first and the last release; releases are told by it."""
+
+    test_id: str
+    backend: str
+    change: Change
+
+    def value(self, report: Report) -> float | None:
+        """Return its value in results that are compared with the first release's; None if open."""
+        from pytest_schedprof.model.comparison import Outcome
+
+        for compared in report.comparisons:
+            if (compared.test_id, compared.backend) != (self.test_id, self.backend):
+                continue
+            for change in compared.changes:
+                if (change.metric, change.subject) == (self.change.metric, self.change.subject):
+                    return None if change.outcome is Outcome.UNDECIDED else change.after
+            if compared.changes or not compared.reasons:
+                return self.change.before  # what did not change is not listed
+        return None
+
+    def is_bad(self, value: float) -> bool:
+        """Return whether a value is beyond the middle between the first and the last one."""
+        change = self.change
+        middle = (change.before + change.after) / 2
+        return (value - middle) * (change.after - change.before) >= 0
+
+
+def figure_of(report: Report, metric: str = "", function: str = "") -> Figure | None:
+    """Return the figure to follow: of the scheduler as a whole, or else what rose most.
+
+    Args:
+        report: the comparison of the first and the last release.
+        metric: the only metric that counts; empty for all.
+        function: a pattern of functions, the only ones that count; empty for all and the whole.
+    """
+    from pytest_schedprof.model.comparison import Outcome
+    from pytest_schedprof.model.metric import METRICS
+    from pytest_schedprof.model.profile import compile_pattern
+
+    pattern = compile_pattern(function) if function else None
+    figures = [
+        Figure(each.test_id, each.backend, change)
+        for each in report.comparisons
+        for change in each.of(Outcome.REGRESSED)
+        if metric in ("", change.metric) and (not pattern or pattern.fullmatch(change.subject))
+    ]
+
+    def order(figure: Figure) -> tuple[int, float, str]:
+        change = figure.change
+        if not change.subject and change.relative is not None:
+            return 0, -change.relative, ""
+        # Of functions the largest amount counts: small ones double easily.
+        rank = METRICS[change.metric].rank or len(METRICS)
+        return rank, -change.difference, change.subject
+
+    return min(figures, key=order, default=None)
+
+
+def first_bad(last: int, is_bad: Callable[[int], bool | None]) -> range:
+    """Return the versions of which one is the first bad one, by binary search.
+
+    All of them but the last could not be measured.
+
+    Args:
+        last: number of a version that is bad; number 0 is good.
+        is_bad: measures a version; None if it cannot be measured.
+    """
+    good, bad, skipped = 0, last, set[int]()
+    while between := [number for number in range(good + 1, bad) if number not in skipped]:
+        number = between[len(between) // 2]
+        answer = is_bad(number)
+        if answer is None:
+            skipped.add(number)
+        elif answer:
+            bad = number
+        else:
+            good = number
+    return range(good + 1, bad + 1)
+
+
+def run_releases(given: argparse.Namespace) -> int:
+    """Search, and print which release it is and why; status 1 if nothing regressed."""
+    releases = releases_named(given.package, given.releases)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the session too
+    with tempfile.TemporaryDirectory(prefix="schedprof-bisect-") as place:
+        return _searched(given, releases, Path(place))
+
+
+def _searched(given: argparse.Namespace, releases: list[str], place: Path) -> int:
+    def compared(number: int) -> Report:
+        _measure_release(given, releases[number], place / str(number))
+        return load_both(str(place / "0"), str(place / str(number)), given.dir)
+
+    try:
+        _measure_release(given, releases[0], place / "0")
+        ends = compared(len(releases) - 1)
+    except ClusterError as error:
+        complain(f"{error}; this is an end of the range: choose another one")
+        return 1
+    if not (figure := figure_of(ends, given.metric, given.function)):
+        complain(f"schedprof: nothing regressed between {releases[0]} and {releases[-1]}")
+        return 1
+    _tell(figure, releases[0], figure.change.before)
+    _tell(figure, releases[-1], figure.change.after)
+
+    def is_bad(number: int) -> bool | None:
+        try:
+            value = figure.value(compared(number))
+        except (ClusterError, BaselineError) as error:
+            complain(f"{error}; {releases[number]} is skipped")
+            return None
+        _tell(figure, releases[number], value)
+        return None if value is None else figure.is_bad(value)
+
+    suspects = first_bad(len(releases) - 1, is_bad)
+    *skipped, bad = (f"{given.package} {releases[number]}" for number in suspects)
+    say(f"the first bad release is {bad}" + (f", or one of {', '.join(skipped)}" * bool(skipped)))
+    before, after = (str(place / str(number)) for number in (suspects[0] - 1, suspects[-1]))
+    for line in _explained(before, after, given.dir):
+        say(line.text)
+    return 0
+
+
+def _tell(figure: Figure, release: str, value: float | None) -> None:
+    from pytest_schedprof.model.metric import METRICS, readable
+    from pytest_schedprof.report.words import WHOLE_NAME
+
+    change = figure.change
+    amount = "undecided" if value is None else readable(value, METRICS[change.metric])
+    name = f"{change.metric} of {change.subject or WHOLE_NAME} in {figure.test_id}"
+    complain(f"schedprof: {release}: {amount} ({name})")
+
+
+def _measure_release(given: argparse.Namespace, release: str, place: Path) -> None:
+    """Run the test with a release, and leave the results in a directory.
+
+    Raises:
+        ClusterError: if there is no such release, or pytest gave no results.
+        SettingsError: if it cannot be measured here, or the tests import another release.
+    """
+    from pytest_schedprof.clusters.environments import default_cache, interpreter_for, run
+    from pytest_schedprof.measure.options import DEFAULT_BISECTED
+    from pytest_schedprof.store.baselines import load
+
+    backend, cluster = DEFAULT_BISECTED
+    options = [f"--schedprof={backend}", f"--schedprof-cluster={cluster}"]
+    options += [f"--schedprof-option={backend}.detail=true", *given.command, *OURS]
+    try:
+        python = interpreter_for(f"{given.package}=={release}", default_cache(), MAKING_S).path
+        command = [str(python), "-c", PYTEST, given.baseline, *options, f"--schedprof-dir={place}"]
+        deadline = time.monotonic() + SESSION_S
+        seed = {"PYTHONHASHSEED": "0"}  # graphs have the same order in every session
+        status, output = run(command, deadline=deadline, cwd=Path.cwd(), more=seed)
+        results = load(str(place), str(place)).results
+    except BaselineError:
+        words = [*TELLING.findall(output), *output.splitlines()[-1:], ""][0][:MOST_WORDS]
+        raise ClusterError(f"schedprof: pytest exited with {status}: {words}") from None
+    except subprocess.TimeoutExpired:
+        raise ClusterError(f"schedprof: pytest did not end in {SESSION_S:g} s") from None
+    versions = results[0].environment.versions if results[0].environment else {}
+    if versions.get(given.package, release) != release:
+        raise SettingsError(
+            f"schedprof: the test imports {given.package} {versions[given.package]} and not "
+            f"{release}: move the test out of the checkout, or see which conftest.py or setting "
+            "puts it on the path"
+        )
+
+
+def _explained(before: str, after: str, directory: str) -> Iterator[Line]:
+    """Yield what changed between two releases: functions, callers and lines of sources."""
+    from pytest_schedprof.cli.explain import gravest
+    from pytest_schedprof.judge.explanation import explanations, pairs_of
+    from pytest_schedprof.report.comparisons import explanation_lines
+
+    pairs = pairs_of(before, after, directory)
+    every = [each for pair in pairs for each in explanations(pair)]
+    for each in gravest(every)[:1] or every[:1]:
+        yield from explanation_lines(each)
+
+
+def releases_named(package: str, text: str) -> list[str]:
+    """Return the releases that a text like `2025.5.0..2026.8.0` or `2025.5.0,2026.8.0` names.
+
+    Raises:
+        SettingsError: if it names no two releases in order.
+        ClusterError: if the package index does not tell which there are.
+    """
+    if not NAME.fullmatch(package):
+        raise SettingsError(f"schedprof: --package must be a package's name, got {quoted(package)}")
+    is_range = ".." in text
+    try:
+        ends = [Version(word.strip()) for word in text.split(".." if is_range else ",")]
+    except InvalidVersion:
+        ends = []
+    if len(set(ends)) < 2 or (is_range and len(ends) > 2) or ends[0] > ends[-1]:
+        raise SettingsError(
+            "schedprof: --releases must be FIRST..LAST, as 2025.5.0..2026.8.0, or several with "
+            f"commas, the earliest first, got {quoted(text)}"
+        )
+    known = releases_of(package) if is_range else ends
+    between = sorted({version for version in known if ends[0] <= version <= ends[-1]})
+    if len(between) < 2:
+        raise SettingsError(f"schedprof: {package} has no two releases in {quoted(text)}")
+    return list(map(str, between))
+
+
+def releases_of(package: str) -> list[Version]:
+    """Return the releases that fit this Python, the oldest first; no pre-releases.
+
+    Raises:
+        ClusterError: if the index does not answer, or has no such package.
+    """
+    from pytest_schedprof.clusters.environments import run, uv_program
+
+    # uv has no command for this, but runs pip without installing it.
+    asking = ["tool", "run", f"--python={sys.executable}", "pip", "index", "versions", package]
+    with tempfile.TemporaryDirectory(prefix="schedprof-index-") as place:
+        deadline = time.monotonic() + INDEX_S
+        try:
+            status, output = run([uv_program(), *asking], deadline=deadline, cwd=Path(place))
+        except subprocess.TimeoutExpired:
+            status, output = None, f"no answer in {INDEX_S:g} s"
+    listed = VERSIONS.search(output)
+    if status != 0 or not listed:
+        reason = (output.strip().splitlines() or ["no answer"])[-1]
+        raise ClusterError(
+            f"schedprof: the package index does not tell the releases of {package!r} ({reason}); "
+            "name them yourself: --releases=A,B,C"
+        )
+    return sorted(map(Version, listed[1].split(",")))

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_schedprof.cli.commands import Commands, add_command, add_run
-from pytest_schedprof.cli.output import complain, say
+from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
 from pytest_schedprof.cli.sources import add_directory
 from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError
 
 if TYPE_CHECKING:
-    from pytest_schedprof.forges.github import GitHub
+    from pytest_schedprof.cli.github import GitHub
 
 EXAMPLE = """\
 examples: schedprof ci baseline
@@ -88,7 +87,7 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the step."""
-    from pytest_schedprof.forges.github import GitHub
+    from pytest_schedprof.cli.github import GitHub
 
     status: int = given.step(given, GitHub(os.environ))
     return status
@@ -113,7 +112,7 @@ def fetch(given: argparse.Namespace, github: GitHub) -> int:
 
 def test(given: argparse.Namespace, github: GitHub) -> int:
     """Run pytest and return its status."""
-    from pytest_schedprof.forges.github import TOKENS
+    from pytest_schedprof.cli.github import TOKENS
 
     place = _place(github, given.dir)
     options = [f"--schedprof={given.backends}"] if given.backends else []
@@ -142,10 +141,10 @@ def _with_baseline(given: argparse.Namespace, github: GitHub, place: Path) -> It
 
 def annotate(given: argparse.Namespace, github: GitHub) -> int:
     """Print the annotations of a run; none if none was made, which the tests have told."""
-    from pytest_schedprof.explaining.sides import Pairs, why_regressed
-    from pytest_schedprof.presentation.remarks import remarks_of
-    from pytest_schedprof.reports.annotations import annotations_of, as_commands
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.judge.explanation import Pairs, why_regressed
+    from pytest_schedprof.report.changes import remarks_of
+    from pytest_schedprof.report.summary import annotations_of, as_commands
+    from pytest_schedprof.store.runs import find_run
 
     try:
         kept = find_run(Path(given.run_directory))
@@ -182,8 +181,8 @@ STEPS = {"baseline": fetch, "test": test, "annotate": annotate, "comment": comme
 
 def _summary(directory: str) -> str:
     """Return the summary of a run; empty if none was made."""
-    from pytest_schedprof.storage.reading import read_kept
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.store.places import read_kept
+    from pytest_schedprof.store.runs import find_run
 
     try:
         return read_kept(find_run(Path(directory)).path / "summary.md").decode("utf-8", "replace")
@@ -194,19 +193,19 @@ def _summary(directory: str) -> str:
 
 def _place(github: GitHub, directory: str) -> Path:
     """Return the directory of the default branch's baseline."""
-    from pytest_schedprof.forges.github import baseline_name
+    from pytest_schedprof.cli.github import baseline_name
 
     return Path(directory) / "baselines" / baseline_name(github.default_branch)
 
 
 def _with_note(error: ForgeError) -> ForgeError:
-    from pytest_schedprof.forges.github import NOTE
+    from pytest_schedprof.cli.github import NOTE
 
     return ForgeError(f"{error}; {NOTE}", error.status) if error.is_refused else error
 
 
 def _notice(text: str) -> None:
     """Say something that the page of the job shows too."""
-    from pytest_schedprof.reports.annotations import command
+    from pytest_schedprof.report.summary import command
 
     say(command("notice", text))

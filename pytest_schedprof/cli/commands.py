@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+from pytest_schedprof.errors import printable
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -44,3 +48,29 @@ def add_run(parser: argparse.ArgumentParser, name: str = "directory") -> None:
         help="a run, or a directory of runs, of which the newest is used; DIR/latest is the "
         f"newest too (default: {DEFAULT})",
     )
+
+
+def say(text: object = "", file: TextIO | None = None) -> None:
+    """Print text; what the terminal would obey or cannot show is escaped."""
+    stream = file or sys.stdout
+    print(printable(str(text), stream.encoding or "utf-8"), file=stream, flush=True)
+
+
+def complain(text: object) -> None:
+    """Print text on standard error."""
+    say(text, sys.stderr)
+
+
+def write_output(output: str, content: bytes) -> None:
+    """Write the file that a user named.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+    """
+    from pytest_schedprof.store.run_directory import write
+
+    path = Path(output).resolve()
+    if path.exists() and not path.is_file():  # such as /dev/null, or a pipe
+        path.write_bytes(content)
+    else:
+        write(path, content)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.cli.sources import add_directory, load_both
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _text(report: Report, given: argparse.Namespace) -> str:
-    from pytest_schedprof.reports.comparisons import as_json, as_markdown, report_lines
+    from pytest_schedprof.report.comparisons import as_json, as_markdown, report_lines
 
     if given.json:
         return as_json(report)
@@ -65,7 +64,7 @@ def _text(report: Report, given: argparse.Namespace) -> str:
 
 def status(report: Report, *, is_strict: bool) -> int:
     """Return the exit status."""
-    from pytest_schedprof.model.verdict import Verdict
+    from pytest_schedprof.model.limit import Verdict
 
     if report.verdict is Verdict.FAIL:
         return REGRESSED

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.errors import SchedprofError
 
 EXAMPLE = """\

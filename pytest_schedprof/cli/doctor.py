@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import say
-from pytest_schedprof.settings.options import DEFAULT_BACKEND, option_named
+from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.measure.options import DEFAULT_BACKEND, option_named
 
 EXAMPLE = """\
 example: schedprof doctor --backend pyspy --backend cputime tcp://127.0.0.1:8786
@@ -67,11 +66,11 @@ def run(given: argparse.Namespace) -> int:
     options = _options(given.option)
 
     # Imported here because it loads distributed, which --help does not need.
-    from pytest_schedprof.measuring.doctor import examine
-    from pytest_schedprof.reports.doctor_output import as_json, as_text
+    from pytest_schedprof.measure.doctor import examine
+    from pytest_schedprof.report.commands import doctor_json, doctor_text
 
     checkup = examine(given.address, chosen, options, timeout_s=timeout)
-    say(as_json(checkup) if given.json else as_text(checkup))
+    say(doctor_json(checkup) if given.json else doctor_text(checkup))
     return 0 if checkup.works else 1
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, say
 from pytest_schedprof.cli.sources import add_directory
 from pytest_schedprof.errors import SettingsError
 
 if TYPE_CHECKING:
-    from pytest_schedprof.explaining.sides import Pair
+    from pytest_schedprof.judge.explanation import Pair
     from pytest_schedprof.model.explanation import Explanation
 
 EXAMPLE = """\
@@ -54,11 +53,11 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the explanations."""
-    from pytest_schedprof.reports.explanations import as_json, explanation_lines
+    from pytest_schedprof.report.comparisons import explanation_json, explanation_lines
 
     found = _found(given)
     if given.json:
-        say(as_json(found))
+        say(explanation_json(found))
         return 0
     for each in found[:MOST_TESTS]:
         for line in explanation_lines(each, with_source=not given.quiet):
@@ -71,7 +70,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _found(given: argparse.Namespace) -> list[Explanation]:
-    from pytest_schedprof.explaining.sides import explanations
+    from pytest_schedprof.judge.explanation import explanations
 
     _check(given)
     every = [each for pair in _pairs(given) for each in explanations(pair, given.metric)]
@@ -92,7 +91,7 @@ def _least(metric: str) -> float:
 
 
 def _check(given: argparse.Namespace) -> None:
-    from pytest_schedprof.explaining.sides import known_metrics
+    from pytest_schedprof.judge.explanation import known_metrics
 
     if len(given.names) > 3:
         raise SettingsError(
@@ -107,7 +106,7 @@ def _check(given: argparse.Namespace) -> None:
 
 def _pairs(given: argparse.Namespace) -> list[Pair]:
     """Return what is to be explained, by how many names were given."""
-    from pytest_schedprof.explaining.sides import pairs_of
+    from pytest_schedprof.judge.explanation import pairs_of
 
     if len(given.names) < 2:
         return _in_newest_run(given)
@@ -126,8 +125,8 @@ def _pairs(given: argparse.Namespace) -> list[Pair]:
 
 
 def _in_newest_run(given: argparse.Namespace) -> list[Pair]:
-    from pytest_schedprof.explaining.sides import Pairs
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.judge.explanation import Pairs
+    from pytest_schedprof.store.runs import find_run
 
     run = find_run(Path(given.dir) / "latest" if given.dir != ".schedprof" else Path(DEFAULT))
     pairs = Pairs(run.path, given.dir)

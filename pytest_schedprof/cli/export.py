@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_run
-from pytest_schedprof.cli.output import write_output
+from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_run, write_output
 from pytest_schedprof.errors import SettingsError
 
 EXAMPLE = """\
@@ -64,8 +63,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _of_run(given: argparse.Namespace) -> bytes:
-    from pytest_schedprof.reports.benchmarks import as_benchmarks
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.report.commands import as_benchmarks
+    from pytest_schedprof.store.runs import find_run
 
     if given.test is not None and given.directory != DEFAULT:
         raise SettingsError(f"schedprof: {given.format} is for a whole run: give only DIR")
@@ -79,7 +78,7 @@ def _of_test(given: argparse.Namespace) -> bytes:
     from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
     from pytest_schedprof.model.backend import artifacts_of, rank_of
     from pytest_schedprof.model.words import listed
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.store.runs import find_run
 
     test = find_run(Path(given.directory)).test(given.test)
     names, known = test.artifacts(given.backend), find_backends().facts

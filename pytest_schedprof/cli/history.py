@@ -8,12 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import complain, say
+from pytest_schedprof.cli.commands import Commands, add_command, complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 
 if TYPE_CHECKING:
-    from pytest_schedprof.model.history import History
+    from pytest_schedprof.model.run import History
 
 
 RUNS = 200
@@ -85,27 +84,27 @@ def _count(text: str) -> int:
 
 def run(given: argparse.Namespace) -> int:
     """Print the history; list runs that could not be read on standard error."""
-    from pytest_schedprof.reports.history_output import as_json, as_markdown, as_text
-    from pytest_schedprof.reports.lines import bars_for
+    from pytest_schedprof.report.commands import as_markdown, history_json, history_text
+    from pytest_schedprof.report.markup import bars_for
 
     history = _history(given)
     for line in history.skipped:
         complain(line)
     every = given.all or bool(given.metric or given.function)
     if given.json:
-        say(as_json(history))
+        say(history_json(history))
     elif given.markdown:
         say(as_markdown(history, every=every))
     else:
-        say(as_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
+        say(history_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
         _say_why(history, given.place)
     return 0
 
 
 def _say_why(history: History, place: str) -> None:
     """Explain the newest steps, where the runs on both sides are kept on this machine."""
-    from pytest_schedprof.explaining.steps import why_stepped
-    from pytest_schedprof.reports.explanations import explanation_lines
+    from pytest_schedprof.judge.explanation import why_stepped
+    from pytest_schedprof.report.comparisons import explanation_lines
 
     if not any(series.course.steps for series in history.series):
         return
@@ -116,9 +115,9 @@ def _say_why(history: History, place: str) -> None:
 
 
 def _history(given: argparse.Namespace) -> History:
-    from pytest_schedprof.analysis.series import Choice, series_of
-    from pytest_schedprof.model.history import History
-    from pytest_schedprof.storage.run_history import Archive
+    from pytest_schedprof.judge.series import Choice, series_of
+    from pytest_schedprof.model.run import History
+    from pytest_schedprof.store.runs import Archive
 
     _check_metrics(given.metric)
     archive = Archive(given.place)

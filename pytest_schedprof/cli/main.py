@@ -24,7 +24,7 @@ from pytest_schedprof.cli import (
     show,
     workload,
 )
-from pytest_schedprof.cli.output import complain
+from pytest_schedprof.cli.commands import complain
 from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
 
 COMMANDS = (

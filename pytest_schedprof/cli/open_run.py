@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_schedprof.cli.commands import Commands, add_command, add_run
-from pytest_schedprof.cli.output import complain, say
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
+from pytest_schedprof.errors import ArtifactError, SettingsError
+from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
 
 if TYPE_CHECKING:
-    from pytest_schedprof.storage.runs import KeptRun, KeptTest
+    from pytest_schedprof.store.runs import KeptRun, KeptTest
 
 EXAMPLE = """\
 examples: schedprof open .schedprof/latest
@@ -47,7 +55,7 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Serve until a Ctrl-C."""
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.store.runs import find_run
 
     if given.view and not given.test:
         raise SettingsError("schedprof: --view needs a test: give DIR and TEST")
@@ -65,7 +73,6 @@ def run(given: argparse.Namespace) -> int:
 
 def _view(test: KeptTest, backend: str, *, is_quiet: bool) -> int:
     from pytest_schedprof.backends.registry import find_backends
-    from pytest_schedprof.cli.viewers import viewer_of
 
     command = viewer_of(test, backend, find_backends().facts, is_quiet=is_quiet)
     complain(f"schedprof: {' '.join(command)}")
@@ -73,7 +80,6 @@ def _view(test: KeptTest, backend: str, *, is_quiet: bool) -> int:
 
 
 def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:
-    from pytest_schedprof.cli.serving import served
 
     with served(run.path) as url:
         url += f"{test.path.relative_to(run.path).as_posix()}/" if test else ""
@@ -95,3 +101,85 @@ def _tell_viewers(test: KeptTest) -> None:
             kind = kind_of(name, artifacts_of(backend.backend, known))
             if kind and kind.opener:
                 say(f"  {name}: open with {kind.opener}")
+
+
+LOOPBACK = "127.0.0.1"
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
+    """Run a server on a free port of the loopback inside the block; yield its URL."""
+    handler = partial(_Handler, directory=str(directory.resolve()))
+    with ThreadingHTTPServer((LOOPBACK, 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://{LOOPBACK}:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Serves files below its directory."""
+
+    def send_head(self) -> Any:
+        """Refuse files outside of the directory, also through a link."""
+        if not self._has_own_host():
+            return self.send_error(HTTPStatus.FORBIDDEN)
+        return super().send_head() if self._is_inside() else self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _is_inside(self) -> bool:
+        try:
+            return Path(self.translate_path(self.path)).resolve().is_relative_to(self.directory)
+        except (ValueError, OSError, RuntimeError):  # a NUL, too long a name, a circle of links
+            return False
+
+    def _has_own_host(self) -> bool:
+        """Check the Host header: another site's name may point here, to read what is served."""
+        port = self.connection.getsockname()[1]
+        return self.headers.get("Host") in (f"{LOOPBACK}:{port}", f"localhost:{port}")
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing on the user's terminal."""
+
+
+def viewer_of(test: KeptTest, backend: str, known: KnownBackends, *, is_quiet: bool) -> list[str]:
+    """Return the command that opens the first file of a backend.
+
+    Args:
+        test: the test that was recorded.
+        backend: the backend whose files to open.
+        known: facts about backends.
+        is_quiet: open no browser, if the viewer has such an option.
+
+    Raises:
+        SettingsError: if the test was not recorded with the backend.
+        ArtifactError: if no viewer is installed; says how to open the file by hand.
+    """
+    names = [name for name in test.artifacts(backend) if name.startswith("scheduler.")]
+    artifacts = artifacts_of(backend, known)
+    for name in names:
+        kind = kind_of(name, artifacts)
+        if kind and kind.program:
+            return _command(kind, str(test.path / name), is_quiet=is_quiet)
+    raise ArtifactError(
+        f"schedprof: no viewer is known for the files of {backend} in {str(test.path)!r}: "
+        f"{', '.join(names) or 'none'}"
+    )
+
+
+def _command(kind: FileKind, path: str, *, is_quiet: bool) -> list[str]:
+    name, *arguments = kind.program
+    quiet = kind.quiet if is_quiet else ()
+    return [_program(name, kind.by_hand.format(path=path)), *arguments, *quiet, path]
+
+
+def _program(name: str, by_hand: str) -> str:
+    """Find a program, also in the environment of this package if it is not the active one."""
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = shutil.which(name, path=places)
+    if found is None:
+        text = f"schedprof: the program {name!r} is not installed {by_hand}"
+        raise ArtifactError(text.rstrip())
+    return found

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.settings.values import positive
+from pytest_schedprof.measure.values import positive
 
 EXAMPLE = """\
 example: schedprof prune .schedprof --keep 20 --dry-run
@@ -43,7 +42,7 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Remove runs and print which."""
-    from pytest_schedprof.storage.pruning import removable, remove, size
+    from pytest_schedprof.store.runs import removable, remove, size
 
     runs = removable(_directory(given.directory), _count(given.keep))
     total = 0

@@ -6,8 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.errors import SettingsError
 
 EXAMPLE = """\
@@ -47,7 +46,7 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Record, and print what was recorded."""
-    from pytest_schedprof.record.fetching import connect, record_workload
+    from pytest_schedprof.replay.fetching import connect, record_workload
 
     seconds = _seconds(given.seconds)
     client = connect(given.address)
@@ -85,8 +84,7 @@ def _wait(client: object, seconds: float) -> None:
 
 def _tell(path: Path, *, is_pattern: bool) -> None:
     """Say what was recorded; several files may be too large to be read for that."""
-    from pytest_schedprof.formats.workload import read_workload
-    from pytest_schedprof.formats.workload_files import files_of
+    from pytest_schedprof.formats.workload import files_of, read_workload
 
     if is_pattern:
         sizes = [each.stat().st_size for each in files_of(str(path))]

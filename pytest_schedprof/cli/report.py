@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import Commands, add_command, say
 
 EXAMPLE = """\
 examples: schedprof report
@@ -54,8 +53,8 @@ def add_to(commands: Commands) -> None:
 def run(given: argparse.Namespace) -> int:
     """Write the pages and print the path of the first one."""
     from pytest_schedprof.backends.registry import find_backends
-    from pytest_schedprof.pages.writing import write_pages
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.report.pages import write_pages
+    from pytest_schedprof.store.runs import find_run
 
     directory = find_run(Path(given.run_directory)).path
     against = find_run(Path(given.against)).path if given.against else None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command, add_run
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import Commands, add_command, add_run, say
 
 EXAMPLE = """\
 example: schedprof show 'test_shuffle[1000]' .schedprof/latest
@@ -33,8 +32,8 @@ def add_to(commands: Commands) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print the result."""
     from pytest_schedprof.backends.registry import find_backends
-    from pytest_schedprof.reports.terminal import test_lines
-    from pytest_schedprof.storage.runs import find_run
+    from pytest_schedprof.report.terminal import test_lines
+    from pytest_schedprof.store.runs import find_run
 
     test = find_run(Path(given.directory)).test(given.test)
     known = find_backends().facts

@@ -35,8 +35,8 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
     Raises:
         BaselineError: if one cannot be read, or they have no test in common.
     """
-    from pytest_schedprof.comparison.compare import compare
-    from pytest_schedprof.storage.baselines import kept_run, load
+    from pytest_schedprof.judge.compare import compare
+    from pytest_schedprof.store.baselines import kept_run, load
 
     other = load(after, directory)
     # A search compares its good end with itself too.
@@ -55,9 +55,9 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
 
 def _with_partings(report: Report, before: str, after: str, directory: str) -> Report:
     """Add the first decision that differs to each comparison of decisions."""
-    from pytest_schedprof.comparison.parting import with_partings
-    from pytest_schedprof.storage.baselines import kept_run
-    from pytest_schedprof.storage.decided import decided_in_run
+    from pytest_schedprof.judge.parting import with_partings
+    from pytest_schedprof.store.baselines import kept_run
+    from pytest_schedprof.store.runs import decided_in_run
 
     if not any(each.parting for each in report.comparisons):
         return report

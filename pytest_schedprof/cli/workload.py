@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter, defaultdict
+from statistics import median
 
-from pytest_schedprof.cli.commands import Commands, add_command
-from pytest_schedprof.cli.output import say
+from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.model.workload import Result, Workload
 
 EXAMPLE = """\
 example: schedprof workload monday.schedprof
@@ -34,9 +36,43 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the summary."""
-    from pytest_schedprof.formats.workload_files import read_files
-    from pytest_schedprof.reports.workload_output import lines_of
+    from pytest_schedprof.formats.workload import read_files
 
     for line in lines_of(read_files(given.file)):
         say(line)
     return 0
+
+
+MOST = 20
+"""Prefixes that are listed."""
+
+
+def lines_of(workload: Workload) -> list[str]:
+    """Return the summary."""
+    counts = Counter(task.group.prefix for task in workload.tasks())
+    joined = sum(each.has_joined for each in workload.workers)
+    threads = sum(each.threads for each in workload.workers if each.has_joined)
+    head = [
+        f"recorded {workload.begun or 'at some time'} with distributed {workload.distributed}, "
+        f"{workload.seconds:.1f} s" + (", the end is cut off" if workload.is_cut else ""),
+        f"{len(workload.graphs)} graphs, {sum(counts.values())} tasks, {len(counts)} prefixes",
+        f"{joined} workers joined with {threads} threads, {len(workload.workers) - joined} left",
+    ]
+    return [*head, *_table(workload, counts)]
+
+
+def _table(workload: Workload, counts: Counter[str]) -> list[str]:
+    ended: dict[str, list[Result]] = defaultdict(list)
+    for task in workload.tasks():
+        if task.number in workload.results:
+            ended[task.group.prefix].append(workload.results[task.number])
+    lines = [f"{'tasks':>8}  {'median s':>10}  {'median bytes':>12}  {'erred':>5}  prefix"]
+    for prefix, count in counts.most_common(MOST):
+        found = ended[prefix]
+        seconds = f"{median(each.seconds for each in found):10.4f}" if found else f"{'-':>10}"
+        size = f"{median(each.nbytes for each in found):12.0f}" if found else f"{'-':>12}"
+        erred = sum(each.is_error for each in found)
+        lines.append(f"{count:8}  {seconds}  {size}  {erred:5}  {prefix}")
+    if len(counts) > MOST:
+        lines.append(f"and {len(counts) - MOST} more prefixes")
+    return lines

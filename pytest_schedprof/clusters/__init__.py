@@ -41,17 +41,17 @@ class ClusterKind:
 
 KINDS = {
     "local": ClusterKind(
-        "pytest_schedprof.clusters.local:LocalProcesses",
+        "pytest_schedprof.clusters.own:LocalProcesses",
         "a scheduler and workers in processes of their own",
         ("tls", "dashboard", "config.*", "worker.*"),
         default_workers=4,
         takes_interpreter=True,
     ),
     "simulated": ClusterKind(
-        "pytest_schedprof.clusters.simulated:SimulatedCluster",
+        "pytest_schedprof.clusters.own:SimulatedCluster",
         "a real scheduler with thousands of hollow workers",
         ("tls", "dashboard", "config.*"),
-        "pytest_schedprof.simulation.traits:TRAITS",
+        "pytest_schedprof.virtual.behaviour:TRAITS",
         default_workers=1000,
         takes_interpreter=True,
     ),
@@ -59,7 +59,7 @@ KINDS = {
         "pytest_schedprof.clusters.virtual:VirtualCluster",
         "a real scheduler with hollow workers in virtual time: exact and the same in each run",
         ("config.*",),
-        "pytest_schedprof.simulation.traits:VIRTUAL_TRAITS",
+        "pytest_schedprof.virtual.behaviour:VIRTUAL_TRAITS",
         default_workers=1000,
         takes_interpreter=True,
     ),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.remote.reachability import open_line
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.control.reachability import open_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,9 @@ def main() -> None:
 def _import_nodes() -> None:
     """Import what any role of a process needs."""
     import pytest_schedprof.clusters.nodes
-    import pytest_schedprof.simulation.arrival
-    import pytest_schedprof.simulation.worker
-    import pytest_schedprof.simulation.worker_server
+    import pytest_schedprof.virtual.arrivals
+    import pytest_schedprof.virtual.hollow_server
+    import pytest_schedprof.virtual.hollow_worker
     import pytest_schedprof.virtual.node  # noqa: F401
 
 

@@ -12,8 +12,8 @@ from distributed import Scheduler, Worker
 from distributed.core import Status
 from distributed.security import Security
 
-from pytest_schedprof.simulation.behaviour import DROPPED
-from pytest_schedprof.simulation.slots import NodeSlot
+from pytest_schedprof.virtual.behaviour import DROPPED
+from pytest_schedprof.virtual.hollow_worker import NodeSlot
 
 
 class LocalWorker(Worker):
@@ -100,16 +100,16 @@ async def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:
 def _expected(spec: dict[str, Any]) -> dict[str, Any]:
     if not spec.get("hollow_workers"):
         return {}
-    from pytest_schedprof.simulation.arrival import expect
+    from pytest_schedprof.virtual.arrivals import expect
 
     return expect(spec["hollow_workers"])
 
 
 async def _hollow_makers(spec: dict[str, Any], security: Security) -> list[Callable[[], Any]]:
     """Return makers of hollow workers, which share the server of this process."""
-    from pytest_schedprof.simulation.behaviour import read_behaviour
-    from pytest_schedprof.simulation.worker import HollowWorker
-    from pytest_schedprof.simulation.worker_server import WorkerServer
+    from pytest_schedprof.virtual.behaviour import read_behaviour
+    from pytest_schedprof.virtual.hollow_server import WorkerServer
+    from pytest_schedprof.virtual.hollow_worker import HollowWorker
 
     server = WorkerServer(
         spec["scheduler"], read_behaviour(spec["options"]), security, spec["block"]

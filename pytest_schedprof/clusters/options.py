@@ -15,7 +15,7 @@ import dask.config
 from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.model.words import read_boolean
-from pytest_schedprof.simulation.traits import VIRTUAL_TRAITS, read_trait
+from pytest_schedprof.virtual.behaviour import VIRTUAL_TRAITS, read_trait
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -24,10 +24,11 @@ from pytest_schedprof.clusters.options import (
     has_dashboard,
     is_encrypted,
     with_settings,
+    worker_options,
 )
 from pytest_schedprof.clusters.watch import Watch
+from pytest_schedprof.control.reachability import require_compatible
 from pytest_schedprof.errors import ClusterError
-from pytest_schedprof.remote.compatibility import require_compatible
 
 HOST = "127.0.0.1"
 
@@ -192,3 +193,48 @@ def _temporary_security() -> Security:
             "which is not installed here: pip install cryptography"
         ) from error
     return security
+
+
+class LocalProcesses(OwnCluster):
+    """One process for the scheduler, and one that all workers share."""
+
+    kind = "local"
+
+    def _orders(self, workers: int, threads: int, options: Mapping[str, str]) -> list[Any]:
+        keywords = {
+            "host": HOST,
+            "nthreads": threads,
+            "dashboard": False,
+            # All share a process, so no worker knows its own memory.
+            "memory_limit": 0,
+            "local_directory": str(self._directory),
+        }
+        order = {
+            "role": "workers",
+            "count": workers,
+            "options": {**keywords, **worker_options(options)},
+        }
+        return [order] if workers else []
+
+
+WORKERS_PER_PROCESS = 2500
+"""Hollow workers per process: each takes two descriptors, whose number is limited."""
+
+
+class SimulatedCluster(OwnCluster):
+    """One process for the scheduler, and a few for all workers."""
+
+    kind = "simulated"
+
+    def _orders(self, workers: int, threads: int, options: Mapping[str, str]) -> list[Any]:
+        return [
+            {
+                "role": "hollow-workers",
+                "first": first,
+                "count": min(WORKERS_PER_PROCESS, workers - first),
+                "threads": threads,
+                "block": 1 + number,
+                "options": dict(options),
+            }
+            for number, first in enumerate(range(0, workers, WORKERS_PER_PROCESS))
+        ]

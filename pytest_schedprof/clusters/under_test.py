@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from distributed import Client
 
-from pytest_schedprof.agent import decisions, facts, imports
+from pytest_schedprof.agent import decisions, facts
+from pytest_schedprof.agent import sources as imports
 from pytest_schedprof.clusters.contract import Cluster
+from pytest_schedprof.control.control import Control, any_versions, close_client, keep_time, muted
 from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostError
-from pytest_schedprof.remote.control import Control, close_client, keep_time
-from pytest_schedprof.remote.warnings_off import any_versions, muted
 
 CLEANING_S = 5.0
 CLOSING_S = 20.0

@@ -11,8 +11,8 @@ from typing import Any
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.options import EVENT_LOOP, config_of
 from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, OwnCluster
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.remote.control import Control
 from pytest_schedprof.virtual.conductor import Conductor
 from pytest_schedprof.virtual.patches import conduct, dismiss, move_on, renew_names
 from pytest_schedprof.virtual.turns import Turns

@@ -23,7 +23,7 @@ from pytest_schedprof.evidence.contract import (
 )
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.storage.run_directory import write
+from pytest_schedprof.store.run_directory import write
 
 NONE_BESIDE: Mapping[str, Gathering] = MappingProxyType({})
 
@@ -134,7 +134,7 @@ def gather(
 
 def _make(kind: type[Kind], test: ObservedTest) -> Kind:
     if Need.SCHEDULER in kind.needs and test.known_scheduler is None:
-        from pytest_schedprof.evidence.here import HERE  # imports all kinds that it has
+        from pytest_schedprof.evidence.in_process import HERE  # imports all kinds that it has
 
         if kind not in HERE:
             raise EvidenceUnavailableError(NO_SCHEDULER)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pkgutil import resolve_name
+from reprlib import Repr
 from time import time
 from timeit import default_timer
 from typing import Any
 
+import psutil
 from dask.callbacks import Callback
-from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
+from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceData, ResourceProfiler
 from dask.sizeof import sizeof
 from dask.utils import funcname
 
@@ -24,16 +33,194 @@ from pytest_schedprof.evidence.contract import (
     Need,
     ObservedTest,
 )
-from pytest_schedprof.evidence.described import described
 from pytest_schedprof.evidence.pictures import as_json, local_picture, with_pictures
-from pytest_schedprof.evidence.resources import Resources
-from pytest_schedprof.model.evidence import (
-    CachedResult,
-    LocalScheduler,
-    LocalTask,
-    ResourceSample,
-)
+from pytest_schedprof.model.evidence import CachedResult, LocalScheduler, LocalTask, ResourceSample
 from pytest_schedprof.model.result import BackendResult
+
+PLAIN = (bool, int, float, complex, str, type(None))
+"""Types whose values are shown; of others, which can be large, only the type is."""
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 40
+
+MOST_ARGUMENTS = 6
+
+
+def described(task: Any) -> str:
+    """Return a task as a call: its function, and its arguments in short."""
+    if isinstance(task, tuple) and task and callable(task[0]):  # before dask 2024.12
+        return _call(task[0], task[1:], {})
+    if callable(getattr(task, "func", None)):
+        return _call(task.func, getattr(task, "args", ()), getattr(task, "kwargs", None) or {})
+    return _short(task)
+
+
+def _call(function: Any, args: Any, keywords: dict[str, Any]) -> str:
+    parts = [*map(_short, args), *(f"{name}={_short(each)}" for name, each in keywords.items())]
+    more = ["..."] if len(parts) > MOST_ARGUMENTS else []
+    return f"{funcname(function)}({', '.join([*parts[:MOST_ARGUMENTS], *more])})"
+
+
+def _short(value: Any) -> str:
+    if type(value) in PLAIN:
+        return _SHORT.repr(value)
+    if type(value).__name__ in ("TaskRef", "Alias"):  # what another task returned
+        return _SHORT.repr(getattr(value, "key", value))
+    if type(value).__name__ in ("List", "Tuple", "Set"):  # dask's own, of arguments
+        return f"[{', '.join(_few(value.args))}]"
+    if type(value) in (list, tuple):
+        left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
+        return f"{left}{', '.join(_few(value))}{right}"
+    if callable(value) and hasattr(value, "__name__"):
+        return str(funcname(value))
+    return type(value).__name__
+
+
+def _few(values: Any) -> Iterator[str]:
+    yield from map(_short, values[:MOST_ARGUMENTS])
+    if len(values) > MOST_ARGUMENTS:
+        yield "..."
+
+
+BEGIN, END = "begin", "end"
+MEGABYTE = 1e6
+
+Sample = tuple[float, float, float]
+"""When it was, megabytes, and percent of a core."""
+
+Orders = queue.SimpleQueue[str]
+
+
+def main(pid: int, interval_s: float) -> None:
+    """Sample between the orders BEGIN and END; an empty one, or their end, ends the program.
+
+    Each END is answered: of graphs within a graph the first to end has the samples.
+    """
+    orders: Orders = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    while order := orders.get():
+        process = psutil.Process(pid)
+        samples = _samples(process, interval_s, orders) if order == BEGIN else ()
+        json.dump([*samples], sys.stdout)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+
+
+def _listen(orders: Orders) -> None:
+    for line in sys.stdin:
+        orders.put(line.strip())
+    orders.put("")
+
+
+def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iterator[Sample]:
+    """Yield samples until the order to end; there is one at least.
+
+    Pools start their processes at the begin of a graph, and each look for them reads about every
+    process of the machine. So the looks are at samples 1, 2, 4, 8 and so on.
+    """
+    observed = {process}
+    for number in count(1):
+        if not number & (number - 1):
+            observed |= {each for each in process.children() if each.pid != os.getpid()}
+        when, used = default_timer(), list(_used(observed))
+        yield when, sum(held for held, _ in used), sum(cpu for _, cpu in used)
+        with suppress(queue.Empty):
+            if orders.get(timeout=interval_s) != BEGIN:
+                return
+
+
+def _used(observed: set[psutil.Process]) -> Iterator[tuple[float, float]]:
+    """Yield megabytes and percent of a core of each process that still runs."""
+    for each in observed:
+        try:
+            yield each.memory_info().rss / MEGABYTE, each.cpu_percent()
+        except psutil.Error:
+            continue
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))
+
+
+ENDING_S = 5.0
+
+
+class Resources(ResourceProfiler):
+    """Samples from a process that is started as a program, before the first graph.
+
+    dask's own is forked beside running threads, or leaves Python's fork server behind, which tests
+    of dask take for a leak.
+    """
+
+    def register(self) -> None:
+        """Start the process, so that no graph waits for that."""
+        self._tracker: Any = None
+        with suppress(OSError):  # the system has no process to spare
+            self._tracker = _Sampler(self._dt)
+        super().register()
+
+    def close(self) -> None:
+        """End the process, and release its pipes if it was killed."""
+        if self._tracker:
+            self._tracker.shutdown()
+            self._tracker = None
+
+    def _start_collect(self) -> None:
+        if self._is_running():  # type: ignore[no-untyped-call]
+            self._tracker.begin()
+
+    def _stop_collect(self) -> None:
+        if self._is_running():  # type: ignore[no-untyped-call]
+            self.results.extend(self._tracker.end())
+
+
+class _Sampler:
+    """The process that samples. If it is killed there are no samples, and the graph goes on."""
+
+    def __init__(self, interval_s: float) -> None:
+        command = [sys.executable, "-m", __name__, str(os.getpid()), str(interval_s)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=os.path.abspath(os.sep),  # no file beside the tests replaces a module
+            start_new_session=True,  # a Ctrl-C is for the test
+        )
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def begin(self) -> None:
+        """Sample from now on."""
+        self._order(BEGIN)
+
+    def end(self) -> list[ResourceData]:
+        """Return the samples since then."""
+        self._order(END)
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        # It ends with the line's end, unless the process was killed.
+        return [ResourceData(*each) for each in (json.loads(line) if line[-1:] == "\n" else ())]
+
+    def shutdown(self) -> None:
+        """End it. Processes that were forked meanwhile have the pipe, too, so closing is no end."""
+        self._order(END)
+        self._order("")
+        try:
+            self._process.communicate(timeout=ENDING_S)
+        except (subprocess.TimeoutExpired, OSError):
+            self._process.kill()
+            self._process.communicate()
+
+    def _order(self, text: str) -> None:
+        assert self._process.stdin
+        with suppress(OSError):  # it was killed
+            self._process.stdin.write(f"{text}\n")
+            self._process.stdin.flush()
+
 
 INTERVAL_S = 0.1
 """Time between samples of the process's memory and CPU; short, as most tests are."""

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import cloudpickle
 from distributed import Scheduler, SchedulerPlugin
 
-from pytest_schedprof.agent import plugins
-from pytest_schedprof.clusters.observed import Observer, observing
+from pytest_schedprof.agent import instruments as plugins
+from pytest_schedprof.clusters.in_process import Observer, observing
+from pytest_schedprof.control.targets import complete
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     NONE_HERE,
@@ -24,7 +25,6 @@ from pytest_schedprof.evidence.contract import (
 )
 from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.remote.targets import complete
 
 HOOK = "the hook pytest_schedprof_plugins"
 
@@ -48,11 +48,11 @@ class PluginKind(Kind, Observer, name="plugin", description="a plugin of the use
                 yield
             return
         control = self.test.known_scheduler.control
-        control.call(plugins.begin, self.name, by_value(self.plugin))
+        control.call(plugins.begin_plugin, self.name, by_value(self.plugin))
         try:
             yield
         finally:
-            self._told[number] = control.call(plugins.end, self.name)
+            self._told[number] = control.call(plugins.end_plugin, self.name)
 
     def begin(self, scheduler: Scheduler) -> None:
         """Add the plugin to a scheduler of this process."""
@@ -62,7 +62,7 @@ class PluginKind(Kind, Observer, name="plugin", description="a plugin of the use
 
     def end(self, scheduler: Scheduler) -> None:
         """Keep what the plugin tells of the last scheduler of the run."""
-        self._told[self._number] = plugins.end(self.name, scheduler)
+        self._told[self._number] = plugins.end_plugin(self.name, scheduler)
 
     def bring(self, found: Sequence[BackendResult]) -> Brought:
         """Return what the plugin told of each run; limits can bound its numbers."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from textwrap import dedent
+from types import CodeType
+from typing import Any
 
-from pytest_schedprof.agent import reports
-from pytest_schedprof.evidence.contract import (
-    Brought,
-    EvidenceUnavailableError,
-    Kind,
-    ObservedTest,
-)
-from pytest_schedprof.evidence.stream import Stream
+from pytest_schedprof.agent import instruments as reports
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
+from pytest_schedprof.evidence.tasks import Stream
 from pytest_schedprof.model.result import BackendResult
 
 
@@ -46,3 +46,21 @@ class ReportKind(Kind, name="report", description="dask's performance report"):
     def close(self) -> None:
         """Remove the task stream, which is a plugin of the scheduler."""
         self._stream.close()
+
+
+def source_of(thing: Any) -> str:
+    """Return the source of a function, or of code; empty if there is none, as of a doctest."""
+    try:
+        if isinstance(thing, CodeType) and thing.co_name == "<module>":
+            return "".join(inspect.findsource(thing)[0])
+        return dedent(inspect.getsource(thing))
+    except Exception:  # besides what it documents, inspect raises errors of its tokenizer
+        return ""
+
+
+def calling_code() -> CodeType:
+    """Return the code that called the caller of this function, also through an `ExitStack`."""
+    frame = sys._getframe(2)
+    while frame.f_back and frame.f_globals.get("__name__") == "contextlib":
+        frame = frame.f_back
+    return frame.f_code

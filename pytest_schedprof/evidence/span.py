@@ -14,12 +14,7 @@ import msgspec
 from distributed import span
 
 from pytest_schedprof.agent import spans
-from pytest_schedprof.evidence.contract import (
-    Brought,
-    EvidenceUnavailableError,
-    Kind,
-    ObservedTest,
-)
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
 from pytest_schedprof.model.evidence import Spans
 from pytest_schedprof.model.result import BackendResult
 

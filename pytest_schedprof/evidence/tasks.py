@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 from dask.utils import key_split
 
-from pytest_schedprof.agent import spans, task_stream
+from pytest_schedprof.agent import instruments as task_stream
+from pytest_schedprof.agent import spans
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import (
     Brought,
     EvidenceUnavailableError,
@@ -21,9 +23,30 @@ from pytest_schedprof.evidence.contract import (
     RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json, tasks_picture, with_pictures
-from pytest_schedprof.evidence.stream import Stream
 from pytest_schedprof.model.evidence import TaskRecord, TaskStream, WorkerTimes
 from pytest_schedprof.model.result import BackendResult
+
+
+class Stream:
+    """A task stream that records tasks while it is watched; all kinds of a test share it."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        control.call(task_stream.hold)
+
+    @contextmanager
+    def watched(self) -> Iterator[int]:
+        """Record tasks meanwhile; yield the number of tasks that were recorded before."""
+        first = self._control.call(task_stream.watch)
+        try:
+            yield first
+        finally:
+            self._control.call(task_stream.unwatch)
+
+    def close(self) -> None:
+        """Release the stream; it is removed when no kind holds it."""
+        self._control.call(task_stream.let_go)
+
 
 AT_ONCE = 5000
 """Number of tasks that the scheduler sends in one answer."""

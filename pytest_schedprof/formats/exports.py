@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import gzip
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pytest_schedprof.formats.joined import join_samples, join_traces
-from pytest_schedprof.formats.pprof import write_pprof
+import msgspec
+
+from pytest_schedprof.errors import FormatError
+from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.formats.pictures import write_timeline
 from pytest_schedprof.formats.pstats import write_pstats
-from pytest_schedprof.formats.speedscope import SpeedscopeFile, write_speedscope
-from pytest_schedprof.formats.stays import write_collapsed
-from pytest_schedprof.formats.timeline import write_timeline
+from pytest_schedprof.formats.speedscope import (
+    Frame,
+    Samples,
+    SpeedscopeFile,
+    read_speedscope,
+    write_speedscope,
+)
+from pytest_schedprof.formats.unfolding import write_collapsed
 from pytest_schedprof.model.backend import (
     CALLS,
     SPEEDSCOPE,
@@ -20,6 +32,132 @@ from pytest_schedprof.model.backend import (
     FileKind,
     recommended,
 )
+
+NANOSECONDS = 1e9
+
+VARINT, BYTES = 0, 2
+"""Encodings of a field: as a number, or as bytes after their length."""
+
+
+def write_pprof(file: SpeedscopeFile) -> bytes:
+    """Write the samples of all threads, each with its thread as a label."""
+    return gzip.compress(b"".join(_Writer(file).fields()), mtime=0)
+
+
+class _Writer:
+    def __init__(self, file: SpeedscopeFile) -> None:
+        self._file = file
+        self._strings: dict[str, int] = {"": 0}
+        self._functions: dict[tuple[int, int], int] = {}
+
+    def fields(self) -> Iterator[bytes]:
+        """Yield the fields of a `Profile`; strings come last, when all are known."""
+        for number, unit in ((1, ("samples", "count")), (1, ("time", "nanoseconds"))):
+            yield _message(number, self._value_type(*unit))
+        for thread in self._file.threads:
+            label = [_number(1, self._string("thread")), _number(2, self._string(thread.thread))]
+            period = round(thread.seconds * NANOSECONDS)
+            for index, count in Counter(thread.stacks).items():
+                yield _message(2, self._sample(index, (count, count * period), label))
+        for number, frame in enumerate(self._file.frames, start=1):
+            yield _message(4, self._location(number, frame))
+        # Without a system name: pprof would demangle `<lambda>` to an empty string.
+        for (name, place), number in self._functions.items():
+            yield _message(5, [_number(1, number), _number(2, name), _number(4, place)])
+        yield _message(11, self._value_type("time", "nanoseconds"))
+        yield _number(12, self._period())
+        yield from (_field(6, text.encode("utf-8", "replace")) for text in self._strings)
+
+    def _period(self) -> int:
+        """Return the time between samples in nanoseconds."""
+        return max((round(each.seconds * NANOSECONDS) for each in self._file.threads), default=0)
+
+    def _value_type(self, kind: str, unit: str) -> list[bytes]:
+        return [_number(1, self._string(kind)), _number(2, self._string(unit))]
+
+    def _sample(self, index: int, values: Iterable[int], label: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield a sample, its innermost frame first; locations are numbered from one."""
+        yield _packed(1, (frame + 1 for frame in reversed(self._file.stacks[index])))
+        yield _packed(2, values)
+        yield _message(3, label)
+
+    def _location(self, number: int, frame: Frame) -> Iterator[bytes]:
+        """Yield a line of code; all lines of one function refer to that function."""
+        key = (self._string(frame.name), self._string(frame.file or ""))
+        function = self._functions.setdefault(key, len(self._functions) + 1)
+        yield _number(1, number)
+        yield _message(4, [_number(1, function), _number(2, max(frame.line or 0, 0))])
+
+    def _string(self, text: str) -> int:
+        return self._strings.setdefault(text, len(self._strings))
+
+
+def _varint(number: int) -> bytes:
+    """Encode seven bits in each byte, lowest first; the eighth says that more follow."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3 | VARINT) + _varint(value)
+
+
+def _field(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | BYTES) + _varint(len(content)) + content
+
+
+def _message(field: int, fields: Iterable[bytes]) -> bytes:
+    return _field(field, b"".join(fields))
+
+
+def _packed(field: int, values: Iterable[int]) -> bytes:
+    return _field(field, b"".join(map(_varint, values)))
+
+
+GZIP = b"\x1f\x8b"
+
+
+def join_samples(contents: Sequence[bytes]) -> SpeedscopeFile:
+    """Join speedscope files; the result has the threads of all.
+
+    Raises:
+        FormatError: if the bytes are not such files.
+    """
+    frames: list[Frame] = []
+    stacks: list[tuple[int, ...]] = []
+    threads: list[Samples] = []
+    for file in map(read_speedscope, contents):
+        first_frame, first_stack = len(frames), len(stacks)
+        frames += file.frames
+        stacks += [tuple(frame + first_frame for frame in stack) for stack in file.stacks]
+        for each in file.threads:
+            moved = array("q", (index + first_stack for index in each.stacks))
+            threads.append(Samples(each.thread, moved, each.empty, each.seconds))
+    return SpeedscopeFile(frames, stacks, threads)
+
+
+def join_traces(contents: Sequence[bytes]) -> bytes:
+    """Join traces by concatenating their events: all have the clock of the same machine.
+
+    Raises:
+        FormatError: if the bytes are not Chrome traces.
+    """
+    try:
+        plain = [gzip.decompress(each) if each.startswith(GZIP) else each for each in contents]
+        events = [msgspec.json.decode(each, type=_Trace).traceEvents for each in plain]
+    except (*UNREADABLE, OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"schedprof: not a Chrome trace: {error}") from error
+    if len(plain) == 1:
+        return plain[0]
+    return msgspec.json.encode({"traceEvents": [event for each in events for event in each]})
+
+
+class _Trace(msgspec.Struct):
+    traceEvents: list[msgspec.Raw]  # noqa: N815
+
 
 Make = Callable[[Sequence[bytes]], bytes]
 """Makes a file of one format from the files of a test, one of each segment of its window."""

@@ -10,6 +10,8 @@ Parquet needs its end to be read, which a killed scheduler does not write, and a
 
 from __future__ import annotations
 
+import glob
+import os
 import struct
 import sys
 import zlib
@@ -18,11 +20,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
 from itertools import accumulate, chain, islice
 from operator import sub
+from pathlib import Path
 from typing import Any
 
 import msgpack
 
-from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.errors import ArtifactError, SettingsError, printable
 from pytest_schedprof.model.workload import (
     Graph,
     Group,
@@ -31,6 +34,7 @@ from pytest_schedprof.model.workload import (
     Task,
     WorkerEvent,
     Workload,
+    joined,
 )
 
 MAGIC = b"schedprof workload 1\n"
@@ -276,3 +280,67 @@ def _results_content(rows: Sequence[tuple[int, Result]]) -> dict[str, Any]:
         "nbytes": numbers(each.nbytes for each in results),
         "errors": bytes(each.is_error for each in results),
     }
+
+
+SHIPPED = ("recorded_shuffle", "recorded_rechunk", "recorded_sweep")
+
+_FILES = Path(__file__).parents[1] / "workloads" / "files"
+
+
+def place_of(name: str) -> Path:
+    """Return the file of a recorded workload: one that is shipped, or the one at this path."""
+    return _FILES / f"{name}.schedprof" if name in SHIPPED else Path(name)
+
+
+def files_of(text: str) -> list[Path]:
+    """Return the files that a name or a pattern such as `monday-*.schedprof` stands for.
+
+    The name of a recorded workload that the package ships stands for its file.
+    """
+    found = glob.glob(text) if glob.has_magic(text) and not os.path.exists(text) else []
+    return [Path(each) for each in sorted(found)] or [place_of(text)]
+
+
+def check_files(text: str) -> None:
+    """Look at the begin of each file.
+
+    Raises:
+        SettingsError: one cannot be read.
+        ArtifactError: one is something else.
+    """
+    for path in files_of(text):
+        try:
+            with path.open("rb") as file:
+                begin = file.read(len(MAGIC))
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        if begin != MAGIC:
+            raise ArtifactError(f"schedprof: {path} is no recorded workload")
+
+
+def read_files(text: str) -> Workload:
+    """Read the workload of a file, or of all files of a recording.
+
+    Raises:
+        SettingsError: one cannot be read.
+        ArtifactError: one is something else, or they are of different recordings.
+    """
+    parts = [read_workload(_content(path), str(path)) for path in files_of(text)]
+    try:
+        return joined(parts)
+    except ValueError as error:
+        raise ArtifactError(f"schedprof: {text}: {error}") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> SettingsError:
+    name = printable(f"{path}", keep="")
+    return SettingsError(
+        f"schedprof: the workload {name} cannot be read: {error.strerror or error}"
+    )

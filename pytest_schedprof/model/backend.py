@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +139,107 @@ def recommended(backends: Iterable[BackendFacts]) -> list[str]:
     """Return the names of the backends that have a rank, the most recommended first."""
     ranked = [(each.rank, each.name) for each in backends if each.rank is not None]
     return [name for _, name in sorted(ranked)]
+
+
+SECCOMP_FILTER = 2
+"""Value of `Privileges.seccomp` if a filter is active."""
+
+
+@dataclass(frozen=True, slots=True)
+class Privileges:
+    """Privileges of the scheduler's process, as found by the agent."""
+
+    platform: str = "linux"
+    uid: int = 0
+    interpreter: str = ""
+    container: str = ""
+    """`kubernetes`, another kind of container, or empty for none."""
+    refused_calls: Mapping[str, str] = field(default_factory=dict)
+    """System calls that a filter refuses, with the error or the signal."""
+    seccomp: int = 0
+    """Value in /proc; 2 is a filter."""
+    may_ptrace: bool = False
+    """Whether a child of the process, such as py-spy, has CAP_SYS_PTRACE."""
+    was_given_ptrace: bool = False
+    """Whether its container has CAP_SYS_PTRACE; a process of another user than root lacks it."""
+    no_new_privileges: bool = False
+    ptrace_scope: int = -1
+    """Yama's setting; -1 if the kernel has no Yama."""
+    is_dumpable: bool = True
+    security_label: str = ""
+    """Label that AppArmor or SELinux gives the process."""
+
+
+def read_privileges(found: Mapping[str, Any]) -> Privileges:
+    """Read what the agent sent; fields that only a newer agent knows are left out."""
+    return Privileges(**{each.name: found[each.name] for each in fields(Privileges)})
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A process and the machine that it runs on."""
+
+    pid: int
+    uid: int
+    user: str
+    """User name, empty if the user ID has none."""
+    python: str
+    implementation: str
+    interpreter: str
+    platform: str
+    versions: dict[str, str]
+    tick_hz: float
+    """Frequency of the kernel's clock; 0 if unknown."""
+    directory: str
+    """Directory of files: of recordings on a scheduler, of artifacts here."""
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """How far the scheduler's clock is ahead of the clock here."""
+
+    seconds: float
+    uncertainty: float
+    """Half of the round trip of the measurement, which is its largest error."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendCheck:
+    """Whether a recording of one backend could be started, stopped and read."""
+
+    name: str
+    is_chosen: bool
+    works: bool
+    seconds: float
+    reason: str = ""
+    remedies: tuple[str, ...] = ()
+    rank: int | None = None
+    """Position in the order in which backends are recommended; None for one that never is."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What a fact about the scheduler means for the backend, by the name of the fact."""
+    kept_hz: float | None = None
+    """Samples per second that it keeps up with on a busy scheduler; None if not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """All findings."""
+
+    address: str
+    is_own: bool
+    """Whether the scheduler was started for the check."""
+    here: Machine
+    scheduler: Machine
+    workers: int
+    loop_in_main_thread: bool
+    privileges: Privileges
+    clock: ClockOffset
+    differences: tuple[str, ...]
+    """Differences between both sides, in words."""
+    backends: tuple[BackendCheck, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether all chosen backends work."""
+        return all(each.works for each in self.backends if each.is_chosen)

@@ -1,11 +1,13 @@
-"""A parsed limit: an upper bound on a metric. `gates/limits.py` has the language."""
+"""A parsed limit: an upper bound on a metric. `judge/limits.py` has the language."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
 
 from pytest_schedprof.model.metric import ANY_KIND, METRICS, PERCENT, format_amount
+from pytest_schedprof.model.profile import Function
 
 CLIENT_PREFIX = "client-"
 """Start of the owners that are phases of the client, which the scheduler does not see."""
@@ -79,3 +81,62 @@ class Limit:
             return amount
         times = "" if self.factor == 1 else f" * {format_amount(self.factor, '', Decimal(1))}"
         return f"baseline{times}{f' + {amount}' if self.bound else ''}"
+
+
+MIN_SAMPLES = 50
+"""Smallest number of busy samples: with fewer, the bounds are not reliable."""
+
+
+class Verdict(StrEnum):
+    """Whether a limit holds, by the data."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+    @staticmethod
+    def worst(verdicts: list[Verdict]) -> Verdict:
+        """Return the worst verdict: fail, else inconclusive, else pass."""
+        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+            if verdict in verdicts:
+                return verdict
+        return Verdict.PASS
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A share or a cost per task, with a one-sided bound on either side."""
+
+    value: float
+    low: float
+    """Lower bound of the true value, at the confidence level of the result."""
+    high: float
+    """Upper bound of the true value, at the same level."""
+    samples: int
+    """The denominator: busy scheduler samples for a share, tasks for a cost."""
+    dispersion: float
+    """Standard deviation of a share relative to that of independent samples; 0 for a cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one limit for one function or owner."""
+
+    subject: Function
+    estimate: Estimate
+    verdict: Verdict
+    before: Estimate | None = None
+    """The estimate in the baseline, if the limit is relative to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitResult:
+    """The result of a limit; findings are sorted, the worst first."""
+
+    limit: str
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    note: str = ""
+    """Why there is no verdict; empty if there is one."""
+    parsed: Limit = field(kw_only=True)
+    """What the text says."""

@@ -5,11 +5,37 @@ docs/limits.md explains each metric to users.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from math import floor, log10
 from typing import Any, NamedTuple
 
-from pytest_schedprof.model.phases import PHASES
+CLIENT = ("construction", "optimisation", "serialisation", "sending")
+"""Phases of the client up to the scheduler, in the order in which a computation passes them."""
+
+RECEIVING = "receiving"
+"""Phase of the client in which it unpacks what it receives."""
+
+OF_CLIENT = (*CLIENT, RECEIVING)
+
+SCHEDULER: Mapping[str, tuple[str, ...]] = {
+    "intake": ("graph-intake",),
+    "transitions": ("transitions", "worker-choice", "stealing"),
+    "messages": ("comm", "serialisation"),
+}
+"""Phases of the scheduler and their owners. Limits name owners too: `cpu(@graph-intake)`."""
+
+REST = "rest"
+"""Phase of everything else in the scheduler: event loop, heartbeats, garbage collector, ..."""
+
+EXECUTION, OVERHEAD = "execution", "overhead"
+"""Phases of the workers: the code of tasks, and all else that their processes do."""
+
+WORKERS = (EXECUTION, OVERHEAD)
+
+PHASES = (*CLIENT, *SCHEDULER, REST, *WORKERS, RECEIVING)
+"""All phases, in order."""
+
 
 SAMPLED = ("process", "managed", "spilled")
 """Measures of workers' memory that are sampled if nothing else is asked for, as dask names them."""

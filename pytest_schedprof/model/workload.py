@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Key = str | tuple[str, int]
@@ -126,3 +127,86 @@ class Workload:
         released = max([each.time for each in self.releases], default=0.0)
         ended = max([each.time for each in self.results.values()], default=0.0)
         return max(asked, released, ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Workforce:
+    """What a cluster needs to have the workers of a recorded workload."""
+
+    first: Sequence[WorkerEvent]
+    """Those that were there when the first graph came, in the order in which they joined."""
+    later: Sequence[WorkerEvent]
+    """Who joined and who left afterwards."""
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that most of the first workers had."""
+        counts = Counter(each.threads for each in self.first if each.threads)
+        return counts.most_common(1)[0][0] if counts else 1
+
+
+def workforce_of(workload: Workload) -> Workforce:
+    """Return the workers of a recorded workload.
+
+    A cluster has a worker at least. If there was none when the first graph came, as where they are
+    started by need, the one that joined first counts as the first.
+    """
+    begun = workload.graphs[0].time if workload.graphs else float("inf")
+    first: dict[int, WorkerEvent] = {}
+    later = [each for each in workload.workers if each.time > begun]
+    for each in workload.workers:
+        if each.time <= begun and each.has_joined:
+            first[each.worker] = each
+        elif each.time <= begun:
+            first.pop(each.worker, None)
+    if not first and later and later[0].has_joined:
+        first[later[0].worker] = later.pop(0)
+    return Workforce(list(first.values()), later)
+
+
+def joined(parts: Iterable[Workload]) -> Workload:
+    """Return one workload from files that followed one another, in any order.
+
+    Each file begins with what is there already, so that it can be read without the others: its
+    workers, and results that later tasks need. Here these are left out. A file without its first
+    block is of a recording that was killed when it had just begun that file.
+
+    Raises:
+        ValueError: the files are of different recordings.
+    """
+    found = list(parts)
+    begun = [each for each in found if each.distributed] or found[:1]
+    ordered = sorted(begun, key=lambda each: each.since)
+    if len(ordered) > 1 and len({each.name for each in ordered}) > 1:
+        raise ValueError("they are files of different recordings")
+    whole = replace(ordered[0], graphs=[], releases=[], workers=[], results={})
+    known: set[int] = set()
+    there: set[int] = set()
+    for part in ordered:
+        late = part.since - whole.since
+        whole.graphs += [_later(each, late, known) for each in part.graphs]
+        whole.releases += [replace(each, time=each.time + late) for each in part.releases]
+        whole.workers += _changes(part.workers, late, there)
+        for number, result in part.results.items():
+            whole.results.setdefault(number, replace(result, time=result.time + late))
+        whole.bandwidth = part.bandwidth or whole.bandwidth
+        whole.is_cut |= part.is_cut
+    return whole
+
+
+def _later(graph: Graph, late: float, known: set[int]) -> Graph:
+    """Return a graph without tasks that were in an earlier one."""
+    tasks = [each for each in graph.tasks if each.number not in known]
+    known.update(each.number for each in tasks)
+    return replace(graph, time=graph.time + late, tasks=tasks)
+
+
+def _changes(events: Sequence[WorkerEvent], late: float, there: set[int]) -> list[WorkerEvent]:
+    """Return the events without workers that join though they are there."""
+    found = []
+    for each in events:
+        if each.has_joined and each.worker in there:
+            continue
+        (there.add if each.has_joined else there.discard)(each.worker)
+        found.append(replace(each, time=each.time + late))
+    return found

@@ -13,39 +13,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_schedprof import errors
     from pytest_schedprof.clusters import options as cluster_options
-    from pytest_schedprof.measuring import plan as planning
-    from pytest_schedprof.plugin import (
-        against,
-        arguments,
-        baselines,
-        collecting,
-        running,
-        seeds,
-    )
-    from pytest_schedprof.settings import markers
+    from pytest_schedprof.measure import markers, plan
+    from pytest_schedprof.plugin import against, collecting, running, seeds
 
     __all__ = [
         "against",
-        "arguments",
-        "baselines",
         "cluster_options",
         "collecting",
         "errors",
         "markers",
-        "planning",
+        "plan",
         "running",
         "seeds",
     ]
 
 MODULES = {
     "against": "plugin.against",
-    "arguments": "plugin.arguments",
-    "baselines": "plugin.baselines",
     "cluster_options": "clusters.options",
     "collecting": "plugin.collecting",
     "errors": "errors",
-    "markers": "settings.markers",
-    "planning": "measuring.plan",
+    "markers": "measure.markers",
+    "plan": "measure.plan",
     "running": "plugin.running",
     "seeds": "plugin.seeds",
 }

@@ -12,20 +12,20 @@ import dask.config
 import pytest
 
 from pytest_schedprof.clusters import KINDS
+from pytest_schedprof.clusters.environments import default_cache, interpreter_for
 from pytest_schedprof.clusters.options import (
     check_cluster_options,
     check_known_to_dask,
     config_of,
     with_settings,
 )
-from pytest_schedprof.environments.interpreter import interpreter_for
-from pytest_schedprof.environments.making import default_cache
 from pytest_schedprof.errors import (
     ClusterError,
     IncompatibleError,
     SchedulerLostError,
     SettingsError,
 )
+from pytest_schedprof.measure.markers import OtherSettings, read_other_settings
 from pytest_schedprof.plugin.stash import (
     INCOMPATIBLE,
     INTERPRETER,
@@ -35,14 +35,13 @@ from pytest_schedprof.plugin.stash import (
     cluster_request_of,
     session_settings,
 )
-from pytest_schedprof.settings.other_settings import OtherSettings, read_other_settings
 
 if TYPE_CHECKING:
     from pytest_schedprof.clusters.contract import ClusterRequest
     from pytest_schedprof.clusters.session import ClusterSession
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-    from pytest_schedprof.measuring.sides import Side
-    from pytest_schedprof.settings.session import Settings
+    from pytest_schedprof.measure.settings import Settings
+    from pytest_schedprof.measure.sides import Side
 
 NO_OTHERS = OtherSettings()
 
@@ -158,7 +157,7 @@ def _configured(there: OtherSettings) -> AbstractContextManager[Any]:
 
 def _settings_of(config: pytest.Config, side: str) -> OtherSettings:
     """Return the settings in which a side differs from the test's."""
-    from pytest_schedprof.storage.run_directory import AGAINST
+    from pytest_schedprof.store.run_directory import AGAINST
 
     return config.stash.get(OTHER_SETTINGS, NO_OTHERS) if side == AGAINST else NO_OTHERS
 
@@ -193,7 +192,7 @@ def without_turns(arguments: Sequence[str]) -> Iterator[str]:
 def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSession]:
     """Return one cluster session for each side, shared by all tests."""
     from pytest_schedprof.clusters.session import ClusterSession
-    from pytest_schedprof.storage.run_directory import AGAINST, NULL
+    from pytest_schedprof.store.run_directory import AGAINST, NULL
 
     if OTHER_SESSIONS not in config.stash:
         there = config.stash.get(INTERPRETER, None)

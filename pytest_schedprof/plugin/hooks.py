@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import plugin
+from pytest_schedprof.measure.options import DEFAULT_BACKEND, MARKER_HELP, add_options, is_any_given
 from pytest_schedprof.plugin import hookspecs
 from pytest_schedprof.plugin.fixtures import (
     schedprof_cluster,
@@ -33,16 +34,10 @@ from pytest_schedprof.plugin.stash import (
     run_of,
     session_settings,
 )
-from pytest_schedprof.settings.options import (
-    DEFAULT_BACKEND,
-    MARKER_HELP,
-    add_options,
-    is_any_given,
-)
 
 if TYPE_CHECKING:
-    from pytest_schedprof.measuring.plan import Plan
-    from pytest_schedprof.settings.session import Settings
+    from pytest_schedprof.measure.plan import Plan
+    from pytest_schedprof.measure.settings import Settings
 
 __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler", "schedprof_seed"]
 
@@ -99,7 +94,7 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
     if settings.against is not None:
         plugin.against.prepare_against(config, settings.against)
     if settings.compare is not None:
-        plugin.baselines.load_reference(config, settings.compare)
+        plugin.collecting.load_reference(config, settings.compare)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -172,7 +167,7 @@ def _plan(item: pytest.Item) -> None:
     if not is_profiled:  # then there is nothing to compare
         settings = settings._replace(against=None)
     if settings.scale or settings.against:
-        settings = plugin.arguments.with_scale(item, settings)
+        settings = plugin.running.with_scale(item, settings)
     if settings.seeds > 1:
         settings = plugin.seeds.with_seed(item, settings)
     item.stash[SETTINGS] = settings
@@ -193,7 +188,7 @@ def _plan_of(config: pytest.Config, settings: Settings) -> Plan:
     kinds = kinds_of(config).kinds(gathered) if gathered else ()
     reference = config.stash.get(REFERENCE, None)
     run = run_of(config)
-    plan = plugin.planning.make_plan(settings, backends_of(config), run, reference, kinds)
+    plan = plugin.plan.make_plan(settings, backends_of(config), run, reference, kinds)
     if HAS_BEGUN not in config.stash:
         plugin.collecting.begin_run(run, config.stash[STARTED_AT], config.rootpath)
         config.stash[HAS_BEGUN] = True

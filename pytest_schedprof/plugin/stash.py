@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.contract import ClusterRequest
+    from pytest_schedprof.clusters.environments import Interpreter
     from pytest_schedprof.clusters.session import ClusterSession
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-    from pytest_schedprof.environments.interpreter import Interpreter
     from pytest_schedprof.errors import IncompatibleError
-    from pytest_schedprof.evidence.registry import EvidenceRegistry
-    from pytest_schedprof.gates.reference import Reference
-    from pytest_schedprof.measuring.plan import Plan
-    from pytest_schedprof.measuring.profiling import ProfiledTest
-    from pytest_schedprof.settings.other_settings import OtherSettings
-    from pytest_schedprof.settings.session import Settings
-    from pytest_schedprof.storage.run_directory import RunDirectory
+    from pytest_schedprof.evidence.contract import EvidenceRegistry
+    from pytest_schedprof.judge.reference import Reference
+    from pytest_schedprof.measure.markers import OtherSettings
+    from pytest_schedprof.measure.plan import Plan
+    from pytest_schedprof.measure.profiling import ProfiledTest
+    from pytest_schedprof.measure.settings import Settings
+    from pytest_schedprof.store.run_directory import RunDirectory
 
 # On the config and, with the markers merged in, on items.
 
@@ -97,7 +97,7 @@ def session_settings(config: pytest.Config) -> Settings:
         SettingsError: for a wrong value.
     """
     if SETTINGS not in config.stash:
-        from pytest_schedprof.settings.session import read_session
+        from pytest_schedprof.measure.settings import read_session
 
         config.stash[SETTINGS] = read_session(config)
     return config.stash[SETTINGS]
@@ -120,7 +120,7 @@ def backends_of(config: pytest.Config) -> BackendRegistry:
 def kinds_of(config: pytest.Config) -> EvidenceRegistry:
     """Return the session's kinds of evidence: built-in ones and those of the hook."""
     if KINDS not in config.stash:
-        from pytest_schedprof.evidence.registry import EvidenceRegistry
+        from pytest_schedprof.evidence.contract import EvidenceRegistry
 
         added = list(config.hook.pytest_schedprof_evidence())
         if plugins := [each for found in config.hook.pytest_schedprof_plugins() for each in found]:
@@ -134,7 +134,7 @@ def kinds_of(config: pytest.Config) -> EvidenceRegistry:
 def run_of(config: pytest.Config) -> RunDirectory:
     """Return the session's directory, which pytest-xdist workers share with their controller."""
     if RUN not in config.stash:
-        from pytest_schedprof.storage.run_directory import RunDirectory, new_run_id
+        from pytest_schedprof.store.run_directory import RunDirectory, new_run_id
 
         given = getattr(config, "workerinput", {}).get("schedprof_run")
         config.stash[RUN] = RunDirectory(session_settings(config).dir, given or new_run_id())

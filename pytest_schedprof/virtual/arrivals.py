@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+from distributed import Scheduler, SchedulerPlugin, versions
+from distributed.worker_state_machine import StateMachineEvent, TaskState, WorkerState
 
 from pytest_schedprof.virtual.worker import VirtualWorker, name_for_scheduler
 
@@ -51,3 +55,89 @@ def few_words() -> Iterator[None]:
         yield
     finally:
         logging.disable(logging.NOTSET)
+
+
+SAME = {"warning": "", "error": ""}
+NOTHING: dict[str, Any] = {}
+
+
+class Arrival(SchedulerPlugin):
+    """Replaces the version check until the expected number of workers has joined."""
+
+    name = "schedprof-arrival"
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._joining: Scheduler | None = None
+        """The scheduler while a worker joins, until it asks for its own versions."""
+        self._hiding: Scheduler | None = None
+        """The scheduler from then on, until it compares."""
+        self._compare, self._own = versions.error_message, versions.get_versions
+        versions.error_message = self._same
+        versions.get_versions = self._hide_others
+
+    def _hide_others(self, *args: Any, **keywords: Any) -> Any:
+        """Return the versions here; if a worker joins, hide the others from what follows."""
+        if self._joining is None:
+            return self._own(*args, **keywords)
+        self._hiding, self._joining = self._joining, None
+        vars(self._hiding.workers)["items"] = tuple
+        return NOTHING
+
+    def _same(self, *args: Any, **keywords: Any) -> dict[str, str]:
+        if self._hiding is not None:
+            del vars(self._hiding.workers)["items"]
+            self._hiding = None
+        return SAME
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """Restore the check and remove this plugin once the last expected worker joins."""
+        self._joining = scheduler
+        if len(scheduler.workers) >= self.count:
+            self._joining = None
+            versions.error_message, versions.get_versions = self._compare, self._own
+            scheduler.remove_plugin(name=self.name)
+
+
+def expect(count: int) -> dict[str, Any]:
+    """Return the keywords of a scheduler that this number of hollow workers will join."""
+    return {"plugins": [Arrival(count)]} if count else {}
+
+
+def leave_out_debugging() -> None:
+    """Make events of state machines cheaper."""
+    _keep_no_events()
+    _list_no_tasks()
+    _dispatch_without_wrappers()
+
+
+def _keep_no_events() -> None:
+    """Copy no events for the log of them, which is empty in hollow workers."""
+    for each in list(StateMachineEvent._classes.values()):
+        if "to_loggable" in vars(each):
+            each.to_loggable = _not_logged  # type: ignore[method-assign, assignment]
+
+
+def _not_logged(event: StateMachineEvent, *, handled: float) -> StateMachineEvent:
+    return event
+
+
+class _Unlisted:
+    """In the place of the list of all tasks of the process, which only distributed's tests read."""
+
+    def add(self, task: TaskState) -> None:
+        """Do nothing."""
+
+
+def _list_no_tasks() -> None:
+    TaskState._instances = _Unlisted()  # type: ignore[assignment]
+
+
+def _dispatch_without_wrappers() -> None:
+    """Find an event's handler as `singledispatchmethod` does, without its wrapper for each call."""
+    find: Callable[..., Any] = vars(WorkerState)["_handle_event"].dispatcher.dispatch
+
+    def handle(state: WorkerState, event: StateMachineEvent) -> Any:
+        return find(type(event))(state, event)
+
+    WorkerState._handle_event = handle  # type: ignore[method-assign, assignment]

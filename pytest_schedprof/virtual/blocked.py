@@ -7,14 +7,15 @@ sleep as before has not been woken, however busy the machine is.
 
 from __future__ import annotations
 
+import _thread
 import os
 import platform
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
@@ -161,3 +162,68 @@ def interrupt(ident: int) -> Callable[[], None] | None:
     if SIGNAL is None or ident != threading.main_thread().ident:
         return None
     return partial(signal.pthread_kill, ident, SIGNAL)
+
+
+class Waiter:
+    """A lock that tells for good that it was released.
+
+    Whoever waits takes a plain lock when it wakes, and the lock then looks as if somebody still
+    waited; since Python 3.14 it is handed over, and never looks free. If another thread gave the
+    turn away in that moment, time went on before the test did.
+    """
+
+    def __init__(self) -> None:
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+        self._is_released = False
+
+    def release(self) -> None:
+        """Wake who waits."""
+        self._is_released = True
+        self._lock.release()
+
+    def acquire(self, timeout_s: float = -1) -> bool:
+        """Wait until it is released, or for so many seconds; return whether it was."""
+        return self._lock.acquire(timeout=timeout_s)
+
+    def locked(self) -> bool:
+        """Whether nobody has released it."""
+        return not self._is_released
+
+
+class Jobs:
+    """While one is at work, the clock stands still."""
+
+    number = 0
+    """How many there are, but for those that wait for a client."""
+
+    def __init__(self) -> None:
+        self._watches: dict[int, Watch] = {}
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Watch whether this thread is blocked in a lock."""
+        here = threading.get_ident()
+        self._watches[here] = watch_this_thread()
+        try:
+            yield
+        finally:
+            del self._watches[here]
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Leave this thread unwatched while it waits for a client."""
+        here = threading.get_ident()
+        watch = self._watches.pop(here, None)
+        try:
+            yield
+        finally:
+            if watch is not None:
+                self._watches[here] = watch
+
+    def are_busy(self) -> bool:
+        """Whether one works, and is not blocked in a lock."""
+        if self.number <= 0:
+            return False
+        blocked = sum(each.find() is not None for each in list(self._watches.values()))
+        return self.number > blocked

@@ -14,14 +14,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from pytest_schedprof.errors import StuckError
-from pytest_schedprof.virtual.blocked import interrupt, tells_itself, watch_this_thread
-from pytest_schedprof.virtual.clocks import EPOCH
+from pytest_schedprof.virtual.blocked import (
+    Jobs,
+    Waiter,
+    interrupt,
+    tells_itself,
+    watch_this_thread,
+)
 from pytest_schedprof.virtual.governed import GovernedLoop
-from pytest_schedprof.virtual.jobs import Jobs
-from pytest_schedprof.virtual.names import RandomNames
+from pytest_schedprof.virtual.loop import EPOCH
 from pytest_schedprof.virtual.stories import Fault
-from pytest_schedprof.virtual.turns import Turns, acknowledge, have_arrived
-from pytest_schedprof.virtual.waiter import Waiter
+from pytest_schedprof.virtual.turns import RandomNames, Turns, acknowledge, have_arrived
 
 CHECK_S = 0.05
 """Interval in which loops that have ended are noticed."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
-from pytest_schedprof.virtual.clocks import RESOLUTION_S, at_least_a_tick
+from pytest_schedprof.virtual.loop import RESOLUTION_S, at_least_a_tick
 
 SPINS = 1000
 """How often a loop goes round at one time until it is said to wait: `await asyncio.sleep(0)`, again

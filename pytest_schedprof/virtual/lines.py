@@ -13,7 +13,7 @@ from typing import Any
 
 from distributed.comm.core import Comm, CommClosedError
 
-from pytest_schedprof.virtual.clocks import rounded
+from pytest_schedprof.virtual.loop import rounded
 
 TO_WORKER_S = 0.005
 TO_SCHEDULER_S = 0.002
@@ -156,3 +156,23 @@ class Presence(Comm):
     def closed(self) -> bool:
         """Whether the worker has left."""
         return bool(self._left.done())
+
+
+class Link:
+    """When a worker's link is free again, for what it sends and for what it receives."""
+
+    __slots__ = ("receives_until", "sends_until")
+
+    def __init__(self) -> None:
+        self.sends_until = self.receives_until = float("-inf")
+
+
+def send(sender: Link, receiver: Link, now: float, seconds: float) -> float:
+    """Return when a transfer arrives that would take so many seconds on two free links.
+
+    Each link handles its transfers one after another. A transfer waits for both ends at the same
+    time, so it does not block one of them while it waits for the other.
+    """
+    sender.sends_until = max(now, sender.sends_until) + seconds
+    receiver.receives_until = max(now, receiver.receives_until) + seconds
+    return max(sender.sends_until, receiver.receives_until)

@@ -19,17 +19,17 @@ from distributed.worker_state_machine import TaskState
 from tornado.iostream import IOStream
 
 from pytest_schedprof.agent.decisions import WORLD
-from pytest_schedprof.simulation.arrival import expect
-from pytest_schedprof.simulation.behaviour import read_behaviour
-from pytest_schedprof.simulation.traits import read_trait
-from pytest_schedprof.virtual.arrivals import few_words, in_order_of_sets, join_all
-from pytest_schedprof.virtual.at_once import AtOnce
-from pytest_schedprof.virtual.clocks import replace_clocks
+from pytest_schedprof.virtual.arrivals import (
+    expect,
+    few_words,
+    in_order_of_sets,
+    join_all,
+    leave_out_debugging,
+)
+from pytest_schedprof.virtual.behaviour import read_behaviour, read_trait
 from pytest_schedprof.virtual.faults import Faults
-from pytest_schedprof.virtual.lean import leave_out_debugging
-from pytest_schedprof.virtual.loop import VirtualLoop
-from pytest_schedprof.virtual.restarts import Restarts
-from pytest_schedprof.virtual.server import VirtualServer
+from pytest_schedprof.virtual.loop import AtOnce, VirtualLoop, replace_clocks
+from pytest_schedprof.virtual.server import Restarts, VirtualServer
 from pytest_schedprof.virtual.turns import Turns
 from pytest_schedprof.virtual.worker import VirtualWorker
 from pytest_schedprof.virtual.world import World

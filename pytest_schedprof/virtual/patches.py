@@ -20,13 +20,11 @@ from typing import Any
 from distributed import Client, Future, utils
 from distributed import client as client_module
 
-from pytest_schedprof.virtual.at_once import AtOnce
-from pytest_schedprof.virtual.blocked import listen
-from pytest_schedprof.virtual.chance import replacements_of_chance
-from pytest_schedprof.virtual.clocks import EPOCH, replace_clocks
+from pytest_schedprof.virtual.blocked import Waiter, listen
+from pytest_schedprof.virtual.choices import replacements_of_chance
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
+from pytest_schedprof.virtual.loop import EPOCH, AtOnce, replace_clocks
 from pytest_schedprof.virtual.turns import OWN
-from pytest_schedprof.virtual.waiter import Waiter
 
 PATIENCE_S = 0.05
 """Real time after which a test that waits for something unknown is said to wait for the cluster."""

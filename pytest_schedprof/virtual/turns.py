@@ -7,9 +7,11 @@ with each turn that it gives away. The test's process tells in return when its n
 from __future__ import annotations
 
 import json
+import random
 import socket
 import struct
 import sys
+import uuid
 from collections.abc import Iterable, Mapping
 from selectors import EVENT_WRITE, SelectorKey
 from typing import Any
@@ -85,3 +87,26 @@ def have_arrived(sockets: Mapping[Any, SelectorKey]) -> bool:
         if left:
             return False
     return True
+
+
+class RandomNames:
+    """Draws the names of each place in the code by itself.
+
+    Releases of dask differ in how many random names they draw beside those of tasks. If all were
+    drawn one after the other, the same tasks would have other names in another release.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._places: dict[str, dict[int, random.Random]] = {}
+
+    def draw(self, function: str, line: int) -> uuid.UUID:
+        """Return the next name for a line of a function.
+
+        Lines have other numbers in other releases: they count in the order of their first use.
+        """
+        function = function.replace("_", "")  # private in one release, public in another
+        lines = self._places.setdefault(function, {})
+        if line not in lines:
+            lines[line] = random.Random(f"{self._seed}:{function}:{len(lines)}")
+        return uuid.UUID(int=lines[line].getrandbits(128), version=4)

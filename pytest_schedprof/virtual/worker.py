@@ -11,12 +11,9 @@ from distributed.core import Status
 from distributed.metrics import time
 from distributed.worker_state_machine import GatherDep, StateMachineEvent
 
-from pytest_schedprof.simulation.executor import Executor
-from pytest_schedprof.simulation.introduction import introduction, metrics
-from pytest_schedprof.simulation.spilling import data_of, seconds_to_read
-from pytest_schedprof.simulation.worker import HollowWorker
-from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Presence
-from pytest_schedprof.virtual.links import Link, send
+from pytest_schedprof.virtual.executor import Executor, data_of, seconds_to_read
+from pytest_schedprof.virtual.hollow_worker import HollowWorker, introduction, metrics
+from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Link, Presence, send
 from pytest_schedprof.virtual.server import PATIENCE_S
 
 

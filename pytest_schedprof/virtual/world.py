@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from pytest_schedprof.virtual.choices import Choices
-from pytest_schedprof.virtual.clocks import EPOCH
 from pytest_schedprof.virtual.journal import Journal, Log, Window, Workforce
-from pytest_schedprof.virtual.loop import VirtualLoop
+from pytest_schedprof.virtual.loop import EPOCH, VirtualLoop
 from pytest_schedprof.virtual.stories import (
     Fault,
+    Witness,
+    is_of_a_machine,
     tell_error,
     tell_horizon,
     tell_story,
@@ -21,7 +22,6 @@ from pytest_schedprof.virtual.stories import (
     tell_work,
     unfinished_tasks,
 )
-from pytest_schedprof.virtual.witness import Witness, is_of_a_machine
 
 QUIET_S = 120.0
 """Virtual time after which a cluster in which nothing is under way is stuck. Whatever the scheduler

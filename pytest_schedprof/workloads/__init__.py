@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from distributed import Client
 
-from pytest_schedprof.record.replaying import replay
+from pytest_schedprof.replay.replaying import replay
 from pytest_schedprof.workloads.collections import (
     column_arithmetic,
     deep_collections,
@@ -23,42 +23,40 @@ from pytest_schedprof.workloads.collections import (
     p2p_rechunk,
     p2p_shuffle,
     rechunk,
+    recorded_rechunk,
+    recorded_shuffle,
+    recorded_sweep,
     set_index,
     taken,
     tokens_of_data,
 )
-from pytest_schedprof.workloads.graphs import (
+from pytest_schedprof.workloads.shapes import (
     aliases,
     all_to_all,
     annotated_tasks,
     anomaly_mean,
+    broadcasts,
     cancelled,
     cancelled_tasks,
+    coordination,
     deep_chains,
     fan_in,
     fan_out,
+    heartbeats,
+    many_clients,
     many_prefixes,
+    many_questions,
     many_tiny_tasks,
+    moved_data,
     pure_tasks,
+    records,
     retried,
+    scaling,
     seen_again,
     stealing_imbalance,
     submission_only,
-    tree_reduction,
-)
-from pytest_schedprof.workloads.recorded import recorded_rechunk, recorded_shuffle, recorded_sweep
-from pytest_schedprof.workloads.requests import (
-    broadcasts,
-    coordination,
-    heartbeats,
-    many_clients,
-    many_questions,
-    moved_data,
-    records,
-    scaling,
     task_stream,
-)
-from pytest_schedprof.workloads.workers import (
+    tree_reduction,
     worker_churn,
     workers_leave,
     workers_restart,

@@ -21,8 +21,8 @@ from support import wait_for
 
 import pytest_schedprof
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
-from pytest_schedprof.api.block import Block
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import (
     ArtifactError,
     BackendNotInstalledError,
@@ -32,7 +32,7 @@ from pytest_schedprof.errors import (
     SchedulerLostError,
     SettingsError,
 )
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.measure.blocks import Block
 
 BOTH: list[Callable[..., Block[Path]]] = [pyspy_on_scheduler, viztrace_scheduler]
 

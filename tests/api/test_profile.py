@@ -13,7 +13,7 @@ from distributed import Client
 from support import BURNED
 
 from pytest_schedprof import profile_scheduler
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.errors import (
     ArtifactError,
     BackendUnknownError,
@@ -23,9 +23,9 @@ from pytest_schedprof.errors import (
     SchedprofError,
     SettingsError,
 )
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 
 FALSE = f"share({BURNED}) <= 1%"
 

@@ -17,14 +17,14 @@ from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import find_backends
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.child import launched
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendUnavailableError,
     RecordingError,
 )
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.remote.control import Control
 
 PATIENCE_S = 120.0
 

@@ -14,14 +14,14 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 from support import settle, wait_for
 
-from pytest_schedprof.analysis.shares import shares_of
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import find_backends
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SchedprofError
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
-from pytest_schedprof.remote.control import Control
 
 BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "tachyon", "viztracer"]
 

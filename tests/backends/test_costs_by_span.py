@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from support import Project
 
-from pytest_schedprof.agent.whose import STRETCHES, whose_in
-from pytest_schedprof.formats.counts import read_counts
+from pytest_schedprof.agent.spans import STRETCHES, whose_in
+from pytest_schedprof.formats.counted import read_counts
 from pytest_schedprof.model.result import BackendResult, SpanCost
 
 WORK = """

@@ -10,19 +10,18 @@ from distributed import Client, wait
 from injection import plant, uproot
 from measured import measured
 
-from pytest_schedprof.backends.builtin.counts import CountsBackend
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.backends.counts import CountsBackend
+from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
-from pytest_schedprof.comparison.compare import compare
-from pytest_schedprof.comparison.counted import BY_TIMES, TIMES
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import RecordingError, SettingsError
-from pytest_schedprof.measuring.assessment import assess
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.figures import BY_TIMES, TIMES
+from pytest_schedprof.measure.assessment import assess
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.comparison import Outcome
-from pytest_schedprof.model.modules import PACKAGES, is_work
-from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.model.profile import PACKAGES, CostProfile, is_work
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.remote.control import Control
 
 TASKS = 300
 STATE_MACHINE = "distributed.scheduler:SchedulerState."

@@ -12,13 +12,19 @@ import pytest
 from hardening import filter_counters
 
 from pytest_schedprof.agent.checkup import tick_hz
-from pytest_schedprof.agent.clocks import KernelClock, finest_clock
-from pytest_schedprof.agent.cputime import Sampler, SignalSampler, ticks_of, unit_of
-from pytest_schedprof.analysis.shares import Shares, shares_of
-from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.agent.cputime import (
+    KernelClock,
+    Sampler,
+    SignalSampler,
+    finest_clock,
+    ticks_of,
+    unit_of,
+)
 from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.backends.cputime import CpuTimeBackend
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SettingsError
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.judge.shares import Shares, shares_of
 
 
 def burn(dask_scheduler: Any = None) -> None:

@@ -10,7 +10,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from pytest_schedprof.agent.choice import Choice
-from pytest_schedprof.agent.details import Callers, lines_of
+from pytest_schedprof.agent.counted import Callers, lines_of
 from pytest_schedprof.agent.monitoring import Monitor, monitoring
 from pytest_schedprof.agent.names import functions_of
 from pytest_schedprof.agent.opcodes import Opcodes

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_schedprof.backends.builtin.memray import MemrayBackend
-from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
-from pytest_schedprof.backends.builtin.viztracer import VizTracerBackend
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.backends.memray import MemrayBackend
+from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.backends.viztracer import VizTracerBackend
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import RecordingError
-from pytest_schedprof.remote.control import Control
 
 KILOBYTES = 400
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.model.profile import SampleProfile
-from pytest_schedprof.remote.control import Control
 
 NAMES = ("x" * 10_000, 'a"b', "a\x1b[31mb", "a\nb", "a\\b", "<b>|`", "é\u202e", "a\x07b")
 

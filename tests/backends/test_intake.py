@@ -14,21 +14,21 @@ from injection import plant, uproot
 from slowing import slow_down, speed_up
 
 from pytest_schedprof.agent import intake as agent
-from pytest_schedprof.agent import intake_places as places
-from pytest_schedprof.agent.lanes import COLLECTING
-from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
-from pytest_schedprof.backends.builtin.intake import IntakeBackend
+from pytest_schedprof.agent import intake as places
+from pytest_schedprof.agent.intake import COLLECTING
+from pytest_schedprof.backends.cputime import CpuTimeBackend
+from pytest_schedprof.backends.intake import IntakeBackend
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
-from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.measuring.assessment import assess
-from pytest_schedprof.measuring.recorder import Recorder
-from pytest_schedprof.model.intake import PREFIX, STEPS
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.measure.assessment import assess
+from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.model.evidence import PREFIX, STEPS
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, MeasuredCosts
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.remote.control import Control
 
 TASKS = 250
 MODULE = "distributed.scheduler"

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from support import Project
 
-from pytest_schedprof.presentation.functions import function_table
+from pytest_schedprof.report.tables import function_table
 
 WINDOWS = 10
 

@@ -15,7 +15,8 @@ from support import Project
 
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     FormatError,
@@ -23,7 +24,6 @@ from pytest_schedprof.errors import (
     SettingsError,
 )
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.remote.control import Control
 
 MB = 10**6
 

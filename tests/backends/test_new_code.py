@@ -8,12 +8,12 @@ import pytest
 from distributed import Client, wait
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from pytest_schedprof.backends.builtin.counts import CountsBackend
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.backends.counts import CountsBackend
+from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.remote.control import Control
 
 TASKS = 100
 HERE = __name__

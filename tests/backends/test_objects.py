@@ -12,19 +12,19 @@ from distributed import Client, wait
 from injection import plant, uproot
 from measured import measured
 
-from pytest_schedprof.backends.builtin.objects import ObjectsBackend
+from pytest_schedprof.backends.objects import ObjectsBackend
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
-from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
-from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.measuring.assessment import assess
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.measure.assessment import assess
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.remote.control import Control
 
 TASKS = 1000
 MODULE = "distributed.scheduler"

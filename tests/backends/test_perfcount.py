@@ -13,11 +13,11 @@ from pytest_schedprof.agent import perf_events
 from pytest_schedprof.agent import perfcount as agent
 from pytest_schedprof.agent.perf_events import instructions, open_counter
 from pytest_schedprof.agent.recordings import OwnProcess
+from pytest_schedprof.backends.perfcount import PerfcountFile, read_perfcount
 from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError
-from pytest_schedprof.formats.perfcount import PerfcountFile, read_perfcount
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.remote.control import Control
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system call is Linux's")
 

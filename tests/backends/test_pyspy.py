@@ -19,24 +19,24 @@ from hardening import KILL, drop_sys_ptrace, filter_tracing, protect
 from support import wait_for
 
 from pytest_schedprof.agent import pyspy as agent
-from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.backends import keeping_up, remote
-from pytest_schedprof.backends.builtin import pyspy
-from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
+from pytest_schedprof.backends import pyspy, remote
+from pytest_schedprof.backends import pyspy as keeping_up
+from pytest_schedprof.backends import pyspy as pyspy_log
+from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
     RecordingError,
     SettingsError,
 )
-from pytest_schedprof.formats import pyspy_log
 from pytest_schedprof.formats.speedscope import read_speedscope
-from pytest_schedprof.gates.judge import judge
-from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.model.verdict import LimitResult, Verdict
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.judge.verdicts import judge
+from pytest_schedprof.model.limit import LimitResult, Verdict
 
 
 def burn(dask_scheduler: Any = None) -> None:

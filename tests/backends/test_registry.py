@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
 from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
+from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry, find_backends
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
 from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
 from pytest_schedprof.model.metric import METRICS
 
 SOURCE = """
-from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.backends.cputime import CpuTimeBackend
 
 class Found(CpuTimeBackend):
     name = "found"
@@ -199,7 +199,7 @@ from collections.abc import Mapping, Sequence
 from pytest_schedprof.backends.contract import Backend, Recording, Setting
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.profile import CostProfile, Namer
-from pytest_schedprof.remote.contract import Target
+from pytest_schedprof.control.control import Target
 
 class Mine(Backend):
     name = "mine"
@@ -229,7 +229,7 @@ Mine(rate_hz=100, options={})
 """
 
 
-CHECKED = ("backends.contract", "model.backend", "model.profile", "remote.contract")
+CHECKED = ("backends.contract", "model.backend", "model.profile", "control.control")
 """Modules that the class is made of; a type checker needs to know no others."""
 
 

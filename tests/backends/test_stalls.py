@@ -13,18 +13,18 @@ from injection import plant, uproot
 
 from pytest_schedprof.agent import names
 from pytest_schedprof.agent.stalls import Stalls
-from pytest_schedprof.backends.builtin.stalls import StallsBackend
+from pytest_schedprof.backends.stalls import StallsBackend
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError
-from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.measuring.assessment import assess
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.measure.assessment import assess
+from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import MeasuredCosts
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.presentation.limits import describe
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.report.tables import describe
 
 TASKS = 200
 MODULE = "distributed.scheduler"

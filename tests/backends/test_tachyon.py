@@ -11,13 +11,13 @@ from support import Project
 from test_contract import BACKENDS, SINCE, WORK, do_work
 
 from pytest_schedprof.agent.sampler import QUALITY
-from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.backends.builtin.tachyon import TachyonBackend, TachyonRecording, refusal
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
+from pytest_schedprof.backends.tachyon import TachyonBackend, TachyonRecording, refusal
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.profile import SampleProfile
-from pytest_schedprof.remote.control import Control
 
 STEPS = 400_000
 

@@ -16,11 +16,11 @@ from support import wait_for
 from pytest_schedprof.agent import recordings
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.control.targets import find_targets
 from pytest_schedprof.errors import RecordingError
-from pytest_schedprof.measuring.recorder import Recorder
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.remote.targets import find_targets
+from pytest_schedprof.measure.recorder import Recorder
 
 EVERYTHING = ("scheduler", "workers", "client")
 

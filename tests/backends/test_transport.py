@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 from pytest_schedprof.agent import counts, facts, names, viztracer
-from pytest_schedprof.remote.transport import (
+from pytest_schedprof.control.transport import (
     DIRECTORY,
     as_module,
     as_source,

@@ -11,9 +11,8 @@ import pytest
 from distributed.utils import log_errors
 from tornado.ioloop import PeriodicCallback
 
-from pytest_schedprof.agent.choice import Choice
+from pytest_schedprof.agent.choice import Choice, Untraced
 from pytest_schedprof.agent.monitoring import Monitor, monitoring
-from pytest_schedprof.agent.untraced import Untraced
 
 
 class Ticking:

@@ -17,20 +17,20 @@ from support import Project, settle
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.agent.names import SENT
 from pytest_schedprof.agent.patches import in_steps
-from pytest_schedprof.backends.builtin.cprofile import CProfileBackend
-from pytest_schedprof.backends.builtin.viztracer import VizTracerBackend
 from pytest_schedprof.backends.contract import RawProfile
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.backends.cprofile import CProfileBackend
+from pytest_schedprof.backends.viztracer import VizTracerBackend
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.control.targets import ClientTarget, complete
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     RecordingError,
     SchedulerLostError,
     SettingsError,
 )
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.remote.targets import ClientTarget, complete
 
 RUN = "distributed.Scheduler.run_function"
 """The handler that runs each call of the control line; it returns a coroutine."""

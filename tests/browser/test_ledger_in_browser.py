@@ -8,7 +8,7 @@ import axe
 import pytest
 from browsing import Reader, ran
 
-from pytest_schedprof.model.intake import STEPS
+from pytest_schedprof.model.evidence import STEPS
 
 BODY = """
 @pytest.mark.schedprof(backend="intake", evidence="phases", scale=[50, 500], cluster="simulated")

@@ -24,8 +24,8 @@ from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.run import Run
-from pytest_schedprof.storage.records import encode, read_record
-from pytest_schedprof.storage.summary import write_summary
+from pytest_schedprof.store.records import encode, read_record
+from pytest_schedprof.store.run_directory import write_summary
 
 BODY = f"""{HEADER}
 KEPT = pytest.mark.schedprof("calls(@transitions) <= 1000")

@@ -18,11 +18,11 @@ import psutil
 import pytest
 from hardening import drop_sys_ptrace, filter_tracing
 
-from pytest_schedprof.backends.builtin.pyspy import HASTY_HZ
+from pytest_schedprof.backends.pyspy import HASTY_HZ
 from pytest_schedprof.backends.registry import BUILTIN
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 
 ABSENT = {"tachyon"} if sys.version_info < (3, 15) else set()
 

@@ -18,10 +18,12 @@ import pytest
 from support import Project
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.model.environment import ClusterFacts, Environment
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.model.limit import Estimate, LimitResult, Verdict
 from pytest_schedprof.model.result import (
     BackendResult,
+    ClusterFacts,
+    Environment,
     FunctionCost,
     FunctionShare,
     MeasuredCosts,
@@ -32,8 +34,7 @@ from pytest_schedprof.model.result import (
     Window,
 )
 from pytest_schedprof.model.run import Commit, Run, TestEntry
-from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
-from pytest_schedprof.storage.records import encode
+from pytest_schedprof.store.records import encode
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 TRANSITION = "distributed.scheduler:SchedulerState._transition"

@@ -7,7 +7,7 @@ import gzip
 from support import Project
 
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 
 BODY = """
 from operator import neg

@@ -13,7 +13,7 @@ from containers import build, composed, output
 from observed import TRANSITION, Observed
 from support import Project
 
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.control.control import Control
 
 
 def test_each_backend(project: Project, address: str) -> None:

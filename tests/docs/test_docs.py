@@ -15,17 +15,17 @@ import pytest
 from support import Project
 
 import pytest_schedprof
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER, OWNER_NAMES
-from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.judge.owners import NOT_SCHEDULER, OWNER_NAMES
+from pytest_schedprof.judge.phases import CLIENT_OWNERS
+from pytest_schedprof.measure.options import MARKER_KEYWORDS, OPTIONS, Option
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.plugin import fixtures, hookspecs
-from pytest_schedprof.settings.options import MARKER_KEYWORDS, OPTIONS, Option
-from pytest_schedprof.simulation.traits import TRAITS
-from pytest_schedprof.storage.records import json_schema
+from pytest_schedprof.store.records import json_schema
+from pytest_schedprof.virtual.behaviour import TRAITS
 from pytest_schedprof.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]

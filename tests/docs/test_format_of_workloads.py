@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_schedprof.formats.workload import read_workload
-from pytest_schedprof.workloads import recorded
+from pytest_schedprof.workloads import collections as recorded
 
 PAGE = Path(__file__).parents[2] / "docs" / "production.md"
 FILES = Path(recorded.__file__).parent / "files"

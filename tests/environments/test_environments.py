@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from pytest_schedprof.clusters.contract import ClusterSpec
-from pytest_schedprof.clusters.pool import start
-from pytest_schedprof.environments.interpreter import interpreter_for
-from pytest_schedprof.environments.making import (
+from pytest_schedprof.clusters.environments import (
     Packages,
     environment_of,
+    interpreter_for,
     interpreter_in,
     make,
     name_of,
 )
+from pytest_schedprof.clusters.session import start
 from pytest_schedprof.errors import ClusterError, SchedprofError, SettingsError
 
 MAKING_S = 60.0

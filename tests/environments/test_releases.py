@@ -18,11 +18,10 @@ from support import Project, descendants
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.pool import start
-from pytest_schedprof.environments.interpreter import Interpreter, interpreter_for
+from pytest_schedprof.clusters.environments import Interpreter, interpreter_for
+from pytest_schedprof.clusters.session import start
+from pytest_schedprof.control.control import Control, any_versions
 from pytest_schedprof.errors import ClusterError
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.remote.warnings_off import any_versions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -99,7 +98,7 @@ def test_hollow_workers_think_with_the_state_machine_of_that_release(other: Inte
 
 PROJECT = """
 from pytest_schedprof.clusters.contract import ClusterSpec
-from pytest_schedprof.clusters.pool import start
+from pytest_schedprof.clusters.session import start
 
 @pytest.fixture(scope="session")
 def schedprof_cluster():

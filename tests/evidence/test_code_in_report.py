@@ -13,7 +13,7 @@ import pytest
 from bokeh_pages import texts_of
 from support import Project
 
-from pytest_schedprof.evidence.code import calling_code, source_of
+from pytest_schedprof.evidence.report import calling_code, source_of
 
 BODY = """
 @pytest.mark.parametrize("text", ["<b>"])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from support import Project
 
-from pytest_schedprof.evidence.here import NO_WORKER
+from pytest_schedprof.evidence.in_process import NO_WORKER
 from pytest_schedprof.model.evidence import Spans, TaskStream, WorkerTransfers
 
 IMPORTS = """

@@ -7,7 +7,7 @@ import json
 import pytest
 from support import Project
 
-from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.model.limit import Verdict
 
 MEGABYTE = 1_000_000
 

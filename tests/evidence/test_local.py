@@ -26,7 +26,7 @@ from pytest_schedprof.evidence.contract import (
     EvidenceUnavailableError,
     ObservedTest,
 )
-from pytest_schedprof.evidence.here import NO_WORKER
+from pytest_schedprof.evidence.in_process import NO_WORKER
 from pytest_schedprof.evidence.local import INTERVAL_S, UNSAMPLED, LocalKind
 from pytest_schedprof.model.evidence import LocalScheduler
 

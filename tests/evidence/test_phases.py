@@ -15,18 +15,16 @@ from distributed import wait
 from support import Project, wait_for
 from witness import opened
 
-from pytest_schedprof.analysis.phases import ClientCosts
-from pytest_schedprof.evidence.client import ClientWatch
-from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED
-from pytest_schedprof.evidence.stopwatch import Stopwatch
-from pytest_schedprof.evidence.worker_watch import WorkerWatch
-from pytest_schedprof.formats.bar import draw_bar
-from pytest_schedprof.gates.judge import judge
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.evidence.client import ClientWatch, Stopwatch
+from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED, draw_bar
+from pytest_schedprof.evidence.workers import WorkerWatch
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.judge.phases import ClientCosts
+from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.evidence import Phases
-from pytest_schedprof.model.phases import CLIENT, RECEIVING, WORKERS
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import CLIENT, RECEIVING, WORKERS
 from pytest_schedprof.model.result import Segment
-from pytest_schedprof.model.verdict import Verdict
 
 BODY = """
 import time

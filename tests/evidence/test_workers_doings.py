@@ -12,11 +12,15 @@ import pytest
 from distributed import Scheduler, Worker, wait
 from witness import opened
 
-from pytest_schedprof.agent.doings import CYCLE, SAMPLER
+from pytest_schedprof.agent.instruments import CYCLE, SAMPLER
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, ObservedTest
-from pytest_schedprof.evidence.registry import built_in
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceUnavailableError,
+    ObservedTest,
+    built_in,
+)
 from pytest_schedprof.evidence.workers import FORGOTTEN
 from pytest_schedprof.model.evidence import (
     MemorySamples,

@@ -10,8 +10,8 @@ from harness import Outcome, Session, harmed, kill, together
 from support import Project
 
 from pytest_schedprof.backends.remote import UP_TO_THE_FAULT
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.model.verdict import Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

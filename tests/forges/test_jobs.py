@@ -171,7 +171,7 @@ def test_a_link_in_the_checkout_leads_nothing_out_of_it(
 def test_an_archive_that_would_unpack_to_too_much_is_refused(
     forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pytest_schedprof.forges.github.MOST_UNPACKED", 10**6)
+    monkeypatch.setattr("pytest_schedprof.cli.github.MOST_UNPACKED", 10**6)
     content = archive(**{f"{number}.json": "0" * 600_000 for number in range(2)})
     forge.artifacts.append(Artifact("schedprof-baseline", content))
     assert main(["ci", "baseline"]) == 1
@@ -185,7 +185,7 @@ def test_an_archive_that_would_unpack_to_too_much_is_refused(
 def test_an_answer_that_is_too_large_is_refused(
     forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pytest_schedprof.forges.github.MOST_ARCHIVE", 100)
+    monkeypatch.setattr("pytest_schedprof.cli.github.MOST_ARCHIVE", 100)
     content = archive(**{"a.json": "text"})
     forge.artifacts.append(Artifact("schedprof-baseline", content))
     assert main(["ci", "baseline"]) == 1
@@ -195,7 +195,7 @@ def test_an_answer_that_is_too_large_is_refused(
 def test_an_answer_that_drips_is_given_up(
     forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pytest_schedprof.forges.github.ANSWER_S", 0.5)
+    monkeypatch.setattr("pytest_schedprof.cli.github.ANSWER_S", 0.5)
     forge.pause_s = 0.2
     assert main(["ci", "baseline"]) == 1
     assert "no whole answer in 0.5 s" in capsys.readouterr().err

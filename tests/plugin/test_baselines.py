@@ -12,9 +12,9 @@ from support import Project
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.explanation import Role
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 
 
 @pytest.fixture(autouse=True)

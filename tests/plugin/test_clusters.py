@@ -10,7 +10,7 @@ import pytest
 from distributed import Client, Event
 from support import Project, shares_in, somebodys_scheduler
 
-from pytest_schedprof.clusters.local import LocalProcesses
+from pytest_schedprof.clusters.own import LocalProcesses
 
 
 @pytest.fixture

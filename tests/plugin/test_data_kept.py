@@ -8,7 +8,7 @@ import sys
 import pytest
 from support import Project
 
-from pytest_schedprof.storage.runs import find_run
+from pytest_schedprof.store.runs import find_run
 
 
 def _schedprof(project: Project, *arguments: str) -> str:
@@ -60,7 +60,7 @@ def test_a_killed_session_leaves_the_tests_that_ended(project: Project, apart: N
 
 INTERRUPTING = """
 import pytest
-from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.backends.cputime import CpuTimeBackend
 
 class Interrupting(CpuTimeBackend):
     name = "interrupting"
@@ -214,7 +214,7 @@ def test_it(schedprof_scheduler):
 def test_an_interrupt_while_the_pages_are_made_is_no_success(project: Project) -> None:
     (project.path / "conftest.py").write_text(
         """
-import pytest_schedprof.pages.writing as module
+import pytest_schedprof.report.pages as module
 
 def interrupted(*arguments, **keywords):
     raise KeyboardInterrupt

@@ -11,10 +11,10 @@ import injection
 import pytest
 from support import Project
 
-from pytest_schedprof.analysis.usual import LEAST_RUNS
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 
 COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
 

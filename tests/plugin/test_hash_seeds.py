@@ -8,7 +8,7 @@ from support import Project
 
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.baselines import load
+from pytest_schedprof.store.baselines import load
 
 pytestmark = pytest.mark.usefixtures("apart")  # each session needs an interpreter of its own
 

@@ -8,7 +8,7 @@ import pytest
 from support import BURNED, Project, shares_in
 
 from pytest_schedprof.agent.names import SENT
-from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.model.limit import Verdict
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.settings.markers import overlay
-from pytest_schedprof.settings.options import OPTIONS, Option
-from pytest_schedprof.settings.session import Settings, read_session
+from pytest_schedprof.measure.markers import overlay
+from pytest_schedprof.measure.options import OPTIONS, Option
+from pytest_schedprof.measure.settings import Settings, read_session
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from distributed import Client
 from support import Project, wait_for
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 
 SHARED = """
 import subprocess, sys

@@ -11,8 +11,8 @@ from support import Project, shares_in
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.model.limit import Verdict
 
 pytestmark = pytest.mark.usefixtures("apart")  # a process without other activity of dask
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 from support import Project
 
-from pytest_schedprof.presentation.progress import Progress, progress_text
+from pytest_schedprof.report.results import Progress, progress_text
 
 BODY = """
 def test_before():

@@ -22,9 +22,9 @@ from distributed import Client
 from distributed.security import Security
 from support import Project, shares_in, somebodys_scheduler
 
+from pytest_schedprof.control import reachability
+from pytest_schedprof.control.reachability import open_line, require_scheduler
 from pytest_schedprof.errors import SchedulerLostError, SettingsError
-from pytest_schedprof.remote import reachability
-from pytest_schedprof.remote.reachability import open_line, require_scheduler
 
 
 class Certificates:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support import BURNED, Project, wait_for
 
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.model.verdict import Verdict
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.model.limit import Verdict
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_stops(schedprof_scheduler):
 INTERRUPTING = """
 import pytest
 from types import SimpleNamespace
-from pytest_schedprof.backends.builtin.cputime import CpuTimeBackend
+from pytest_schedprof.backends.cputime import CpuTimeBackend
 
 class Interrupting(CpuTimeBackend):
     name = "interrupting"

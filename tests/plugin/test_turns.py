@@ -16,11 +16,11 @@ import pytest
 from support import Project, wait_for
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.formats.decisions import read_decisions
+from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.plugin.against import without_turns
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.store.records import read_record
 
 COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
 

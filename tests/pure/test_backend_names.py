@@ -16,18 +16,16 @@ PACKAGE = Path(pytest_schedprof.__file__).parent
 ROOMS_OF_BACKENDS = {"agent", "backends"}
 
 ALLOWED = {
-    "api/ancestor.py": {"pyspy", "viztracer"},  # public functions, an option of py-spy
-    "api/profile.py": {"pyspy"},  # the default of a public function
-    "settings/options.py": {"pyspy", "counts"},  # the defaults of commands and options
-    "analysis/owners.py": {"viztracer"},  # functions of that package belong to the profiler
-    "model/phases.py": {"intake"},  # a phase of the scheduler
-    "model/metric.py": {"objects"},  # a metric that has the same name
-    "explaining/accounts.py": {"counts"},  # whose files are read
+    "measure/ancestor.py": {"pyspy", "viztracer"},  # public functions, an option of py-spy
+    "measure/profile.py": {"pyspy"},  # the default of a public function
+    "measure/options.py": {"pyspy", "counts"},  # the defaults of commands and options
+    "judge/owners.py": {"viztracer"},  # functions of that package belong to the profiler
+    "model/metric.py": {"intake", "objects"},  # a phase of the scheduler, a metric of that name
+    "judge/accounts.py": {"counts"},  # whose files are read
     "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
-    "formats/perfcount.py": {"perfcount"},  # the same
     "formats/workload.py": {"counts"},  # a column of a file
-    "record/rows.py": {"counts"},  # that column
+    "replay/hearing.py": {"counts"},  # that column
 }
 """Names in text that is no list of backends, by file, with the reason."""
 

@@ -21,9 +21,9 @@ from measured import ENVIRONMENT, SCHEDULER, counted, measured
 
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage import places
-from pytest_schedprof.storage.baselines import load, save
-from pytest_schedprof.storage.places import Folder
+from pytest_schedprof.store import places
+from pytest_schedprof.store.baselines import load, save
+from pytest_schedprof.store.places import Folder
 
 # Imported here, because a pytest session inside another test would import aiohttp, and drop it from
 # sys.modules at its end, while fsspec keeps the file system that it made from that copy.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.cli.bisect_releases import Figure, figure_of, first_bad
+from pytest_schedprof.cli.bisect import Figure, figure_of, first_bad
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 
 

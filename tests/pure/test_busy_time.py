@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.busy_time import BusyTime, wall_of
-from pytest_schedprof.model.verdict import Estimate
+from pytest_schedprof.judge.shares import BusyTime, wall_of
+from pytest_schedprof.model.limit import Estimate
 
 TIMES = st.floats(0, 1e6, allow_subnormal=False)
 

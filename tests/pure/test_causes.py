@@ -6,8 +6,8 @@ from types import FunctionType
 
 import pytest
 
-from pytest_schedprof.agent.digests import digests_of
-from pytest_schedprof.analysis.causes import causes
+from pytest_schedprof.agent.counts import digests_of
+from pytest_schedprof.judge.causes import causes
 from pytest_schedprof.model.explanation import Cost, Part, Role
 
 BALANCE = "distributed.stealing:WorkStealing.balance"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.change_points import course, without_outliers
-from pytest_schedprof.model.history import Course, Step
+from pytest_schedprof.judge.change_points import course, without_outliers
+from pytest_schedprof.model.run import Course, Step
 
 PROPERTY = settings(max_examples=60)
 EXACT = 0.005

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_schedprof.model.checkup import BackendCheck, Checkup, ClockOffset, Machine
-from pytest_schedprof.model.privileges import Privileges
-from pytest_schedprof.reports.doctor_output import as_json, as_text
+from pytest_schedprof.model.backend import BackendCheck, Checkup, ClockOffset, Machine, Privileges
+from pytest_schedprof.report.commands import doctor_json, doctor_text
 
 MACHINE = Machine(
     pid=7,
@@ -42,7 +41,7 @@ CHECKUP = Checkup(
 
 
 def test_every_fact_has_its_line() -> None:
-    lines = as_text(CHECKUP).splitlines()
+    lines = doctor_text(CHECKUP).splitlines()
     assert (
         "scheduler    tcp://scheduler:8786, process 7 of an unknown user (uid 1000), 3 workers"
         in lines
@@ -58,7 +57,7 @@ def test_every_fact_has_its_line() -> None:
     assert "cputime      yes, recorded and read in 0.10 s" in lines
     kept = replace(CHECKUP, backends=(replace(WORKS, kept_hz=181.6),))
     told = "cputime yes, recorded and read in 0.10 s; keeps up with about 182 samples a second of a"
-    assert told in " ".join(as_text(kept).split())
+    assert told in " ".join(doctor_text(kept).split())
     remedies = ["pyspy        no: it may not", f"{'':15}- let it", f"{'':15}- or do without"]
     start = lines.index(remedies[0])
     assert lines[start : start + 3] == remedies
@@ -86,13 +85,13 @@ def test_last_line_is_the_verdict_on_what_was_chosen(
     backends: tuple[BackendCheck, ...], verdict: str, works: bool
 ) -> None:
     checkup = replace(CHECKUP, backends=backends)
-    assert as_text(checkup).splitlines()[-1] == verdict
+    assert doctor_text(checkup).splitlines()[-1] == verdict
     assert checkup.works == works
-    assert json.loads(as_json(checkup))["works"] == works
+    assert json.loads(doctor_json(checkup))["works"] == works
 
 
 def test_json_holds_all_of_it() -> None:
-    record = json.loads(as_json(CHECKUP))
+    record = json.loads(doctor_json(CHECKUP))
     assert record["schema_version"] == 1
     assert record["backends"][1]["remedies"] == ["let it", "or do without"]
     assert record["clock"] == {"seconds": -0.25, "uncertainty": 0.002}

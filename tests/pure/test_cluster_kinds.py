@@ -10,10 +10,10 @@ import pytest
 
 from pytest_schedprof.clusters import DEFAULT, KINDS, ClusterKind, class_of, option_names
 from pytest_schedprof.clusters.contract import ClusterSpec
-from pytest_schedprof.clusters.pool import start
+from pytest_schedprof.clusters.session import start
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.settings.options import option_named
-from pytest_schedprof.simulation.traits import TRAITS
+from pytest_schedprof.measure.options import option_named
+from pytest_schedprof.virtual.behaviour import TRAITS
 
 
 def wrong_rows(rows: Mapping[str, ClusterKind], monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -31,7 +31,7 @@ def test_every_row_has_a_class_of_that_kind(monkeypatch: pytest.MonkeyPatch) -> 
     assert wrong_rows(dict(KINDS), monkeypatch) == []
 
 
-@pytest.mark.parametrize("name", ["local:LocalProcesses", "own:OwnCluster"])
+@pytest.mark.parametrize("name", ["own:LocalProcesses", "own:OwnCluster"])
 def test_a_bogus_row_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     row = ClusterKind(f"pytest_schedprof.clusters.{name}", "a bogus one", ())
     assert wrong_rows({**KINDS, "bogus": row}, monkeypatch) == ["bogus"]

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from pytest_schedprof.model.run import Run
-from pytest_schedprof.storage import commit as module
-from pytest_schedprof.storage.commit import CI_BRANCHES, commit_of
-from pytest_schedprof.storage.records import read_record, write_run
-from pytest_schedprof.storage.run_directory import RunDirectory
+from pytest_schedprof.store import records as module
+from pytest_schedprof.store.records import CI_BRANCHES, commit_of, read_record, write_run
+from pytest_schedprof.store.run_directory import RunDirectory
 
 NOBODY = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
 

@@ -12,17 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
-from pytest_schedprof.analysis.student import MANY
-from pytest_schedprof.comparison.compare import compare, compare_in_turns
-from pytest_schedprof.comparison.figures import Figures
-from pytest_schedprof.comparison.matching import Measurement
-from pytest_schedprof.comparison.policy import DEFAULT_POLICY
+from pytest_schedprof.judge.compare import compare, compare_in_turns
+from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.estimate import MANY
+from pytest_schedprof.judge.figures import Figures
+from pytest_schedprof.judge.matching import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
-from pytest_schedprof.model.environment import IN_PROCESS, ClusterFacts
-from pytest_schedprof.model.modules import EVERYTHING
-from pytest_schedprof.model.result import BackendResult, Result, Segment, Window
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.reports.comparisons import comparison_lines
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.profile import EVERYTHING
+from pytest_schedprof.model.result import (
+    IN_PROCESS,
+    BackendResult,
+    ClusterFacts,
+    Result,
+    Segment,
+    Window,
+)
+from pytest_schedprof.report.comparisons import comparison_lines
 
 TRANSITION = f"{SCHEDULER}._transition"
 TRANSITIONS = f"{SCHEDULER}._transitions"

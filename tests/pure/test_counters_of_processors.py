@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.agent.perf_events import instructions
-from pytest_schedprof.backends.builtin.perfcount import PerfcountBackend, refusal
+from pytest_schedprof.backends.perfcount import PerfcountBackend, read_perfcount, refusal
 from pytest_schedprof.errors import BackendNotPermittedError, FormatError
-from pytest_schedprof.formats.perfcount import read_perfcount
 from pytest_schedprof.model.profile import CodeLocation
 
 RECORDED = {

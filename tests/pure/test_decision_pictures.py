@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.comparison.parting import part
+from pytest_schedprof.judge.parting import part
+from pytest_schedprof.model.comparison import Parting
 from pytest_schedprof.model.decisions import (
     Decided,
     DecisionColumns,
@@ -16,9 +17,7 @@ from pytest_schedprof.model.decisions import (
     TaskColumns,
     TransferColumns,
 )
-from pytest_schedprof.model.parting import Parting
-from pytest_schedprof.pages.decisions import MOST_WORKERS, picture
-from pytest_schedprof.pages.streams import WIDTH, kind_of
+from pytest_schedprof.report.decisions import MOST_WORKERS, WIDTH, kind_of, picture
 
 Task = tuple[int, int, int]
 """Number of the worker, start and duration."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.evidence.described import described
+from pytest_schedprof.evidence.local import described
 
 
 class Held:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.backends.refusals import CALLS, WITHOUT, Refusal, why_refused
-from pytest_schedprof.model.privileges import Privileges, read_privileges
+from pytest_schedprof.backends.sampling import CALLS, WITHOUT, Refusal, why_refused
+from pytest_schedprof.model.backend import Privileges, read_privileges
 
 FILTERED = Privileges(
     container="docker",

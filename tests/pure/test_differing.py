@@ -8,19 +8,24 @@ from typing import Any
 import pytest
 from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
-from pytest_schedprof.comparison.compare import compare, compare_in_turns, compare_one
-from pytest_schedprof.comparison.differing import differing_settings
-from pytest_schedprof.comparison.matching import Measurement
-from pytest_schedprof.comparison.policy import DEFAULT_POLICY
+from pytest_schedprof.judge.compare import compare, compare_in_turns, compare_one
+from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.matching import Measurement
+from pytest_schedprof.judge.past import differing_settings
 from pytest_schedprof.model.comparison import Comparison, Outcome, Setting
-from pytest_schedprof.model.environment import ClusterFacts, Environment
-from pytest_schedprof.model.result import BackendResult, MeasuredCosts, Result
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.result import (
+    BackendResult,
+    ClusterFacts,
+    Environment,
+    MeasuredCosts,
+    Result,
+)
 from pytest_schedprof.model.run import identities
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.presentation.changes import conditions_of, sentence
-from pytest_schedprof.reports.comparisons import as_markdown, report_lines
-from pytest_schedprof.reports.markdown import plain
-from pytest_schedprof.reports.run_summary import run_markdown
+from pytest_schedprof.report.changes import change_sentence, conditions_of
+from pytest_schedprof.report.comparisons import as_markdown, report_lines
+from pytest_schedprof.report.markup import plain
+from pytest_schedprof.report.summary import run_markdown
 
 COSTS = {f"{SCHEDULER}._transition": 1052.0, f"{SCHEDULER}.check_idle_saturated": 178.0}
 
@@ -148,7 +153,7 @@ def test_decisions_are_compared_as_figures_of_the_whole_window() -> None:
     assert changes["makespan"].outcome is Outcome.REGRESSED
     assert (changes["makespan"].before, changes["makespan"].after) == (4.0, 5.0)
     assert changes["transferred"].outcome is Outcome.IMPROVED
-    assert sentence(found, changes["makespan"]) == (
+    assert change_sentence(found, changes["makespan"]) == (
         "makespan of the scheduler: 4 s before, 5 s now (+25.00%)"
     )
     assert found.same == 2
@@ -165,7 +170,9 @@ def test_decisions_are_comparable_when_a_setting_changes_the_number_of_tasks() -
     }
     transitions = changes["transitions"]
     assert (transitions.before, transitions.after) == (4000, 2000)
-    assert sentence(found, transitions).endswith("4,000 before, 2,000 now per round (-50.00%)")
+    assert change_sentence(found, transitions).endswith(
+        "4,000 before, 2,000 now per round (-50.00%)"
+    )
     assert found.reasons == ()
     assert list(found.tasks or ()) == [1000, 500]
     assert next(conditions_of(found)).startswith("costs are per round: the body made 1,000 tasks")

@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.estimate import (
-    degrees_of_freedom,
-    estimate,
-)
-from pytest_schedprof.analysis.student import bound_at
-from pytest_schedprof.model.verdict import Estimate
+from pytest_schedprof.judge.estimate import bound_at, degrees_of_freedom, estimate
+from pytest_schedprof.model.limit import Estimate
 
 PROPERTY = settings(max_examples=150)
 

@@ -12,12 +12,12 @@ from measured import ENVIRONMENT, counted, measured
 
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.evidence.memory import MemoryOptions, measures_of
-from pytest_schedprof.gates.limits import parse_limit
-from pytest_schedprof.gates.reference import InTurns, Reference
-from pytest_schedprof.measuring.assessment import Earlier
-from pytest_schedprof.measuring.judging_evidence import judge_evidence
-from pytest_schedprof.model.environment import ClusterFacts
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.judge.reference import InTurns, Reference
+from pytest_schedprof.measure.assessment import Earlier
+from pytest_schedprof.measure.judging import judge_evidence
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
+from pytest_schedprof.model.limit import LimitResult, Verdict
 from pytest_schedprof.model.metric import (
     ANY_KIND,
     BYTES,
@@ -28,9 +28,8 @@ from pytest_schedprof.model.metric import (
     SAMPLED,
     TIME,
 )
-from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.verdict import LimitResult, Verdict
-from pytest_schedprof.presentation.limits import describe, limit_rows
+from pytest_schedprof.model.result import ClusterFacts, Result
+from pytest_schedprof.report.tables import describe, limit_rows
 
 GIB = 2.0**30
 

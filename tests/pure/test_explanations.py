@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.explaining.parts import explain
-from pytest_schedprof.explaining.source_changes import code_lines, source_change
+from pytest_schedprof.judge.explanation import code_lines, explain, source_change
 from pytest_schedprof.model.explanation import Accounts, Cost, Explanation, Part, Place, Source
-from pytest_schedprof.presentation.explanation import headline, others, sentence, told
+from pytest_schedprof.report.words import explanation_headline, others, sentence, top_parts
 
 F, G, H = (f"distributed.scheduler:{name}" for name in "fgh")
 
@@ -34,7 +33,7 @@ def explained(before: Accounts, after: Accounts) -> Explanation:
 
 def words(before: Accounts, after: Accounts) -> list[str]:
     found = explained(before, after)
-    return [sentence(found, part) for part in told(found)]
+    return [sentence(found, part) for part in top_parts(found)]
 
 
 @given(functions, functions, amounts)
@@ -57,7 +56,7 @@ def test_calls_and_price_are_told_apart() -> None:
         (G, 0, 10),  # what does more by itself explains what is called more often
         (F, 100, 0),
     ]
-    assert headline(found) == "bytecodes: 300 before, 410 now per task (+110, +36.7%)"
+    assert explanation_headline(found) == "bytecodes: 300 before, 410 now per task (+110, +36.7%)"
     assert words(before, after) == [
         f"+10: `{G}` is called as before (2 per task), 5 bytecodes more per call (now 55)",
         f"+100: `{F}` is called 4 instead of 2 times per task",
@@ -95,7 +94,7 @@ def test_small_and_uncertain_parts_are_summed() -> None:
     before = accounts({F: Cost(100, 1), G: Cost(100, 1), H: Cost(100, 1)})
     after = accounts({F: Cost(200, 1), G: Cost(101, 1), H: Cost(130, 1, error=40)})
     found = explained(before, after)
-    shown = told(found)
+    shown = top_parts(found)
     assert [part.function for part in shown] == [F]
     assert others(found, len(shown)) == "+31: 2 other functions"
 
@@ -179,7 +178,7 @@ def test_a_sampled_function_is_not_gone_for_lack_of_samples_of_its_own() -> None
         accounts({F: Cost(0.0, share=0.96), H: Cost(9e-4, share=0.3)}),
     )
     found = explain("test_x", "cputime", "cpu", *sides)
-    assert [sentence(found, part) for part in told(found)] == [
+    assert [sentence(found, part) for part in top_parts(found)] == [
         f"+900 us: `{H}` was in next to no sample before",
         f"-200 us: `{G}` is in next to no sample now",
         f"-100 us: `{F}` costs 0 us instead of 100 us",

@@ -13,12 +13,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, un
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.backends.builtin.pyspy import PySpyBackend
-from pytest_schedprof.backends.builtin.viztracer import VizTracerBackend
+from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.backends.viztracer import VizTracerBackend
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.exports import export_of
-from pytest_schedprof.formats.joined import join_samples, join_traces
-from pytest_schedprof.formats.pprof import write_pprof
+from pytest_schedprof.formats.exports import export_of, join_samples, join_traces, write_pprof
 from pytest_schedprof.formats.speedscope import (
     Frame,
     Samples,
@@ -26,7 +24,7 @@ from pytest_schedprof.formats.speedscope import (
     read_speedscope,
     write_speedscope,
 )
-from pytest_schedprof.formats.stays import write_collapsed, write_raw
+from pytest_schedprof.formats.unfolding import write_collapsed, write_raw
 
 FILE = SpeedscopeFile(
     frames=[

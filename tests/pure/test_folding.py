@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_schedprof.analysis.costs import Costs, unit_of
-from pytest_schedprof.analysis.folding import KEPT, folded, is_line, line_of
-from pytest_schedprof.comparison.contrast import Figure
-from pytest_schedprof.comparison.lines import aligned
-from pytest_schedprof.model.modules import is_work
-from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.judge.contrast import Figure
+from pytest_schedprof.judge.costs import KEPT, Costs, folded, is_line, line_of, unit_of
+from pytest_schedprof.judge.exact import aligned
+from pytest_schedprof.model.profile import CostProfile, is_work
 
 LARGE = "distributed.scheduler:SchedulerState._transition"
 SMALL = "distributed.scheduler:SchedulerState.coerce_hostname"

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.costs import Costs, Unit
-from pytest_schedprof.analysis.growth import exponent
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.judge import judge
-from pytest_schedprof.gates.limits import merge_limits, parse_limit
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.presentation.limits import describe
+from pytest_schedprof.judge.costs import Costs, Unit, exponent
+from pytest_schedprof.judge.limits import merge_limits, parse_limit
+from pytest_schedprof.judge.verdicts import judge
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.report.tables import describe
 
 SCALES = st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True)
 

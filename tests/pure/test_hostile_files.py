@@ -15,12 +15,11 @@ from mutations import changed_bytes, changed_value, speedscope
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.chrometrace import mended, read_trace
-from pytest_schedprof.formats.counts import read_counts, with_more
+from pytest_schedprof.formats.counted import read_counts, with_more
 from pytest_schedprof.formats.exports import EXPORTS
-from pytest_schedprof.formats.flamegraph import write_flamegraph
-from pytest_schedprof.formats.frames import name_frames
+from pytest_schedprof.formats.pictures import write_flamegraph
 from pytest_schedprof.formats.pstats import read_costs, write_pstats
-from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
 from pytest_schedprof.model.backend import CALLS, SPEEDSCOPE, TRACE, FileKind
 from pytest_schedprof.model.profile import CodeLocation
 

@@ -20,18 +20,17 @@ import pytest
 from mutations import ESCAPES, HOSTILE, changed_bytes, changed_value, damage, write_runs
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.cli.serving import served
+from pytest_schedprof.cli.open_run import served
 from pytest_schedprof.errors import ArtifactError, BaselineError, SchedprofError, printable
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import BaselinePart, Run
-from pytest_schedprof.reports.junit import properties_of
-from pytest_schedprof.reports.lines import Line
-from pytest_schedprof.reports.run_summary import run_markdown
-from pytest_schedprof.storage.baselines import load
-from pytest_schedprof.storage.places import Folder
-from pytest_schedprof.storage.reading import inside, is_below, read_kept
-from pytest_schedprof.storage.records import decode, read_record
-from pytest_schedprof.storage.run_directory import RunDirectory
+from pytest_schedprof.report.junit import properties_of
+from pytest_schedprof.report.markup import Line
+from pytest_schedprof.report.summary import run_markdown
+from pytest_schedprof.store.baselines import load
+from pytest_schedprof.store.places import Folder, inside, is_below, read_kept
+from pytest_schedprof.store.records import decode, read_record
+from pytest_schedprof.store.run_directory import RunDirectory
 
 CASES = 30
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.comparison.interim_checks import InterimChecks
-from pytest_schedprof.comparison.policy import DEFAULT_POLICY
+from pytest_schedprof.judge.compare import InterimChecks
+from pytest_schedprof.judge.contrast import DEFAULT_POLICY
 
 
 def test_sides_take_turns_in_coming_first() -> None:

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from pytest_schedprof.analysis.shares import Shares, shares_of
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.judge import judge
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.judge.shares import Shares, shares_of
+from pytest_schedprof.judge.verdicts import judge
+from pytest_schedprof.model.limit import MIN_SAMPLES, LimitResult, Verdict
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
-from pytest_schedprof.model.verdict import MIN_SAMPLES, LimitResult, Verdict
-from pytest_schedprof.presentation.limits import describe
+from pytest_schedprof.report.tables import describe
 
 ROOT = "distributed.core:Server._handle_comm"
 FIRST = "distributed.scheduler:Scheduler.first"

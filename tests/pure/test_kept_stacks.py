@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from measured import measured
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.pages.keeping import keep_stacks
-from pytest_schedprof.pages.others import Saved, other_of
-from pytest_schedprof.pages.reading import read_run
-from pytest_schedprof.pages.test_page import page_of_test
-from pytest_schedprof.storage.baselines import save_run
-from pytest_schedprof.storage.places import Folder
-from pytest_schedprof.storage.run_directory import RunDirectory
-from pytest_schedprof.storage.stacks import Key, file_of, read_stacks, write_stacks
+from pytest_schedprof.report.others import Saved, keep_stacks, other_of
+from pytest_schedprof.report.page_reading import read_run
+from pytest_schedprof.report.test_page import page_of_test
+from pytest_schedprof.store.baselines import save_run
+from pytest_schedprof.store.places import Folder
+from pytest_schedprof.store.run_directory import RunDirectory
+from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
 
 KNOWN = BackendRegistry().facts
 TEST = "test_a.py::test_b"
@@ -61,8 +60,8 @@ def test_the_newest_stacks_of_a_test_count_and_older_files_go(tmp_path: Path) ->
     saved(tmp_path, "run-2", [3] * 70)
     assert before_of(tmp_path) == [70]
     folder = Folder(str(tmp_path)) / "baselines" / "main"
-    assert not file_of(folder, "run-1").exists()
-    assert file_of(folder, "run-2").exists()
+    assert not stacks_file_of(folder, "run-1").exists()
+    assert stacks_file_of(folder, "run-2").exists()
 
 
 def test_a_run_that_was_saved_over_its_baseline_is_not_compared_with_itself(
@@ -79,7 +78,7 @@ def test_a_run_that_was_saved_over_its_baseline_is_not_compared_with_itself(
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\x1f\x8b\x08\x00half"])
 def test_damaged_stacks_are_as_none(tmp_path: Path, damage: bytes) -> None:
     saved(tmp_path, "before", ORDER)
-    file = file_of(Folder(str(tmp_path)) / "baselines" / "main", "before")
+    file = stacks_file_of(Folder(str(tmp_path)) / "baselines" / "main", "before")
     Path(str(file)).write_bytes(damage)
     assert before_of(tmp_path) == []
 

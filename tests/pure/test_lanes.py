@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.agent.lanes import COLLECTING, Lane
+from pytest_schedprof.agent.intake import COLLECTING, Lane
 
 
 class Clock:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pytest_schedprof.analysis.costs import Costs, unit_of
-from pytest_schedprof.backends.builtin.intake import IntakeBackend
-from pytest_schedprof.formats.intake import IntakeFile, StepCost
-from pytest_schedprof.model.intake import STEPS
+from pytest_schedprof.backends.intake import IntakeBackend
+from pytest_schedprof.formats.counted import IntakeFile, StepCost
+from pytest_schedprof.judge.costs import Costs, unit_of
+from pytest_schedprof.model.evidence import STEPS
 from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.model.profile import CostProfile, Profile
 from pytest_schedprof.model.result import BackendResult, Segment, Window
-from pytest_schedprof.pages.ledger import Ledger, ledger_of
+from pytest_schedprof.report.ledger import Ledger, ledger_of
 
 CLIENT = {"construction": 1e-3, "optimisation": 0.0, "serialisation": 2e-3, "sending": 1e-3}
 

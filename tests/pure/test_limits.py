@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.owners import NOT_SCHEDULER
-from pytest_schedprof.analysis.phases import CLIENT_OWNERS
 from pytest_schedprof.errors import LimitError, SettingsError
-from pytest_schedprof.gates.limits import (
-    LIMITABLE_OWNERS,
-    merge_limits,
-    parse_limit,
-)
+from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, merge_limits, parse_limit
+from pytest_schedprof.judge.owners import NOT_SCHEDULER
+from pytest_schedprof.judge.phases import CLIENT_OWNERS
 from pytest_schedprof.model.limit import Limit
 
 WORDS = st.text("abz_AZ09.*?<>-é", min_size=1, max_size=12)

@@ -11,7 +11,7 @@ import pytest
 import pytest_schedprof
 from pytest_schedprof.backends.registry import BUILTIN, find_backends
 from pytest_schedprof.evidence import KINDS
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.metric import (
     ANY_KIND,
     GROWING,
@@ -34,22 +34,20 @@ MEASURING_ROOMS = ("backends", "agent", "formats", "virtual", "evidence")
 TABLE = "model/metric.py"
 
 OTHER_WORDS = {
-    ("measuring/assessment.py", "cpu"): "the scheduler itself counts it, whatever the backend",
-    ("measuring/assessment.py", "transitions"): "the scheduler itself counts it, too",
-    ("analysis/shares.py", "blocks"): "units of inference, stretches of a window",
-    ("measuring/segments.py", "cpu"): "a fact of the agent, about the process",
-    ("measuring/segments.py", "transitions"): "a fact of the agent, a counter of the scheduler",
+    ("measure/assessment.py", "cpu"): "the scheduler itself counts it, whatever the backend",
+    ("measure/assessment.py", "transitions"): "the scheduler itself counts it, too",
+    ("judge/shares.py", "blocks"): "units of inference, stretches of a window",
+    ("measure/recorder.py", "cpu"): "a fact of the agent, about the process",
+    ("measure/recorder.py", "transitions"): "a fact of the agent, a counter of the scheduler",
     ("clusters/in_process.py", "transitions"): "a counter of schedulers in this process",
-    ("analysis/owners.py", "transitions"): "an owner",
-    ("analysis/owners.py", "idle"): "an owner, of samples that waited",
+    ("judge/owners.py", "transitions"): "an owner",
+    ("judge/owners.py", "idle"): "an owner, of samples that waited",
     ("model/result.py", "idle"): "that owner",
-    ("api/ancestor.py", "idle"): "an option of py-spy",
-    ("model/phases.py", "transitions"): "a phase, and an owner",
-    ("model/intake.py", "transitions"): "a step of graph intake",
-    ("pages/ledger.py", "cpu"): "how limits write the metrics of steps",
-    ("pages/ledger.py", "calls"): "the same",
-    ("presentation/costs.py", "self"): "the heading of a column",
-    ("simulation/introduction.py", "cpu"): "a field of distributed's heartbeat",
+    ("measure/ancestor.py", "idle"): "an option of py-spy",
+    ("model/evidence.py", "transitions"): "a step of graph intake",
+    ("report/ledger.py", "cpu"): "how limits write the metrics of steps",
+    ("report/ledger.py", "calls"): "the same",
+    ("report/tables.py", "self"): "the heading of a column",
 }
 """Literals that are spelled like a metric: where, and what they are instead."""
 

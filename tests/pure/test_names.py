@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.storage.run_directory import safe_name
+from pytest_schedprof.store.run_directory import safe_name
 
 PROPERTY = settings(max_examples=300)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.owners import (
+from pytest_schedprof.judge.owners import (
     FOREIGN,
     NOT_SCHEDULER,
     OWNER_NAMES,

@@ -16,30 +16,26 @@ import pytest
 from drawn import CODE, drawn, speedscope, with_sources
 from measured import TASKS, counted, measured, sampled
 
-from pytest_schedprof.analysis.costs import Costs, unit_of
-from pytest_schedprof.analysis.owners import owner_of
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.formats.counts import CountsFile
-from pytest_schedprof.gates.judge import judge
-from pytest_schedprof.gates.limits import LIMITABLE_OWNERS, parse_limit
+from pytest_schedprof.formats.counted import CountsFile
+from pytest_schedprof.judge.costs import Costs, unit_of
+from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, parse_limit
+from pytest_schedprof.judge.owners import owner_of
+from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.history import Course, Figure, Moment, Series, Setting, Step
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import Result, TargetFiles
-from pytest_schedprof.model.run import Run, TestEntry
-from pytest_schedprof.pages.code import MOST_LINES, code_of
-from pytest_schedprof.pages.naming import Names
-from pytest_schedprof.pages.others import other_of
-from pytest_schedprof.pages.reading import read_run
-from pytest_schedprof.pages.rendering import as_json, breakable, render_run
-from pytest_schedprof.pages.run_page import page_of_run
-from pytest_schedprof.pages.test_page import page_of_test
-from pytest_schedprof.pages.tree import busy_stacks, call_tree, trimmed
-from pytest_schedprof.pages.writing import write_pages
-from pytest_schedprof.presentation.trends import trend_row
-from pytest_schedprof.storage.records import encode
-from pytest_schedprof.storage.sources import add_sources
+from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting, Step, TestEntry
+from pytest_schedprof.report.code import MOST_LINES, code_of
+from pytest_schedprof.report.others import other_of
+from pytest_schedprof.report.page_reading import Names, busy_stacks, call_tree, read_run, trimmed
+from pytest_schedprof.report.pages import as_json, breakable, render_run, write_pages
+from pytest_schedprof.report.run_page import page_of_run
+from pytest_schedprof.report.test_page import page_of_test
+from pytest_schedprof.report.trends import trend_row
+from pytest_schedprof.store.records import encode
+from pytest_schedprof.store.sources import add_sources
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
@@ -102,7 +98,7 @@ def test_stacks_may_be_deeper_than_pythons_own() -> None:
 
 
 def test_every_owner_has_a_colour() -> None:
-    style = (files("pytest_schedprof.pages") / "assets" / "owners.css").read_text()
+    style = (files("pytest_schedprof.report") / "assets" / "owners.css").read_text()
     assert {*LIMITABLE_OWNERS, owner_of("numpy:f")} <= set(re.findall(r"--o-([\w-]+):", style))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from pytest_schedprof.formats.pairs import MOST, Moved, draw_pairs
+from pytest_schedprof.evidence.transfers import MOST, Moved, draw_pairs
 
 SVG = "{http://www.w3.org/2000/svg}"
 

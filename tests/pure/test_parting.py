@@ -10,24 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.comparison.parting import (
+from pytest_schedprof.errors import FormatError
+from pytest_schedprof.formats.counted import read_decisions
+from pytest_schedprof.judge.parting import (
     choice_at,
     part,
     part_by_hash,
     with_first_difference,
     with_partings,
 )
-from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.decisions import read_decisions
-from pytest_schedprof.model.comparison import Comparison, Report
-from pytest_schedprof.model.decisions import (
-    NOBODY,
-    Decided,
-    DecisionColumns,
-    TaskColumns,
-)
-from pytest_schedprof.model.parting import Difference
-from pytest_schedprof.presentation.parting import details_of, headline_of
+from pytest_schedprof.model.comparison import Comparison, Difference, Report
+from pytest_schedprof.model.decisions import NOBODY, Decided, DecisionColumns, TaskColumns
+from pytest_schedprof.report.words import details_of, headline_of
 
 KEYS, WORKERS = ["a", "b", "c", "d"], ["worker-0", "worker-1", "worker-2"]
 

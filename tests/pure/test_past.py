@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, TEST, counted, measured, sampled
 
-from pytest_schedprof.analysis.usual import LEAST_RUNS, departure, usual
-from pytest_schedprof.comparison.compare import compare
-from pytest_schedprof.comparison.standing import SEEN_ONCE
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.series import LEAST_RUNS, departure, usual
+from pytest_schedprof.judge.timed import SEEN_ONCE
 from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
-from pytest_schedprof.model.environment import ClusterFacts
-from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.presentation.changes import condition_words, noise_words
-from pytest_schedprof.reports.comparisons import comparison_lines, comparison_markdown
+from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result
+from pytest_schedprof.report.changes import condition_words, noise_words
+from pytest_schedprof.report.comparisons import comparison_lines, comparison_markdown
 
 TRANSITION = f"{SCHEDULER}._transition"
 CHECK = f"{SCHEDULER}.check_idle_saturated"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_schedprof.analysis.costs import Costs, unit_of
+from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.reports.profile_lines import cost_lines
+from pytest_schedprof.report.terminal import cost_lines
 
 LOADS = "distributed.protocol.core:loads"
 DUMPS = "distributed.protocol.core:dumps"

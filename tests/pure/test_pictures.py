@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.backends.pictures import WRITERS, check_formats, pictures
+from pytest_schedprof.backends.sampling import WRITERS, check_formats, pictures
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.formats.flamegraph import WIDTH, write_flamegraph
+from pytest_schedprof.formats.pictures import WIDTH, write_flamegraph, write_timeline
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
-from pytest_schedprof.formats.stays import stays
-from pytest_schedprof.formats.timeline import write_timeline
+from pytest_schedprof.formats.unfolding import stays
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from measured import SCHEDULER, counted, measured, sampled
 
-from pytest_schedprof.comparison.compare import compare
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.backend import BackendFacts
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
+from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.result import (
     BackendResult,
     FunctionCost,
@@ -20,19 +21,7 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
-from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.presentation.amounts import (
-    Name,
-    bounds_of,
-    change_of,
-    interval_of,
-    micros,
-    name_of,
-)
-from pytest_schedprof.presentation.amounts import (
-    counted as count_of,
-)
-from pytest_schedprof.presentation.changes import (
+from pytest_schedprof.report.changes import (
     change_row,
     comparison_count,
     comparison_tables,
@@ -42,24 +31,26 @@ from pytest_schedprof.presentation.changes import (
     undecided,
     unmatched_tests,
 )
-from pytest_schedprof.presentation.costs import cost_table, dearest, whole_costs
-from pytest_schedprof.presentation.functions import (
+from pytest_schedprof.report.tables import (
     LISTED,
+    SHOWN_OF_LIMIT,
+    cost_table,
+    dearest,
+    describe,
     function_table,
     functions_of_run,
     hottest,
+    limit_rows,
+    limit_words,
     micros_per_sample,
     owner_rows,
     owners_of_run,
     sampling,
-)
-from pytest_schedprof.presentation.limits import (
-    SHOWN_OF_LIMIT,
-    describe,
-    limit_rows,
-    limit_words,
     skipped_words,
+    whole_costs,
 )
+from pytest_schedprof.report.words import Name, bounds_of, change_of, interval_of, micros, name_of
+from pytest_schedprof.report.words import counted as count_of
 
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 HANDLE = "distributed.core:Server._handle_comm"

@@ -9,38 +9,37 @@ from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, BackendFacts
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.history import (
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.result import TargetFiles
+from pytest_schedprof.model.run import (
+    Commit,
     Course,
     Figure,
     History,
     Moment,
+    Run,
     Series,
     Setting,
     Step,
     Trend,
 )
-from pytest_schedprof.model.result import TargetFiles
-from pytest_schedprof.model.run import Commit, Run
-from pytest_schedprof.model.verdict import Verdict
-from pytest_schedprof.presentation.files import (
+from pytest_schedprof.report.results import (
     RECORD,
-    evidence_files,
-    evidence_notes,
-    pictures_first,
-    profile_files,
-)
-from pytest_schedprof.presentation.results import (
     baseline_names,
     counts_of_run,
     environment_notes,
+    evidence_files,
+    evidence_notes,
     facts_of_run,
     facts_of_settings,
     facts_of_test,
     headline,
     notes_of,
+    pictures_first,
+    profile_files,
     waited_words,
 )
-from pytest_schedprof.presentation.trends import (
+from pytest_schedprof.report.trends import (
     changed_rows,
     history_words,
     series_by_test,

@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 from measured import SCHEDULER, TEST, counted, measured, sampled
 
-from pytest_schedprof.analysis.recent import Recent, figures_of, recent_series
-from pytest_schedprof.model.environment import ClusterFacts
-from pytest_schedprof.model.result import Result
+from pytest_schedprof.judge.series import Recent, figures_of, recent_series
+from pytest_schedprof.model.result import ClusterFacts, Result
 from pytest_schedprof.model.run import Run, TestEntry, setting_of
-from pytest_schedprof.reports.lines import BARS, PLAIN_BARS, bars_for, sparkline
-from pytest_schedprof.reports.packing import pack, unpack
-from pytest_schedprof.reports.terminal import summary_lines
+from pytest_schedprof.report.junit import pack, unpack
+from pytest_schedprof.report.markup import BARS, PLAIN_BARS, bars_for, sparkline
+from pytest_schedprof.report.terminal import summary_lines
 
 NAME = f"{SCHEDULER}._transition"
 

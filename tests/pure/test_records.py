@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from random_records import RESULTS, RUNS
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.model.environment import ClusterFacts, Environment
-from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
 from pytest_schedprof.model.result import (
     SCHEMA_VERSION,
     BackendResult,
+    ClusterFacts,
+    Environment,
     FunctionCost,
     FunctionShare,
     MeasuredCosts,
@@ -31,20 +32,19 @@ from pytest_schedprof.model.result import (
     Window,
 )
 from pytest_schedprof.model.run import Run, StoredResult
-from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.presentation.limits import describe, limit_rows
-from pytest_schedprof.storage.baselines import load
-from pytest_schedprof.storage.pruning import removable, remove
-from pytest_schedprof.storage.records import (
-    begin_run,
-    encode,
-    json_schema,
-    read_record,
-    write_run,
+from pytest_schedprof.report.tables import describe, limit_rows
+from pytest_schedprof.store.baselines import load
+from pytest_schedprof.store.records import begin_run, encode, json_schema, read_record, write_run
+from pytest_schedprof.store.run_directory import RunDirectory, write
+from pytest_schedprof.store.runs import (
+    Archive,
+    find_run,
+    last_records,
+    read_run_record,
+    removable,
+    remove,
+    unreported,
 )
-from pytest_schedprof.storage.run_directory import RunDirectory, write
-from pytest_schedprof.storage.run_history import Archive
-from pytest_schedprof.storage.runs import find_run, last_records, read_run_record, unreported
 
 PROPERTY = settings(max_examples=60)
 

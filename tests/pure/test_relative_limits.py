@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, TASKS, counted, counted_in, measured, sampled
 
-from pytest_schedprof.analysis.costs import Costs, unit_of
-from pytest_schedprof.comparison.matching import Measurement
 from pytest_schedprof.errors import LimitError
-from pytest_schedprof.gates.judge import excess, judge
-from pytest_schedprof.gates.limits import merge_limits, parse_limit
-from pytest_schedprof.gates.reference import InTurns, Reference
+from pytest_schedprof.judge.costs import Costs, unit_of
+from pytest_schedprof.judge.limits import merge_limits, parse_limit
+from pytest_schedprof.judge.matching import Measurement
+from pytest_schedprof.judge.reference import InTurns, Reference
+from pytest_schedprof.judge.verdicts import excess, judge
+from pytest_schedprof.model.limit import Estimate, LimitResult, Verdict
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.model.verdict import Estimate, LimitResult, Verdict
 
 FUNCTION = f"{SCHEDULER}._transition"
 

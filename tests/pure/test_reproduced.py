@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from measured import ENVIRONMENT, SCHEDULER, counted_in, measured
 
-from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Outcome
-from pytest_schedprof.model.environment import VIRTUAL, ClusterFacts
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
+from pytest_schedprof.model.result import VIRTUAL, ClusterFacts
 
 LARGE, SMALL = f"{SCHEDULER}._transition", f"{SCHEDULER}.add_replica"
 BEFORE = {LARGE: 100_000.0, SMALL: 1.0}

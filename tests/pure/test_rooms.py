@@ -187,7 +187,7 @@ def reached_from(modules: list[str]) -> set[str]:
 
 def test_processes_of_clusters_need_nothing_but_what_distributed_brings() -> None:
     # Their interpreter may be another one, without this package's dependencies.
-    reached = reached_from([f"{NAME}.clusters.fork_server", *in_room("simulation")])
+    reached = reached_from([f"{NAME}.clusters.fork_server", f"{NAME}.virtual.hollow_worker"])
     assert {f"{NAME}.clusters.nodes", f"{NAME}.clusters.process"} <= reached
     needed = {
         each.root for module in reached for each in imports_of(module) if not each.typing_only

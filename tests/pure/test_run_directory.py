@@ -14,8 +14,8 @@ from threading import Barrier
 import pytest
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.storage import run_directory as module
-from pytest_schedprof.storage.run_directory import RunDirectory, locked, new_run_id, write
+from pytest_schedprof.store import run_directory as module
+from pytest_schedprof.store.run_directory import RunDirectory, locked, new_run_id, write
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import SCHEDULER, counted, measured
 
-from pytest_schedprof.comparison.compare import compare
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.reports.lines import Line
-from pytest_schedprof.reports.markdown import code, plain
-from pytest_schedprof.reports.run_summary import MOST_BYTES, run_markdown
+from pytest_schedprof.report.markup import Line, code, plain
+from pytest_schedprof.report.summary import MOST_BYTES, run_markdown
 
 TRANSITION = f"{SCHEDULER}._transition"
 NASTY = "test_a.py::test_b[<script>|`x`\\| *y* @someone]"

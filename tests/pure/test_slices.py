@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
-from pytest_schedprof.pages.slices import GRAINS, MOST_PAIRS, as_content, slices_of
-from pytest_schedprof.pages.tree import busy_stacks, call_tree
+from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, slices_of
+from pytest_schedprof.report.page_reading import busy_stacks, call_tree
 
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 IDLE = (LOOP, "selectors:EpollSelector.select")

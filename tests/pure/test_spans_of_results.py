@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.by_span import counted_by_span, sampled_by_span
-from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.formats.spans import by_span
+from pytest_schedprof.backends.cputime import by_span
+from pytest_schedprof.judge.shares import counted_by_span, sampled_by_span, shares_of
+from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, SpanCounts, Thread
 from pytest_schedprof.model.result import BackendResult, SampledShares, Segment, SpanCost, Window
-from pytest_schedprof.model.verdict import Estimate
-from pytest_schedprof.presentation.spans import FOR_NONE, OUTSIDE, SpanRow, span_table
+from pytest_schedprof.report.results import FOR_NONE, OUTSIDE, SpanRow, span_table
 
 TEST = "tests/test_it.py::test_it"
 FIRST, INNER = ("first",), ("first", "inner")

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.frames import name_frames
 from pytest_schedprof.formats.speedscope import (
     Frame,
     SpeedscopeFile,
     count_samples,
     holds_frame,
+    name_frames,
     read_speedscope,
     without_process,
 )

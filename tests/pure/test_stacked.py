@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_schedprof.formats.stacked import HEIGHT, OTHERS, WIDTH, Column, draw_stacked
-from pytest_schedprof.formats.svg import COLOURS
+from pytest_schedprof.evidence.workers import HEIGHT, OTHERS, WIDTH, Column, draw_stacked
+from pytest_schedprof.formats.pictures import COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.student import bound_at, critical, upper_tail
+from pytest_schedprof.judge.estimate import bound_at, critical, upper_tail
 
 # fmt: off
 SCIPY_T_95 = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.analysis.shares import shares_of
-from pytest_schedprof.analysis.tally import (
+from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.judge.tally import (
     MAX_BLOCKS,
     MIN_BLOCK_SAMPLES,
     Tally,

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from support import shares_in
 
-from pytest_schedprof.gates.limits import parse_limit
+from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
+from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.result import (
     BackendResult,
     FunctionShare,
@@ -22,17 +23,18 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
-from pytest_schedprof.model.verdict import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.presentation.limits import describe
-from pytest_schedprof.presentation.mattering import WITH_NEWS
-from pytest_schedprof.reports.comparisons import TESTS_IN_BRIEF
-from pytest_schedprof.reports.lines import Line
-from pytest_schedprof.reports.packing import pack, unpack
-from pytest_schedprof.reports.profile_lines import HOT_FUNCTIONS, OWNERS_SHOWN, cost_lines
-from pytest_schedprof.reports.terminal import (
+from pytest_schedprof.report.changes import WITH_NEWS
+from pytest_schedprof.report.comparisons import TESTS_IN_BRIEF
+from pytest_schedprof.report.junit import pack, unpack
+from pytest_schedprof.report.markup import Line
+from pytest_schedprof.report.tables import describe
+from pytest_schedprof.report.terminal import (
     FEW_TESTS,
+    HOT_FUNCTIONS,
     HOT_FUNCTIONS_VERBOSE,
     MANY_TESTS,
+    OWNERS_SHOWN,
+    cost_lines,
     summary_lines,
     unprofiled_lines,
 )

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pytest_schedprof.virtual.waiter import Waiter
+from pytest_schedprof.virtual.blocked import Waiter
 
 
 def test_who_was_woken_waits_no_longer_though_it_holds_the_lock() -> None:

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_schedprof.clusters.child import changed
-from pytest_schedprof.clusters.paths import session_paths
-from pytest_schedprof.environments.interpreter import read_spec
-from pytest_schedprof.environments.making import Packages, cause_of
+from pytest_schedprof.clusters.environments import Packages, cause_of, read_spec, session_paths
 from pytest_schedprof.errors import SettingsError
 
 COMMIT = "distributed@git+https://example.org/distributed@" + "0123456789" * 4

@@ -14,8 +14,7 @@ from random_workloads import Maker, workloads
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import workload as formats
-from pytest_schedprof.formats.workload import MAGIC, read_workload, write_workload
-from pytest_schedprof.formats.workload_files import read_files
+from pytest_schedprof.formats.workload import MAGIC, read_files, read_workload, write_workload
 from pytest_schedprof.model.workload import Graph, Group, Result, Task, Workload
 
 

@@ -14,7 +14,7 @@ from at_work import at_work
 from distributed import Client, wait
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.record.fetching import record_workload
+from pytest_schedprof.replay.fetching import record_workload
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 OPTIONS = {"duration": "uniform(100ms, 500ms)", "nbytes": "uniform(100kB, 2MB)"}

@@ -10,8 +10,8 @@ from support import Project
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.record.fetching import record_workload
-from pytest_schedprof.storage.records import read_record
+from pytest_schedprof.replay.fetching import record_workload
+from pytest_schedprof.store.records import read_record
 
 BODY = """
 from pytest_schedprof.workloads import replay

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from pytest_schedprof.environments.interpreter import interpreter_for
+from pytest_schedprof.clusters.environments import interpreter_for
 from pytest_schedprof.formats.workload import read_workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

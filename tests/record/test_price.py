@@ -24,8 +24,8 @@ def inc(x: int) -> int:
 
 def begin(path: str, dask_scheduler: Any = None) -> None:
     """Record, and count what the recorder is told of transitions; runs on the scheduler."""
-    from pytest_schedprof.record.recorder import WorkloadRecorder
-    from pytest_schedprof.record.writer import FileWriter
+    from pytest_schedprof.replay.recorder import WorkloadRecorder
+    from pytest_schedprof.replay.writing import FileWriter
 
     recorder = WorkloadRecorder(dask_scheduler, FileWriter(Path(path)))
     dask_scheduler.told_of = []

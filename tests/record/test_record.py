@@ -23,16 +23,14 @@ from distributed import Client, wait
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.options import check_cluster_options
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ArtifactError, ClusterError, SettingsError
-from pytest_schedprof.formats.workload import read_workload
-from pytest_schedprof.formats.workload_files import read_files
+from pytest_schedprof.formats.workload import read_files, read_workload
 from pytest_schedprof.model.workload import Workload
-from pytest_schedprof.record import rows
-from pytest_schedprof.record.fetching import record_workload
-from pytest_schedprof.record.files import RecordingFiles
+from pytest_schedprof.replay import hearing as rows
+from pytest_schedprof.replay.fetching import record_workload
+from pytest_schedprof.replay.writing import RecordingFiles
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 SIZE = 100
@@ -263,7 +261,7 @@ def test_the_commands_record_and_show(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 PRELOADED = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1",
-             "--port", "0", "--no-dashboard", "--preload", "pytest_schedprof.record")  # fmt: skip
+             "--port", "0", "--no-dashboard", "--preload", "pytest_schedprof.replay")  # fmt: skip
 
 
 @contextmanager

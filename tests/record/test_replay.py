@@ -13,15 +13,13 @@ import pytest
 from at_work import at_work
 from distributed import Client, as_completed, wait
 
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ArtifactError, SettingsError
-from pytest_schedprof.formats.workload_files import read_files
-from pytest_schedprof.model.workforce import workforce_of
-from pytest_schedprof.model.workload import Workload
-from pytest_schedprof.record.fetching import record_workload
-from pytest_schedprof.record.staging import arrive_in_virtual_time, leave_in_virtual_time
+from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.model.workload import Workload, workforce_of
+from pytest_schedprof.replay.fetching import record_workload
+from pytest_schedprof.replay.replaying import arrive_in_virtual_time, leave_in_virtual_time
 from pytest_schedprof.workloads import replay
 
 KINDS = [VirtualCluster, SimulatedCluster]
@@ -232,9 +230,8 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
 
 def begin_files(path: str, dask_scheduler: Any = None) -> None:
     """Record into files of a byte; runs on the scheduler."""
-    from pytest_schedprof.record.recorder import WorkloadRecorder
-    from pytest_schedprof.record.rotation import Limit
-    from pytest_schedprof.record.writer import FileWriter
+    from pytest_schedprof.replay.recorder import WorkloadRecorder
+    from pytest_schedprof.replay.writing import FileWriter, Limit
 
     WorkloadRecorder(dask_scheduler, FileWriter(Path(path), Limit(nbytes=1))).begin()
 

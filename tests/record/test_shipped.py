@@ -14,14 +14,13 @@ from distributed import Client
 
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.formats.shipped import SHIPPED, place_of
-from pytest_schedprof.formats.workload import read_workload
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.formats.workload import SHIPPED, place_of, read_workload
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.workload import Workload
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.simulation.recorded import RecordedTasks
+from pytest_schedprof.virtual.behaviour import RecordedTasks
 from pytest_schedprof.workloads import WORKLOADS
-from pytest_schedprof.workloads.recorded import first_tasks
+from pytest_schedprof.workloads.collections import first_tasks
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 200_000

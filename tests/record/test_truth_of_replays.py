@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.formats.workload import read_workload, write_workload
 from pytest_schedprof.model.workload import Graph, Group, Release, Result, Task, Workload
-from pytest_schedprof.record.fetching import record_workload
-from pytest_schedprof.record.following import scripts_of
-from pytest_schedprof.record.order import Order
+from pytest_schedprof.replay.fetching import record_workload
+from pytest_schedprof.replay.following import Order, scripts_of
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 Work = Callable[[Client], object]

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.simulation.behaviour import read_behaviour
-from pytest_schedprof.simulation.distributions import read_distribution
+from pytest_schedprof.virtual.behaviour import read_behaviour, read_distribution
 
 numbers = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_schedprof.clusters import forking
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.clusters.own import LocalProcesses, SimulatedCluster
+from pytest_schedprof.control.control import Control
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ from support import wait_for
 
 from pytest_schedprof.clusters import child, forking
 from pytest_schedprof.clusters.forking import MOST_SERVERS, Forked, ForkServers
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
 
 pytestmark = pytest.mark.skipif(
     not forking.is_possible(), reason="this system has no descriptors of processes"

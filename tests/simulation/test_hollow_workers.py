@@ -17,8 +17,8 @@ import pytest
 from distributed import Client, WorkerPlugin, as_completed, wait
 from support import wait_for
 
-from pytest_schedprof.clusters.simulated import SimulatedCluster
-from pytest_schedprof.simulation.placeholder import Placeholder
+from pytest_schedprof.clusters.own import SimulatedCluster
+from pytest_schedprof.virtual.executor import Placeholder
 
 
 def inc(x: int) -> int:

@@ -16,7 +16,7 @@ from dask.base import is_dask_collection, tokenize
 from dask.sizeof import sizeof
 
 from pytest_schedprof.errors import PlaceholderError, SchedprofError
-from pytest_schedprof.simulation.placeholder import Placeholder
+from pytest_schedprof.virtual.executor import Placeholder
 
 VALUE: Any = Placeholder(("sum", 1), 1234)
 

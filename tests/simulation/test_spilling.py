@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.simulation.placeholder import Placeholder
-from pytest_schedprof.simulation.spilling import SpilledData, data_of, seconds_to_read
+from pytest_schedprof.virtual.executor import Placeholder, SpilledData, data_of, seconds_to_read
 
 ROOM, RATE = 100, 10.0
 

@@ -15,14 +15,12 @@ from distributed import Client, wait
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import LocalProcesses, OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.simulation.shuffles import IS_KNOWN
+from pytest_schedprof.virtual.shuffles import IS_KNOWN
 
 STATE_MACHINE = (
     "SchedulerState._transition*",

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import pytest
 from distributed import Client
 
-from pytest_schedprof.clusters.local import LocalProcesses
-from pytest_schedprof.clusters.own import OwnCluster
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import LocalProcesses, OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
-from pytest_schedprof.measuring.recorder import Recorder
-from pytest_schedprof.remote.control import Control
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.measure.recorder import Recorder
 from pytest_schedprof.workloads import WORKLOADS
 
 SIZE = 100

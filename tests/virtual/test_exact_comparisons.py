@@ -9,7 +9,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.model.comparison import Comparison, Outcome
-from pytest_schedprof.storage.baselines import load
+from pytest_schedprof.store.baselines import load
 
 pytestmark = pytest.mark.usefixtures("apart")  # each session needs an interpreter of its own
 

@@ -14,9 +14,9 @@ from support import Project
 
 from pytest_schedprof.agent import decisions
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.virtual.clocks import EPOCH
-from pytest_schedprof.virtual.links import Link, send
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.virtual.lines import Link, send
+from pytest_schedprof.virtual.loop import EPOCH
 
 Make = Callable[..., tuple[Client, Control]]
 

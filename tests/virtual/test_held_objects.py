@@ -9,10 +9,10 @@ import injection
 import pytest
 from support import Project
 
-from pytest_schedprof.comparison.compare import compare
+from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.storage.baselines import load
+from pytest_schedprof.store.baselines import load
 
 pytestmark = pytest.mark.usefixtures("apart")  # each session needs an interpreter of its own
 

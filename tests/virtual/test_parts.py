@@ -16,19 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.decisions import read_decisions
-from pytest_schedprof.virtual.clocks import (
+from pytest_schedprof.formats.counted import read_decisions
+from pytest_schedprof.virtual.journal import POINTS, Holding, Window, Workforce
+from pytest_schedprof.virtual.lines import Line
+from pytest_schedprof.virtual.loop import (
     EPOCH,
     RESOLUTION_S,
+    VirtualLoop,
     at_least_a_tick,
     replace_clocks,
     rounded,
 )
-from pytest_schedprof.virtual.holding import POINTS, Holding
-from pytest_schedprof.virtual.journal import Window, Workforce
-from pytest_schedprof.virtual.lines import Line
-from pytest_schedprof.virtual.loop import VirtualLoop
-from pytest_schedprof.virtual.names import RandomNames
+from pytest_schedprof.virtual.turns import RandomNames
 
 seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 

@@ -14,10 +14,10 @@ import pytest
 from distributed import Client, WorkerPlugin, futures_of, wait
 from support import Project, wait_for
 
-from pytest_schedprof.clusters.simulated import SimulatedCluster
+from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import PlaceholderError
-from pytest_schedprof.simulation.shuffles import IS_KNOWN
+from pytest_schedprof.virtual.shuffles import IS_KNOWN
 
 pytest.importorskip("pandas")
 

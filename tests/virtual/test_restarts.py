@@ -20,8 +20,8 @@ from support import Project
 
 from pytest_schedprof.agent import decisions, facts, recordings
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.remote.control import Control
-from pytest_schedprof.virtual.clocks import EPOCH
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.virtual.loop import EPOCH
 
 NAPS = [f"nap-{each}" for each in range(4)]
 

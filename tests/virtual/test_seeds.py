@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import Project
 
-from pytest_schedprof.formats.decisions import read_decisions
+from pytest_schedprof.formats.counted import read_decisions
 
 VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
 

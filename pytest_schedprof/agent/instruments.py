@@ -1,0 +1,276 @@
+"""Dask's own instruments on the scheduler: memory samplers, workers' profiles, a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import takewhile
+from typing import Any
+
+import cloudpickle
+
+from .facts import process
+
+
+def clock(dask_scheduler: Any = None) -> dict[str, Any]:
+    """Return the time, and the number of measurements of the scheduler's own monitor."""
+    return {"time": time.time(), "looks": dask_scheduler.monitor.count}
+
+
+async def draw(begun: dict[str, Any], code: str, dask_scheduler: Any = None) -> str:
+    """Return the performance report, usable without a network; "" without Bokeh."""
+    if find_spec("bokeh") is None:
+        return ""
+    page: str = await dask_scheduler.performance_report(
+        start=begun["time"], last_count=begun["looks"], code=code, mode="inline"
+    )
+    return page
+
+
+def start_samplers(
+    client: str, measures: Sequence[str], interval_s: float, dask_scheduler: Any = None
+) -> list[str]:
+    """Start a sampler of workers' memory for each measure, and return their keys.
+
+    They also end with the client.
+    """
+    begin = dask_scheduler.handlers["memory_sampler_start"]
+    return [begin(client=client, measure=each, interval=interval_s) for each in measures]
+
+
+def stop_samplers(keys: Sequence[str], dask_scheduler: Any = None) -> list[list[tuple[float, int]]]:
+    """Return what each sampler saw: times and bytes."""
+    end = dask_scheduler.handlers["memory_sampler_stop"]
+    return [end(key=each) for each in keys]
+
+
+async def begin_plugin(kind: str, pickled: bytes, dask_scheduler: Any = None) -> None:
+    """Make a plugin of the class and add it."""
+    plugin = cloudpickle.loads(pickled)()
+    dask_scheduler.add_plugin(plugin, name=name_of(kind))
+    await plugin.start(dask_scheduler)
+
+
+def end_plugin(kind: str, dask_scheduler: Any = None) -> Any:
+    """Remove the plugin, and return what it has to tell."""
+    plugin = dask_scheduler.plugins[name_of(kind)]
+    dask_scheduler.remove_plugin(name=name_of(kind))
+    return plugin.evidence()
+
+
+def name_of(kind: str) -> str:
+    """Return the name under which the scheduler has the plugin."""
+    return f"schedprof-{kind}"
+
+
+NAME = "task-stream"
+KEPT = "_schedprof_task_stream"
+"""Attribute of the scheduler with our plugin, and how many holders and watchers it has."""
+
+
+def hold(dask_scheduler: Any = None) -> None:
+    """Create the plugin for later use; it records nothing yet."""
+    from distributed.diagnostics.task_stream import TaskStreamPlugin
+
+    if not hasattr(dask_scheduler, KEPT):
+        kept = {"plugin": TaskStreamPlugin(dask_scheduler), "holders": 0, "watchers": 0}
+        setattr(dask_scheduler, KEPT, kept)
+    getattr(dask_scheduler, KEPT)["holders"] += 1
+
+
+def let_go(dask_scheduler: Any = None) -> None:
+    """Release the plugin; the last holder removes it with what it recorded."""
+    kept = getattr(dask_scheduler, KEPT)
+    kept["holders"] -= 1
+    if not kept["holders"]:
+        _remove(kept["plugin"], dask_scheduler)
+        delattr(dask_scheduler, KEPT)
+
+
+def watch(dask_scheduler: Any = None) -> int:
+    """Start to record tasks; return the number recorded so far."""
+    kept = getattr(dask_scheduler, KEPT)
+    kept["watchers"] += 1
+    if NAME not in dask_scheduler.plugins:  # the dashboard's own plugin does as well
+        dask_scheduler.add_plugin(kept["plugin"])
+    return so_far(dask_scheduler)
+
+
+def unwatch(dask_scheduler: Any = None) -> None:
+    """Stop recording; the last watcher removes the plugin, which costs time at each transition."""
+    kept = getattr(dask_scheduler, KEPT)
+    kept["watchers"] -= 1
+    if not kept["watchers"]:
+        _remove(kept["plugin"], dask_scheduler)
+
+
+def _remove(plugin: Any, dask_scheduler: Any) -> None:
+    if dask_scheduler.plugins.get(NAME) is plugin:
+        dask_scheduler.remove_plugin(name=NAME)
+
+
+def so_far(dask_scheduler: Any = None) -> int:
+    """Return how many tasks were recorded."""
+    return int(dask_scheduler.plugins[NAME].index)
+
+
+def tell_tasks(first: int, last: int, dask_scheduler: Any = None) -> list[dict[str, Any]]:
+    """Return the recorded tasks with numbers from `first` up to `last` that are still known."""
+    plugin = dask_scheduler.plugins[NAME]
+    forgotten = plugin.index - len(plugin.buffer)
+    numbers = range(max(first, forgotten) - forgotten, last - forgotten)
+    return [_plain(plugin.buffer[number]) for number in numbers]
+
+
+def _plain(task: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "key": str(task["key"]),
+        "worker": str(task["worker"]),
+        "thread": task.get("thread"),
+        "nbytes": task.get("nbytes") or 0,
+        "type": str(task.get("typename") or ""),
+        "has_failed": task.get("status") != "OK",
+        "times": [
+            {"action": each["action"], "start": each["start"], "stop": each["stop"]}
+            for each in task["startstops"]
+        ],
+    }
+
+
+def activities(dask_scheduler: Any = None) -> dict[str, float]:
+    """Return the seconds that workers spent on each activity, as of their last heartbeats."""
+    seconds: dict[str, float] = {}
+    for name, value in dask_scheduler.cumulative_worker_metrics.items():
+        if isinstance(name, tuple) and name[-1] == "seconds":
+            activity = str(name[-2])
+            seconds[activity] = seconds.get(activity, 0.0) + value
+    return seconds
+
+
+SIDES = ("incoming", "outgoing")
+
+
+def tell_transfers(since: float, dask_worker: Any = None) -> dict[str, Any] | None:
+    """Return transfers since then, by the scheduler's clock; None if the worker has no logs."""
+    if not hasattr(dask_worker, "transfer_incoming_log"):
+        return None
+    return {
+        "name": str(dask_worker.name),
+        **{
+            side: [
+                _plain_transfer(each)
+                for each in getattr(dask_worker, f"transfer_{side}_log")
+                if each["start"] >= since
+            ]
+            for side in SIDES
+        },
+    }
+
+
+def count_incoming(dask_worker: Any = None) -> int | None:
+    """Return how many transfers the log of a worker has; None if it has no log."""
+    log = getattr(dask_worker, "transfer_incoming_log", None)
+    return None if log is None else len(log)
+
+
+def tell_sizes(counts: dict[str, int], dask_worker: Any = None) -> list[int]:
+    """Return the bytes of each transfer that arrived since the logs had so many, by address.
+
+    Times would not tell: a worker only guesses how far its clock is from the scheduler's, and is
+    wrong by more than a short test takes where the machine is busy.
+    """
+    log = list(getattr(dask_worker, "transfer_incoming_log", ()))
+    return [each["total"] for each in log[counts.get(dask_worker.address, 0) :]]
+
+
+def _plain_transfer(transfer: dict[str, Any]) -> dict[str, Any]:
+    """Return a transfer as plain data; the worker already converts times to the scheduler's."""
+    return {
+        "start": transfer["start"],
+        "stop": transfer["stop"],
+        "duration": transfer["duration"],
+        "peer": str(transfer["who"]),
+        "keys": {str(key): nbytes for key, nbytes in transfer["keys"].items()},
+        "bytes": transfer["total"],
+        "compressed_bytes": transfer.get("compressed"),
+        "bandwidth": transfer["bandwidth"],
+    }
+
+
+SAMPLER, CYCLE = "profile", "profile-cycle"
+"""dask's names of what takes a sample, and of what ends a profile."""
+
+
+def begin_profiles(intervals: dict[str, float], dask_worker: Any = None) -> dict[str, Any] | None:
+    """End the profile so far, and set how often to sample, in milliseconds.
+
+    Returns:
+        When, and the intervals as they were; None for a worker that has no profile.
+    """
+    callbacks = getattr(dask_worker, "periodic_callbacks", {})
+    if SAMPLER not in callbacks or not hasattr(dask_worker, "cycle_profile"):
+        return None
+    before = {name: callbacks[name].callback_time for name in (SAMPLER, CYCLE)}
+    reset(intervals, dask_worker)
+    dask_worker.cycle_profile()
+    return {"ended": dask_worker.profile_keys_history[-1][0], "before": before}
+
+
+def restore(before: dict[str, dict[str, float]], dask_worker: Any = None) -> None:
+    """Sample as before, given by worker."""
+    reset(before.get(dask_worker.address, {}), dask_worker)
+
+
+def reset(intervals: dict[str, float], dask_worker: Any = None) -> None:
+    """Set how often to sample, in milliseconds; it holds from the next sample on."""
+    for name, milliseconds in intervals.items():
+        dask_worker.periodic_callbacks[name].callback_time = milliseconds
+
+
+def tell(ended: dict[str, float], dask_worker: Any = None) -> dict[str, Any] | None:
+    """Return each profile since then, by prefix; None for a worker that has none.
+
+    Args:
+        ended: the time at which the profile before ended, by worker; all are told if it is not
+            there.
+    """
+    if not hasattr(dask_worker, "cycle_profile"):
+        return None
+    dask_worker.cycle_profile()
+    mark, history = ended.get(dask_worker.address), dask_worker.profile_keys_history
+    since = list(takewhile(lambda entry: entry[0] != mark, reversed(history)))[::-1]
+    ends = [when for when, _ in since]
+    is_whole = mark is None or len(since) < len(history)  # else the one before the test is gone
+    starts = [mark if mark and is_whole else ends[0], *ends]
+    return {
+        "name": str(dask_worker.name),
+        "is_whole": is_whole,
+        "intervals": {
+            name: dask_worker.periodic_callbacks[name].callback_time
+            for name in (SAMPLER, CYCLE)
+            if name in dask_worker.periodic_callbacks
+        },
+        "profiles": [
+            (start, when, profiles)
+            for start, (when, profiles) in zip(starts, since, strict=False)
+            if profiles
+        ],
+    }
+
+
+def read_clocks(dask_worker: Any = None) -> dict[str, Any] | None:
+    """Return CPU seconds of the process, and of tasks of this worker; None if it computes none."""
+    measured = getattr(dask_worker, "digests_total", None)
+    if measured is None:
+        return None
+    return {
+        "process": [str(part) for part in process()],
+        "used": time.process_time(),
+        "execution": sum(seconds for name, seconds in measured.items() if _is_of_tasks(name)),
+    }
+
+
+def _is_of_tasks(name: Any) -> bool:
+    is_of_task = isinstance(name, tuple) and name[:1] == ("execute",)
+    return is_of_task and name[-2:] == ("thread-cpu", "seconds")

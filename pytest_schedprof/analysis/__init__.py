@@ -1,1 +1,0 @@
-"""From samples to shares with honest intervals. Pure: no pytest, no distributed."""

@@ -1,0 +1,206 @@
+"""counts: exact calls and bytecodes per task, the same numbers in every run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from pytest_schedprof.agent import counts as agent
+from pytest_schedprof.agent.counts import CLIENT, ClientCounts
+from pytest_schedprof.backends.contract import Backend, RawProfile, Recording, Setting
+from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.formats.counted import SpanFile, read_counts, with_more
+from pytest_schedprof.model.backend import JSON, Artifact
+from pytest_schedprof.model.metric import TRAFFIC
+from pytest_schedprof.model.profile import (
+    CALLERS,
+    CARRYING,
+    EVERYTHING,
+    NOISE,
+    SCHEDULING,
+    CostProfile,
+    Function,
+    Namer,
+    SpanCounts,
+    compile_pattern,
+    is_work,
+    spelt_out,
+)
+
+UNCOUNTED = {
+    CLIENT: "the client is counted on clusters in virtual time, in tests that are no coroutines, "
+    "and in tests that run no scheduler; there with the default options of counts"
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CountsOptions:
+    """Options of the backend."""
+
+    modules: tuple[str, ...] = (EVERYTHING,)
+    """Modules whose functions are counted, with wildcards; modules named in limits are added.
+
+    A word of `WORDS` stands for several.
+    """
+    bytecodes: bool = True
+    """Count bytecodes as well as calls."""
+    detail: bool = False
+    """Count calls by caller and bytecodes by line, for `schedprof explain`."""
+    spans: bool = False
+    """Tell apart what is counted for each span of the test."""
+
+
+class WithClient:
+    """A recording on the scheduler, beside which the client's code is counted here."""
+
+    def __init__(self, recording: RemoteRecording, here: ClientCounts) -> None:
+        self._recording, self._here = recording, here
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """End both and add the client's counts to the scheduler's file."""
+        counts, code = self._here.end()
+        raw = self._recording.stop(timeout_s=timeout_s)
+        return replace(raw, content=with_more(raw.content, counts, code))
+
+    def abandon(self, *, timeout_s: float) -> None:
+        """End both and throw away what they counted."""
+        self.end_here()
+        self._recording.abandon(timeout_s=timeout_s)
+
+    def end_here(self) -> None:
+        """End what counts in this process: the scheduler is lost, or nobody waits for it."""
+        self._here.counter.end()
+
+
+class CountsBackend(Backend):
+    """Counts what the functions of chosen modules do; needs nothing installed on the scheduler."""
+
+    name = "counts"
+    rank = 20
+    artifacts = (Artifact("counts.json", JSON),)
+    options_type = CountsOptions
+    measures = frozenset({"calls", "bytecodes", CLIENT, "transitions", *TRAFFIC})
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = True
+    disturbs = True
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        self.options = read_options(CountsOptions, self.name, options)
+        named = [pattern.partition(":")[0] for pattern in patterns]
+        self.modules = tuple(dict.fromkeys([*self.options.modules, *named]))
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """All metrics, but bytecodes only if they are counted."""
+        return self.measures if self.options.bytecodes else self.measures - {"bytecodes", CLIENT}
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """All options, with the modules that limits added."""
+        return {**asdict(self.options), "modules": list(self.modules)}
+
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
+        """Begin to count; the agent checks that a call of its own is counted."""
+        options = self.options
+        wanted = (self._wanted(), options.bytecodes, options.detail, options.spans)
+        answer = target.call(agent.start, *wanted, target.client_id, timeout_s=timeout_s)
+        if answer.get("problem") == "busy":
+            raise already_at_work(self.name, target.label, "stop it first")
+        if answer.get("problem") == "taken":
+            raise RecordingError(
+                f"schedprof: counts cannot work beside {answer['holder']}, which has the "
+                f"interpreter's hook in {target.label}: {_way_out(answer['is_newer'])}"
+            )
+        if answer.get("problem") == "failed":
+            raise RecordingError(
+                f"schedprof: the interpreter of {target.label} reports no calls; "
+                "counts needs CPython"
+            )
+        recording = RemoteRecording(target, answer["token"], self.name)
+        if not (answer["is_timed"] and self._counts_client):
+            return recording
+        here = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
+        try:
+            return WithClient(recording, here) if here.begin() else recording
+        except BaseException:  # a Ctrl-C, or the end of the scheduler
+            here.counter.end()
+            raise
+
+    @property
+    def _counts_client(self) -> bool:
+        return EVERYTHING in self.options.modules and self.options.bytecodes
+
+    def _wanted(self) -> dict[str, list[str]]:
+        """Return expressions that tell the agent what to count."""
+        named = [each for each in self.modules if each != EVERYTHING]
+        is_everything = len(named) < len(self.modules)
+        here = [*named, SCHEDULING] if is_everything else named
+        return {
+            "modules": _expressions(self.modules),
+            "modules_here": _expressions(here),
+            "without": _expressions(NOISE) if is_everything else [],
+            "callers": _expressions(CALLERS) if is_everything else [],
+            "ordered": _expressions(here),
+        }
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse the file that the agent wrote."""
+        file = read_counts(content)
+        spans = tuple(map(self._counts_of, file.spans))
+        lacks = {} if any(CLIENT in each for each in file.functions.values()) else UNCOUNTED
+        if EVERYTHING not in self.options.modules:
+            whole: Mapping[str, int] = file.whole
+        else:
+            whole = {**work_of(file.functions), **file.whole}
+        return CostProfile(
+            self.name,
+            self.mode,
+            file.functions,
+            whole,
+            lacks=lacks,
+            is_everything=EVERYTHING in self.options.modules,
+            spans=spans,
+            code=file.code,
+        )
+
+    def _counts_of(self, span: SpanFile) -> SpanCounts:
+        """Return the sums of a span: parts of the whole, if there is one."""
+        if EVERYTHING in self.options.modules:
+            return SpanCounts(span.name, span.tasks, work_of(span.functions))
+        sums: Counter[str] = Counter()
+        for counts in span.functions.values():
+            sums.update(counts)
+        return SpanCounts(span.name, span.tasks, dict(sums))
+
+
+def _way_out(is_newer: bool) -> str:
+    """Say what to do about a debugger or a coverage tool, by whether Python is 3.12 or newer."""
+    without = "run these tests without it (pytest --no-cov, or no `coverage run`)"
+    return without if is_newer else f"{without}, or on Python 3.12 or newer"
+
+
+def work_of(functions: Mapping[Function, Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums over the functions that work on tasks.
+
+    What carries messages is not in them, because its counts depend on how these were batched.
+    """
+    sums: Counter[str] = Counter()
+    for name, counts in functions.items():
+        if is_work(name):
+            sums.update(counts)
+    return dict(sums)
+
+
+def _expressions(modules: Iterable[str]) -> list[str]:
+    return [compile_pattern(module).pattern for module in spelt_out(modules)]
+
+
+BACKEND: type[Backend] = CountsBackend

@@ -1,0 +1,102 @@
+"""cProfile: calls and time of every function on the event loop's thread."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pytest_schedprof.agent import cprofile as agent
+from pytest_schedprof.backends.contract import Backend, Setting
+from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.formats.pstats import read_costs, write_pstats
+from pytest_schedprof.model.backend import CALLS, Artifact
+from pytest_schedprof.model.profile import CostProfile, Namer
+
+PICTURE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class CProfileOptions:
+    """Options of the backend."""
+
+    callgraph: bool = True
+    """Also draw the call graph, if gprof2dot and graphviz are installed."""
+
+
+class CProfileBackend(Backend):
+    """Records with the standard library's profiler; needs nothing installed on the scheduler."""
+
+    name = "cprofile"
+    rank = 30
+    artifacts = (Artifact("cprofile.json", CALLS),)
+    options_type = CProfileOptions
+    measures = frozenset({"calls", "seconds"})
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = False
+    disturbs = True
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        self.options = read_options(CProfileOptions, self.name, options)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """All options, for the record."""
+        return asdict(self.options)
+
+    def start(self, target: Target, *, timeout_s: float) -> CProfileRecording:
+        """Hook the profiler into the thread that runs the scheduler."""
+        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
+        if answer.get("problem") == "busy":
+            reason = "one thread has room for one profiler only: stop the other first"
+            raise already_at_work(self.name, target.label, reason)
+        return CProfileRecording(target, answer["token"], self.name)
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse what the agent sent."""
+        return CostProfile(self.name, self.mode, read_costs(content, namer))
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Return a file for tools of cProfile, and the call graph if it can be drawn."""
+        stats = write_pstats([content])
+        has_tools = importlib.util.find_spec("gprof2dot") and shutil.which("dot")
+        picture = {"cprofile.svg": draw(stats)} if self.options.callgraph and has_tools else {}
+        return {"cprofile.pstats": stats, **picture}
+
+
+class CProfileRecording(RemoteRecording):
+    """A cProfile recording of one scheduler."""
+
+    def verify(self, content: bytes) -> None:
+        """Check that the file holds the call that the agent made when recording began."""
+        if b"proof" not in content:
+            raise RecordingError(
+                "schedprof: cProfile's file does not hold the call that proved it was at work; "
+                "another profiler took its place on the scheduler"
+            )
+
+
+def draw(stats: bytes) -> bytes:
+    """Draw the call graph with gprof2dot and graphviz."""
+    with tempfile.NamedTemporaryFile(suffix=".pstats") as file:
+        file.write(stats)
+        file.flush()
+        command = [sys.executable, "-m", "gprof2dot", "-f", "pstats", file.name]
+        graph = subprocess.run(command, capture_output=True, check=True, timeout=PICTURE_S).stdout
+    return subprocess.run(
+        ["dot", "-Tsvg"], input=graph, capture_output=True, check=True, timeout=PICTURE_S
+    ).stdout
+
+
+BACKEND: type[Backend] = CProfileBackend

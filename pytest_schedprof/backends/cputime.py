@@ -1,0 +1,229 @@
+"""cputime: samples by the CPU clock, from within the scheduler, without any privilege."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import msgspec
+
+from pytest_schedprof.agent import cputime as agent
+from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Setting
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.sampling import RECORDED, check_formats, pictures
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError
+from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.formats.speedscope import holds_frame, name_frames, read_speedscope
+from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, Machine
+from pytest_schedprof.model.profile import Namer, SampleProfile, SpanName, Thread
+
+
+class _Spans(msgspec.Struct):
+    names: list[tuple[str, ...]]
+    samples: list[int]
+    """Of each sample, the number of a name."""
+    tasks: list[tuple[tuple[str, ...], int]]
+
+
+class _File(msgspec.Struct):
+    schedprof_spans: _Spans | None = None
+
+
+def by_span(profile: SampleProfile, content: bytes) -> SampleProfile:
+    """Tell the stacks of a profile of one thread apart by the span whose work was done."""
+    spans = _read(content)
+    if spans is None or len(profile.threads) != 1:
+        return profile
+    (thread,) = profile.threads
+    if len(spans.samples) != len(thread.samples):
+        return profile
+    pairs = [
+        (index, spans.names[n]) for index, n in zip(thread.samples, spans.samples, strict=True)
+    ]
+    numbers: dict[tuple[int, SpanName], int] = {}
+    samples = array("q", (numbers.setdefault(pair, len(numbers)) for pair in pairs))
+    return replace(
+        profile,
+        stacks=tuple(profile.stacks[index] for index, _ in numbers),
+        threads=(Thread(thread.name, samples),),
+        whose=tuple(name for _, name in numbers),
+        span_tasks=dict(spans.tasks),
+    )
+
+
+def _read(content: bytes) -> _Spans | None:
+    """Return what the file tells, or None: it may be of another writer, or damaged."""
+    try:
+        spans = msgspec.json.decode(content, type=_File).schedprof_spans
+    except UNREADABLE:
+        return None
+    if spans and all(0 <= number < len(spans.names) for number in spans.samples):
+        return spans
+    return None
+
+
+NOTED_MERGED = 0.2
+"""Fraction of ticks merged with others above which a result has a warning."""
+
+SLOW = 0.75
+"""Fraction of the requested rate below which a result has a warning."""
+
+LIMITED_BY_TICK = (
+    "without the counters of perf, cputime takes at most as many samples a second of CPU time"
+)
+
+THREAD_BIAS = (
+    "the event loop is not in the main thread, so a thread beside it took the samples: it sees "
+    "too often the places where the interpreter's lock is given up; do not compare with others"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimeOptions:
+    """Options of the backend."""
+
+    formats: tuple[str, ...] = (RECORDED,)
+    """Artifacts to make of the recording."""
+
+
+class CpuTimeBackend(Backend):
+    """Samples the event loop's thread; each sample has the CPU time since the one before."""
+
+    name = "cputime"
+    rank = 10
+    artifacts = (Artifact("cputime.speedscope.json", SPEEDSCOPE),)
+    options_type = CpuTimeOptions
+    measures = frozenset({"share", "self", "cpu"})
+    drift = 0.05
+    """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+    targets = ALL_TARGETS
+    sees_threads = False
+    disturbs = False
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        self.rate_hz = rate_hz
+        self.options = read_options(CpuTimeOptions, self.name, options)
+        check_formats(self.name, self.options.formats)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The rate and all options."""
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
+
+    def start(self, target: Target, *, timeout_s: float) -> CpuTimeRecording:
+        """Start the sampler and wait for its first sample."""
+        arguments = (1 / self.rate_hz, timeout_s, target.client_id)
+        answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
+        if "problem" in answer:
+            _refuse(answer, target.label, timeout_s)
+        return CpuTimeRecording(target, answer, self.name, self.rate_hz)
+
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
+        """Parse the agent's speedscope file."""
+        mode = _mode(content)
+        file = read_speedscope(content)
+        profile = name_frames(
+            file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
+        )
+        return by_span(profile, content)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Make the further formats that the options ask for."""
+        return pictures(self.name, self.options.formats, content)
+
+    @classmethod
+    def notes(cls, scheduler: Machine, *, is_main_thread: bool) -> Mapping[str, str]:
+        """Return how samples are taken, and the limit of their rate."""
+        notes = {"event loop": _way(scheduler.python, is_main_thread)}
+        if scheduler.tick_hz:
+            notes["kernel tick"] = LIMITED_BY_TICK
+        return notes
+
+
+class CpuTimeRecording(RemoteRecording):
+    """A cputime recording of one scheduler."""
+
+    def __init__(
+        self, target: Target, answer: Mapping[str, Any], backend: str, rate_hz: float
+    ) -> None:
+        super().__init__(target, answer["token"], backend, answer["survivor"])
+        self._rate_hz = rate_hz
+
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return warnings about the thread, the rate and merged ticks."""
+        warnings = [THREAD_BIAS] if answer["mode"] == "thread" else []
+        if answer["achieved_hz"] < SLOW * self._rate_hz:
+            warnings.append(
+                f"asked for {self._rate_hz:g} samples per second of CPU time, the system's clock "
+                f"gives {answer['achieved_hz']:.0f}{answer['remedy']}"
+            )
+        merged = answer["ticks"] - answer["samples"]
+        if merged > NOTED_MERGED * answer["ticks"]:
+            warnings.append(
+                f"{merged} of {answer['ticks']} ticks came together with others, held back by "
+                "calls of C code; they are counted where these calls were made"
+            )
+        return tuple(warnings)
+
+    def restore(self, content: bytes) -> bytes:
+        """Return the samples of the journal as a speedscope file."""
+        return agent.file_of(agent.read_journal(content))
+
+    def verify(self, content: bytes) -> None:
+        """Check that the file holds a sample of the agent's beacon."""
+        if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
+            raise RecordingError(
+                "schedprof: the cputime file does not hold the sample that proved it was at "
+                "work; its profile is not to be trusted"
+            )
+
+
+def _way(python: str, is_main_thread: bool) -> str:
+    if is_main_thread:
+        return "cputime samples by a timer"
+    if python.startswith("3.11."):
+        return "cputime does not work on Python 3.11 then"
+    return "cputime samples from a thread beside it, with a bias"
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+def _mode(content: bytes) -> str:
+    """Return the mode from the file's name, which is `cputime` or `cputime thread`."""
+    try:
+        return msgspec.json.decode(content, type=_Named).name.partition(" ")[2]
+    except UNREADABLE:
+        return ""  # read_speedscope, called next, explains what is wrong
+
+
+def _refuse(answer: Mapping[str, Any], label: str, timeout_s: float) -> NoReturn:
+    if answer["problem"] == "busy":
+        reason = "its process has one timer for CPU time: stop the other profiler first"
+        raise already_at_work("cputime", label, reason)
+    if answer["problem"] == "unsafe":
+        raise BackendUnavailableError(
+            f"schedprof: cputime cannot sample {label}: its event loop is not in the "
+            f"main thread, and Python {answer['python']} may crash when another thread looks "
+            "at it; run it in a process of its own, as `dask scheduler` does, or use pyspy"
+        )
+    if answer["problem"] == "not-main":
+        raise RecordingError(
+            f"schedprof: cputime observes {label} from its main thread only, and the window was "
+            "opened in another: leave 'client' out of the targets, or use pyspy"
+        )
+    raise RecordingError(
+        f"schedprof: cputime took no sample of {label} within {timeout_s:g} s; "
+        "its system delivers no SIGPROF"
+    )
+
+
+BACKEND: type[Backend] = CpuTimeBackend

@@ -1,0 +1,389 @@
+"""py-spy: samples by the wall clock, from a process beside the scheduler."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pytest_schedprof.agent import guard as guard_program
+from pytest_schedprof.agent import pyspy as agent
+from pytest_schedprof.agent import pyspy as busy
+from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, RawProfile, Setting
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.sampling import (
+    RECORDED,
+    check_formats,
+    is_forbidden,
+    not_permitted,
+    pictures,
+)
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
+from pytest_schedprof.formats.speedscope import (
+    count_samples,
+    holds_frame,
+    name_frames,
+    read_speedscope,
+    without_process,
+)
+from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
+from pytest_schedprof.model.profile import Namer, SampleProfile
+
+BUSY_S = 0.5
+"""How long the target is kept busy: 90 samples of a sampler that takes 180 a second."""
+
+
+def measure_kept_rate(hasty: Backend, target: Target, *, timeout_s: float) -> float:
+    """Keep the target busy for a moment, and return the samples per second that show it.
+
+    Args:
+        hasty: a backend that writes speedscope and is asked for more than it can keep up with.
+        target: a process that nobody else needs meanwhile.
+        timeout_s: for the start and the end of the recording.
+    """
+    recording = hasty.start(target, timeout_s=timeout_s)
+    seconds: float = target.call(busy.keep_busy, BUSY_S, timeout_s=timeout_s)
+    content = recording.stop(timeout_s=timeout_s).content
+    code = busy.keep_busy.__code__
+    return count_samples(content, code.co_name, code.co_filename) / seconds
+
+
+MAX_ERROR_SHARE = 0.5
+"""Fraction of failed samples above which a profile is refused."""
+
+NOTED_ERROR_SHARE = 0.05
+"""Fraction of failed samples above which a profile has a warning."""
+
+_ERROR = re.compile(r"error:|reason:|\d+: (?!.*::)|thread .* panicked", re.IGNORECASE)
+_NOISE = re.compile(r"Visit https:|Press Control-C")
+_COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
+_BEHIND = re.compile(r"([\d.]+)s behind in sampling")
+
+
+def quality(log: str) -> list[str]:
+    """Return warnings from py-spy's log; raise RecordingError if too many samples failed."""
+    warnings = []
+    if counts := _COUNTS.search(log):
+        samples, errors = map(int, counts.groups())
+        if errors > MAX_ERROR_SHARE * (samples + errors):
+            raise RecordingError(
+                f"schedprof: py-spy failed at {errors} of {samples + errors} samples; its profile "
+                "is not to be trusted: lower the rate, or leave out nonblocking"
+            )
+        if errors > NOTED_ERROR_SHARE * (samples + errors):
+            warnings.append(f"py-spy failed at {errors} of {samples + errors} samples")
+    return warnings
+
+
+def kept_hz(rate_hz: float, answer: Mapping[str, Any]) -> float:
+    """Return the samples per second that py-spy kept up with, at least one.
+
+    When it last told how late it was, it had taken the samples that were due so long before. Nor
+    can it have sampled a busy thread more often than it has samples for the thread's CPU time: that
+    is the better bound at rates far above.
+    """
+    told_after: float = max(answer["told_after"], 1e-3)
+    cpu: float = max(answer["cpu"], 1e-3)
+    counts = _COUNTS.search(answer["log"])
+    samples = int(counts[1]) if counts else 0
+    on_time = 1 - behind(answer["log"]) / told_after
+    return max(1.0, min(rate_hz * on_time, samples / cpu))
+
+
+def behind(log: str) -> float:
+    """Return the largest delay in seconds that py-spy reported, or 0."""
+    return max(map(float, _BEHIND.findall(log)), default=0.0)
+
+
+def reason(log: str) -> str:
+    """Return the lines of py-spy's log that say what went wrong and why."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not _NOISE.search(line)]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return "; ".join(dict.fromkeys(errors)) or " ".join(lines[-1:])
+
+
+logger = logging.getLogger(__name__)
+
+MAX_BEHIND = 0.1
+"""Fraction of the window by which samples may be late; py-spy reports a second and more."""
+
+USUAL_HZ = 100.0
+"""Rate up to which nothing is measured beforehand: the default one."""
+
+FEW = 0.5
+"""Fraction of the rate below which the samples beforehand are told: a tenth of a second of a busy
+machine scatters by a third, and a scheduler that waits lets py-spy make up for it."""
+
+_known: set[tuple[str, float]] = set()
+"""Where this session has measured beforehand, and at which rates."""
+
+HASTY_HZ = 5000.0
+"""A rate that py-spy cannot keep up with: it takes 0.5 ms and more for one sample."""
+
+MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
+"""Flags that change what a sample means."""
+
+
+@dataclass(frozen=True, slots=True)
+class PySpyOptions:
+    """Options of py-spy itself; each is a flag of `py-spy record`."""
+
+    native: bool = False
+    """Collect the stacks of C extensions too."""
+    gil: bool = False
+    """Only samples of threads that hold the GIL."""
+    idle: bool = False
+    """Sample threads that are asleep too."""
+    nonblocking: bool = False
+    """Do not pause the scheduler while it is sampled: cheaper, with torn stacks."""
+    subprocesses: bool = False
+    """Sample child processes of the scheduler too."""
+    functions: bool = False
+    """Report a function by its first line instead of the line that ran."""
+    extra: tuple[str, ...] = ()
+    """Further arguments, passed on unchanged."""
+    formats: tuple[str, ...] = (RECORDED,)
+    """Artifacts to make of the recording."""
+    log_level: str = ""
+    """Level of py-spy's own log, such as `info`; it is then logged here."""
+    send: bool = False
+    """If py-spy is not installed where the scheduler runs, send the one from here."""
+
+    def arguments(self) -> list[str]:
+        """Return the command-line flags that are set."""
+        flags = [f"--{name}" for name in MODES if getattr(self, name)]
+        return [*flags, *(["--function"] if self.functions else []), *self.extra]
+
+
+class PySpyBackend(Backend):
+    """Records with py-spy as a descendant of the scheduler."""
+
+    name = "pyspy"
+    rank = 60
+    artifacts = (Artifact("pyspy.speedscope.json", SPEEDSCOPE),)
+    options_type = PySpyOptions
+    measures = frozenset({"share", "self"})
+    drift = 0.1
+    """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+
+    targets = ALL_TARGETS
+    sees_threads = True
+    disturbs = False
+    needs = ("py-spy",)
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        if rate_hz < 1:
+            raise SettingsError(
+                f"schedprof: pyspy takes at least one sample per second, got rate {rate_hz:g}"
+            )
+        self.rate_hz = float(round(rate_hz))  # py-spy takes only whole numbers
+        self.options = read_options(PySpyOptions, self.name, options)
+        check_formats(self.name, self.options.formats)
+
+    @property
+    def mode(self) -> str:
+        """The flags that change what a sample means."""
+        return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The rate and all options."""
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
+
+    def start(self, target: Target, *, timeout_s: float) -> PySpyRecording:
+        """Start py-spy on the scheduler and wait until it has sampled it."""
+        answer = self._ask(target, timeout_s, b"")
+        if answer.get("problem") == "not-installed" and self.options.send:
+            answer = self._ask(target, timeout_s, _program(answer, target.label))
+        if "problem" in answer:
+            _refuse(answer, target, timeout_s)
+        return PySpyRecording(target, answer, self.options, self.rate_hz)
+
+    def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
+        arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
+        answer: Mapping[str, Any] = target.call(
+            agent.start,
+            inspect.getsource(guard_program),
+            program,
+            [*arguments, *self.options.arguments()],
+            self.options.log_level,
+            1 / self.rate_hz,
+            self.options.gil,
+            self.options.nonblocking,
+            timeout_s,
+            target.client_id,
+            timeout_s=timeout_s,
+        )
+        return answer
+
+    def kept_rate(self, target: Target, *, timeout_s: float) -> float | None:
+        """Measure it with these options, at a rate that is too high."""
+        hasty = copy(self)
+        hasty.rate_hz = HASTY_HZ
+        return measure_kept_rate(hasty, target, timeout_s=timeout_s)
+
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
+        """Parse py-spy's speedscope file."""
+        return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Make the further formats that the options ask for."""
+        return pictures(self.name, self.options.formats, content)
+
+
+class PySpyRecording(RemoteRecording):
+    """A py-spy recording of one scheduler."""
+
+    def __init__(
+        self, target: Target, answer: Mapping[str, Any], options: PySpyOptions, rate_hz: float
+    ) -> None:
+        super().__init__(target, answer["token"], "pyspy", answer["survivor"])
+        self._options = options
+        self._rate_hz = rate_hz
+        self._watchdog = answer["watchdog"]
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """End the recording and fetch its file, without samples of our own watchdog."""
+        return self._without_watchdog(super().stop(timeout_s=timeout_s))
+
+    def salvage(self) -> RawProfile | None:
+        """Return the same of what survived the scheduler."""
+        raw = super().salvage()
+        return None if raw is None else self._without_watchdog(raw)
+
+    def _without_watchdog(self, raw: RawProfile) -> RawProfile:
+        """Leave out the watchdog, which py-spy takes for one of the scheduler's own children."""
+        if not self._options.subprocesses:
+            return raw
+        return replace(raw, content=without_process(raw.content, self._watchdog))
+
+    def forewarn(self, *, timeout_s: float) -> tuple[str, ...]:
+        """Return a warning if py-spy takes far too few samples while the scheduler is busy.
+
+        Measures that once for each machine and rate, in a third of a second at most.
+        """
+        place = (self._target.label.rpartition(":")[0], self._rate_hz)
+        is_usual = self._rate_hz <= USUAL_HZ or self._options.nonblocking
+        if is_usual or self._target.kind != "scheduler" or place in _known:
+            return ()
+        _known.add(place)
+        enough = FEW * self._rate_hz
+        hz = self._target.call(agent.sampled_hz, enough, timeout_s=timeout_s)
+        return () if hz is None or hz >= enough else (self._shortage(hz),)
+
+    def _shortage(self, hz: float) -> str:
+        return (
+            f"py-spy takes about {hz:.0f} of {self._rate_hz:g} samples per second here while the "
+            f"scheduler is busy; set {_rate(max(hz, 1))}"
+        )
+
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """Check py-spy's exit status and its log, and return warnings."""
+        if self._options.log_level:
+            logger.warning("schedprof: py-spy's log:\n%s", answer["log"])
+        if answer["forced"]:
+            raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
+        if answer["early"]:
+            raise RecordingError(
+                "schedprof: py-spy ended before the window did, with exit status "
+                f"{answer['status']}, so its profile is not of the whole: "
+                f"{reason(answer['log'])!r}"
+            )
+        if answer["status"] != 0 or not answer["size"]:
+            raise RecordingError(
+                f"schedprof: py-spy exited with {answer['status']} and left {answer['size']} "
+                f"bytes: {reason(answer['log'])!r}"
+            )
+        late = [self._lateness(answer)] if behind(answer["log"]) else []
+        return (*quality(answer["log"]), *late)
+
+    def doubt(self, answer: Mapping[str, Any]) -> str:
+        """Return the doubt about samples that came too late, which show a later moment."""
+        if behind(answer["log"]) <= MAX_BEHIND * answer["seconds"]:
+            return ""
+        return f"{self._lateness(answer)} (the window: {answer['seconds']:.1f} s)"
+
+    def _lateness(self, answer: Mapping[str, Any]) -> str:
+        """Say how late it was, what rate it keeps up with, and what to do."""
+        hz = kept_hz(self._rate_hz, answer)
+        other = "" if self._options.nonblocking else ", or try pyspy.nonblocking=true"
+        return (
+            f"py-spy fell {behind(answer['log']):g} s behind: of {self._rate_hz:g} samples per "
+            f"second it keeps up with about {hz:.0f} here; set {_rate(hz)}{other}"
+        )
+
+    def verify(self, content: bytes) -> None:
+        """Check that the file holds a sample of the agent's beacon."""
+        if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
+            raise RecordingError(
+                "schedprof: py-spy's file does not hold the sample that proved it was at work; "
+                "its profile is not to be trusted: try a higher --schedprof-rate"
+            )
+
+
+def _program(answer: Mapping[str, Any], label: str) -> bytes:
+    """Return the local py-spy program, if it can run where the scheduler does."""
+    here, there = agent.host(), answer["host"]
+    if here != there:
+        kinds = f"is for {', '.join(here)}, and there is {', '.join(there)}"
+        raise _not_installed(answer, label, f"the one from here cannot be sent: it {kinds}")
+    path = agent.find_pyspy()
+    program = Path(path).read_bytes() if path else b""
+    if not program or program.startswith(b"#!"):  # such as pyenv's shim
+        found = f"{path!r} is a script" if path else "there is none here"
+        raise _not_installed(answer, label, f"none can be sent: {found}")
+    return program
+
+
+def _not_installed(answer: Mapping[str, Any], label: str, other: str) -> BackendNotInstalledError:
+    return BackendNotInstalledError(
+        f"schedprof: py-spy is not installed where {label} runs",
+        f"there: {answer['executable']} -m pip install py-spy",
+        other,
+    )
+
+
+def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoReturn:
+    """Raise the error that says why py-spy cannot work there, and what to do."""
+    label = target.label
+    if answer["problem"] == "not-installed":
+        raise _not_installed(
+            answer, label, "or have the one from here sent there with pyspy.send=true"
+        )
+    if answer["problem"] == "busy":
+        raise already_at_work(
+            "pyspy", label, "one process can be traced by one py-spy only: stop the other first"
+        )
+    log = answer["log"]
+    if answer["problem"] == "not-started":
+        raise RecordingError(
+            f"schedprof: py-spy could not be started where {label} runs: {log}; "
+            "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
+            "programs to run"
+        )
+    if is_forbidden(log, answer["status"]):
+        raise not_permitted("py-spy", target, reason(log))
+    if answer["early"]:
+        raise RecordingError(
+            f"schedprof: py-spy ended at once with exit status {answer['status']}: {reason(log)!r}"
+        )
+    raise RecordingError(
+        f"schedprof: py-spy took no sample within {timeout_s:g} s: {reason(log)!r}"
+    )
+
+
+BACKEND: type[Backend] = PySpyBackend
+
+
+def _rate(hz: float) -> str:
+    """Return how to set a rate; a marker's goes before the command line's."""
+    return f"rate={hz:.0f} in the marker if that sets the rate, else --schedprof-rate={hz:.0f}"

@@ -1,0 +1,183 @@
+"""What samplers have in common: why they may not read a process, and pictures of their samples."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_schedprof.agent import checkup as privileges
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import BackendNotPermittedError, SettingsError
+from pytest_schedprof.formats.pictures import write_flamegraph, write_timeline
+from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.unfolding import write_raw
+from pytest_schedprof.model.backend import SECCOMP_FILTER, Privileges, read_privileges
+
+_FORBIDDEN = re.compile(
+    r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root"
+    r"|ENOSYS|function not implemented",
+    re.IGNORECASE,
+)
+
+APPLES_OWN = ("/System/", "/usr/bin/", "/Library/Developer/", "/Applications/Xcode")
+"""Directories of macOS with interpreters that nobody may trace."""
+
+NOBODY, ONLY_CAPABLE = 3, 2
+"""Values of ptrace_scope that forbid tracing; with 1 the agent permits its children itself."""
+
+CALLS = "ptrace and process_vm_readv"
+WITHOUT = "cputime and counts need no permission"
+KUBERNETES = "Kubernetes: securityContext: {capabilities: {add: [SYS_PTRACE]}}"
+CONTAINERS = ("Docker: run it with --cap-add SYS_PTRACE", "compose: cap_add: [SYS_PTRACE]")
+
+PROFILES = {
+    "kubernetes": "seccompProfile: {type: Localhost, localhostProfile: FILE}",
+    "": "SystemCallFilter= of its systemd unit, or whatever sets the filter",
+}
+"""Where to set a seccomp profile, by the kind of container; "" is for no container."""
+DOCKERS_PROFILE = "--security-opt seccomp=FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A reason and what can be done about it, as clauses of one sentence."""
+
+    reason: str
+    remedies: tuple[str, ...]
+
+
+def is_forbidden(log: str, status: int) -> bool:
+    """Whether a sampler ended because the system refused it."""
+    return bool(_FORBIDDEN.search(log)) or status == -signal.SIGSYS
+
+
+def not_permitted(sampler: str, target: Target, told: str) -> BackendNotPermittedError:
+    """Return the error with the reason found there; the sampler knows only that it was refused."""
+    refusal = why_refused(read_privileges(target.call(privileges.privileges)))
+    words = f" ({sampler}: {told!r})" if told else ""
+    return BackendNotPermittedError(
+        f"schedprof: {sampler} may not trace {target.label}: {refusal.reason}{words}",
+        *refusal.remedies,
+        "see docs/privileges.md",
+    )
+
+
+def why_refused(found: Privileges) -> Refusal:
+    """Return the reason why the system refused, the first that applies."""
+    checks = [_on_macos] if found.platform == "darwin" else [_filtered, _by_yama, _by_others]
+    refusals = (refusal for check in checks if (refusal := check(found)))
+    return next(refusals, _unknown(found))
+
+
+def _on_macos(found: Privileges) -> Refusal | None:
+    as_root = () if found.uid == 0 else ("run the scheduler as root: sudo",)
+    if found.interpreter.startswith(APPLES_OWN):
+        return Refusal(
+            f"{found.interpreter} is macOS's own Python, which System Integrity Protection (SIP) "
+            "lets nobody trace",
+            ("use one of Homebrew, conda, uv or python.org", *as_root, WITHOUT),
+        )
+    return Refusal("macOS lets only root trace", (*as_root, WITHOUT)) if as_root else None
+
+
+def _filtered(found: Privileges) -> Refusal | None:
+    """Check the probe: only a filter refuses its system calls, a missing permission does not."""
+    if not found.refused_calls:
+        return None
+    calls = " and ".join(f"{name} ({how})" for name, how in found.refused_calls.items())
+    if found.seccomp != SECCOMP_FILTER:
+        sandbox = f"the system there does not do {calls}, as sandboxes like gVisor may not"
+        return Refusal(sandbox, ("run the scheduler outside of it", WITHOUT))
+    how = PROFILES.get(found.container, DOCKERS_PROFILE)
+    profile = f"a seccomp profile that allows {CALLS}: {how}"
+    return Refusal(f"a seccomp filter there refuses {calls}", _past_filter(found, profile))
+
+
+def _past_filter(found: Privileges, profile: str) -> tuple[str, ...]:
+    """Return remedies. Docker's own profiles allow the calls to containers with SYS_PTRACE."""
+    if not found.container:
+        return (f"run the scheduler under {profile}", WITHOUT)
+    if found.was_given_ptrace:
+        return (f"it has SYS_PTRACE, which does not mend this: run it with {profile}", WITHOUT)
+    return (*_capability(found), f"where that does not mend it, with {profile}", WITHOUT)
+
+
+def _capability(found: Privileges) -> tuple[str, ...]:
+    return (KUBERNETES,) if found.container == "kubernetes" else (*CONTAINERS, KUBERNETES)
+
+
+def _by_yama(found: Privileges) -> Refusal | None:
+    host = "on the container's host" if found.container else "there"
+    if found.ptrace_scope == NOBODY:
+        return Refusal(
+            "ptrace_scope is 3, so nobody may trace before the next boot",
+            (f"set kernel.yama.ptrace_scope=1 in /etc/sysctl.d {host} and reboot", WITHOUT),
+        )
+    if found.ptrace_scope != ONLY_CAPABLE or found.may_ptrace:
+        return None
+    return Refusal(
+        "ptrace_scope is 2, so only who has CAP_SYS_PTRACE may trace",
+        (
+            f"as root {host}: echo 1 > /proc/sys/kernel/yama/ptrace_scope",
+            "or run the scheduler as root" + (" with SYS_PTRACE" if found.container else ""),
+            *(_capability(found) if found.container and not found.was_given_ptrace else ()),
+            WITHOUT,
+        ),
+    )
+
+
+def _by_others(found: Privileges) -> Refusal | None:
+    if not (found.is_dumpable or found.may_ptrace):
+        return Refusal(
+            "the kernel protects the scheduler's process, whose program has capabilities of its "
+            "own or which changed its user (it is not dumpable)",
+            ("start it as the user that it is to run as", _stripped(found), WITHOUT),
+        )
+    if found.security_label in ("", "unconfined", "kernel"):
+        return None
+    return Refusal(
+        f"AppArmor or SELinux may forbid it, which confines the scheduler as "
+        f"{found.security_label!r}",
+        ("let that profile trace itself (ptrace), or run the scheduler without it", WITHOUT),
+    )
+
+
+def _stripped(found: Privileges) -> str:
+    return f"by an interpreter without capabilities: setcap -r {found.interpreter}"
+
+
+def _unknown(found: Privileges) -> Refusal:
+    could_help = found.container and not found.was_given_ptrace
+    remedies = _capability(found) if could_help else ()
+    return Refusal("nothing that can be seen there forbids it", (*remedies, WITHOUT))
+
+
+RECORDED = "speedscope"
+"""Format of the recording itself, which is always kept."""
+
+WRITERS = {
+    "chrometrace": ("chrometrace.json", write_timeline),
+    "flamegraph": ("svg", write_flamegraph),
+    "raw": ("raw.txt", write_raw),
+}
+
+
+def check_formats(backend: str, formats: Sequence[str]) -> None:
+    """Raise SettingsError for a format that cannot be made."""
+    known = sorted((RECORDED, *WRITERS))
+    for name in formats:
+        if name not in known:
+            raise SettingsError(
+                f"schedprof: option {backend}.formats must be of {', '.join(known)}, got {name!r}"
+            )
+
+
+def pictures(backend: str, formats: Sequence[str], content: bytes) -> dict[str, bytes]:
+    """Make files of these formats from a speedscope file; return them by their endings."""
+    wanted = [WRITERS[name] for name in formats if name in WRITERS]
+    if not wanted:
+        return {}
+    file = read_speedscope(content)
+    return {f"{backend}.{suffix}": write(file) for suffix, write in wanted}

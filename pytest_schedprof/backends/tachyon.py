@@ -1,0 +1,226 @@
+"""tachyon: the sampler of Python 3.15 (`profiling.sampling`), in a child of the scheduler."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pytest_schedprof.agent import sampler as program
+from pytest_schedprof.agent import tachyon as agent
+from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Setting
+from pytest_schedprof.backends.options import plain, read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.sampling import (
+    RECORDED,
+    check_formats,
+    is_forbidden,
+    not_permitted,
+    pictures,
+)
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
+from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
+from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
+from pytest_schedprof.model.profile import Namer, SampleProfile
+
+MODES = ("cpu", "wall", "gil", "exception")
+TASKS = ("", "running", "all")
+MOST_HZ = 10_000
+"""Most samples per second: one takes about 50 us."""
+
+MAX_ERRORS, NOTED_ERRORS = 0.5, 0.05
+"""Part of the samples that failed, above which a profile is refused, and has a warning."""
+
+MAX_MISSED, NOTED_MISSED = 0.1, 0.02
+"""Part of the samples that were missed, above which no limit is judged, and there is a warning."""
+
+MAX_BEHIND = 0.1
+"""Part of the window by which a sample may be late: it shows a later moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class TachyonOptions:
+    """Options of the sampler itself."""
+
+    mode: str = "cpu"
+    """When a thread is sampled: on the CPU, always, while it holds the GIL, or in an exception."""
+    tasks: str = ""
+    """Stacks of tasks and of what awaits them, of those that run or of all; only in mode `wall`."""
+    native: bool = False
+    """Show calls of C code as a frame `<native>`."""
+    gc: bool = True
+    """Show the garbage collector as a frame `<GC>`."""
+    formats: tuple[str, ...] = (RECORDED,)
+    """Artifacts to make of the recording."""
+
+
+class TachyonBackend(Backend):
+    """Records with tachyon in a child of the scheduler, which is never stopped for it."""
+
+    name = "tachyon"
+    rank = None  # most schedulers run older versions of Python
+    artifacts = (Artifact("tachyon.speedscope.json", SPEEDSCOPE),)
+    options_type = TachyonOptions
+    measures = frozenset({"share", "self"})
+    drift = 0.1
+    """As that of pyspy, beside which benchmarks/backends.py measures it."""
+
+    targets = ALL_TARGETS
+    sees_threads = True
+    disturbs = False
+    needs = ()
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        if not 1 <= rate_hz <= MOST_HZ:
+            raise SettingsError(
+                f"schedprof: tachyon takes 1 to {MOST_HZ} samples per second, got rate {rate_hz:g}"
+            )
+        self.rate_hz = rate_hz
+        self.options = read_options(TachyonOptions, self.name, options)
+        _check_choice("mode", self.options.mode, MODES)
+        _check_choice("tasks", self.options.tasks, TASKS)
+        if self.options.tasks and self.options.mode != "wall":
+            raise SettingsError(
+                "schedprof: option tachyon.tasks needs tachyon.mode=wall, got mode "
+                f"{self.options.mode!r}"
+            )
+        check_formats(self.name, self.options.formats)
+
+    @property
+    def mode(self) -> str:
+        """The options that change what a sample means."""
+        told = {
+            self.options.mode: self.options.mode != "cpu",
+            f"tasks={self.options.tasks}": bool(self.options.tasks),
+            "native": self.options.native,
+            "no gc": not self.options.gc,
+        }
+        return ",".join(name for name, is_told in told.items() if is_told)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The rate and all options."""
+        return {"rate_hz": self.rate_hz, **plain(self.options)}
+
+    def start(self, target: Target, *, timeout_s: float) -> TachyonRecording:
+        """Start the sampler and wait until it has seen the scheduler."""
+        answer: Mapping[str, Any] = target.call(
+            agent.start,
+            inspect.getsource(program),
+            json.dumps(self.settings),
+            timeout_s,
+            target.client_id,
+            timeout_s=timeout_s,
+        )
+        if "problem" in answer:
+            _refuse(answer, target, timeout_s)
+        return TachyonRecording(target, answer["token"], self.name, answer["survivor"])
+
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
+        """Parse the speedscope file."""
+        return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Make the further formats that the options ask for."""
+        return pictures(self.name, self.options.formats, content)
+
+
+class TachyonRecording(RemoteRecording):
+    """A recording of one process."""
+
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """Check how the sampler ended, and return warnings by its own figures."""
+        if answer["forced"]:
+            raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
+        if answer["early"] or answer["status"] != 0:
+            when = "before the window did, " if answer["early"] else ""
+            raise RecordingError(
+                f"schedprof: tachyon ended {when}with exit status {answer['status']}, so its "
+                f"profile is not of the whole: {_last_line(answer['log'])!r}"
+            )
+        return tuple(_warnings(_quality(answer["log"])))
+
+    def doubt(self, answer: Mapping[str, Any]) -> str:
+        """Return the doubt about samples that were missed, or came too late."""
+        quality = _quality(answer["log"])
+        if quality["missed"] > MAX_MISSED:
+            return f"tachyon missed {quality['missed']:.0%} of its samples: lower the rate"
+        if quality["behind_s"] > MAX_BEHIND * answer["seconds"]:
+            return (
+                f"tachyon fell {quality['behind_s']:.2g} s behind in a window of "
+                f"{answer['seconds']:.1f} s: lower the rate"
+            )
+        return ""
+
+
+def _check_choice(option: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        named = ", ".join(filter(None, known))
+        raise SettingsError(f"schedprof: option tachyon.{option} must be of {named}, got {given!r}")
+
+
+def _quality(log: str) -> Mapping[str, float]:
+    """Return the figures that the program wrote last."""
+    (line,) = [each for each in log.splitlines() if each.startswith(program.QUALITY)][-1:] or [""]
+    if not line:
+        raise RecordingError(
+            f"schedprof: tachyon left no figures of its samples: {_last_line(log)!r}"
+        )
+    figures: Mapping[str, float] = json.loads(line.removeprefix(program.QUALITY))
+    return figures
+
+
+def _warnings(quality: Mapping[str, float]) -> list[str]:
+    """Return warnings; raise RecordingError if too many samples failed."""
+    errors, samples, missed = quality["errors"], quality["samples"], quality["missed"]
+    if errors > MAX_ERRORS * samples:
+        raise RecordingError(
+            f"schedprof: tachyon failed at {errors} of {samples} samples; its profile is not to be "
+            "trusted: lower the rate"
+        )
+    warnings = []
+    if errors > NOTED_ERRORS * samples:
+        warnings.append(f"tachyon failed at {errors} of {samples} samples")
+    if missed > NOTED_MISSED:
+        warnings.append(f"tachyon missed {missed:.0%} of its samples; lower the rate")
+    return warnings
+
+
+def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoReturn:
+    """Raise the error that says why tachyon cannot work there, and what to do."""
+    label = target.label
+    if answer["problem"] == "old":
+        raise refusal(answer["python"], label)
+    if answer["problem"] == "busy":
+        raise already_at_work("tachyon", label, "stop the other first")
+    log, status = answer["log"], answer["status"]
+    if is_forbidden(log, status or 0):
+        raise not_permitted("tachyon", target, _last_line(log))
+    if answer["early"]:
+        raise RecordingError(
+            f"schedprof: tachyon ended at once with exit status {status}: {_last_line(log)!r}"
+        )
+    raise RecordingError(
+        f"schedprof: tachyon did not see the scheduler within {timeout_s:g} s: {_last_line(log)!r}"
+    )
+
+
+def refusal(python: str, label: str) -> BackendNotInstalledError:
+    """Return the error for a process that runs this older version of Python."""
+    return BackendNotInstalledError(
+        "schedprof: tachyon comes with Python 3.15 and newer (profiling.sampling), and "
+        f"{label} runs Python {python}",
+        "use pyspy, or cputime, which measure the same shares",
+    )
+
+
+def _last_line(log: str) -> str:
+    return next((line for line in reversed(log.splitlines()) if line.strip()), "")
+
+
+BACKEND: type[Backend] = TachyonBackend

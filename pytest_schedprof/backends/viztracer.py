@@ -1,0 +1,289 @@
+"""viztracer: when each function ran and for how long, as a trace."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import cloudpickle
+
+from pytest_schedprof.agent import viztracer as agent
+from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
+from pytest_schedprof.backends.options import name_of, plain, read_options
+from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
+from pytest_schedprof.formats.chrometrace import mended, read_trace
+from pytest_schedprof.model.backend import TRACE, Artifact
+from pytest_schedprof.model.profile import CostProfile, Namer
+
+PAGE_S = 120.0
+COMPRESSION = 3
+"""Level of gzip. A higher one takes seconds for each test and saves little."""
+
+SUFFIXES = {"json": "json", "json.gz": "json.gz", "html": "json"}
+"""Ending of the artifact by format; for `html` the page is made of the trace and kept too."""
+
+
+@dataclass(frozen=True, slots=True)
+class VizTracerOptions:
+    """Options of the backend, and of viztracer itself."""
+
+    format: str = "json.gz"
+    """`json.gz`, `json`, or `html` for viztracer's page beside the trace."""
+    trace_sparse: tuple[str, ...] = ()
+    """Trace only while one of these functions runs."""
+    log_sparse: tuple[str, ...] = ()
+    """Log only these functions, and nothing that they call."""
+    tracer_entries: int = 1_000_000
+    """Events that the ring buffer holds."""
+    max_stack_depth: int = -1
+    """Trace calls no deeper than this."""
+    min_duration: float = 0.0
+    """Leave out calls that took fewer microseconds."""
+    include_files: tuple[str, ...] = ()
+    """Trace only functions of files whose paths begin with one of these."""
+    exclude_files: tuple[str, ...] = ()
+    """Do not trace functions of files whose paths begin with one of these."""
+    ignore_c_function: bool = False
+    """Leave out C functions."""
+    ignore_frozen: bool = False
+    """Leave out functions of frozen modules."""
+    log_async: bool = False
+    """Show each asyncio task on a line of its own."""
+    log_gc: bool = False
+    """Show when the garbage collector ran."""
+    log_func_args: bool = False
+    """Keep the arguments of every call, as text."""
+    log_func_retval: bool = False
+    """Keep what every call returned, as text."""
+    log_print: bool = False
+    """Put what is printed into the trace instead."""
+    file_info: bool = False
+    """Put the sources of the traced functions into the trace."""
+    register_global: bool = False
+    """Let code on the scheduler find the tracer by `viztracer.get_tracer()`."""
+    plugins: tuple[Any, ...] = ()
+    """Plugins of viztracer, as objects or as their commands."""
+
+    def check(self) -> None:
+        """Raise SettingsError for values that are not possible."""
+        if self.format not in SUFFIXES:
+            raise _wrong("format", f"one of {', '.join(SUFFIXES)}", self.format)
+        if self.tracer_entries < 1:
+            raise _wrong("tracer_entries", "at least 1", self.tracer_entries)
+        if self.include_files and self.exclude_files:
+            raise SettingsError(
+                "schedprof: options viztracer.include_files and viztracer.exclude_files exclude "
+                "each other: give one of them"
+            )
+
+    @property
+    def logged(self) -> list[str]:
+        """Functions to log; a trace of one shows more."""
+        return [name for name in self.log_sparse if name not in self.trace_sparse]
+
+    def of_tracer(self) -> dict[str, Setting]:
+        """Return the options that are attributes of a tracer."""
+        own = {"format", "trace_sparse", "log_sparse", "tracer_entries", *self.around}
+        return {name: value for name, value in plain(self).items() if name not in own}
+
+    @property
+    def around(self) -> dict[str, Any]:
+        """Return the options for what is done around a trace."""
+        names = ("log_print", "file_info", "register_global")
+        plugins = [(name_of(each), cloudpickle.dumps(each)) for each in self.plugins]
+        return {**{name: getattr(self, name) for name in names}, "plugins": plugins}
+
+
+def _wrong(name: str, expected: str, value: object) -> SettingsError:
+    return SettingsError(f"schedprof: option viztracer.{name} must be {expected}, got {value!r}")
+
+
+class VizTracerBackend(Backend):
+    """Records with viztracer, which must be installed where the scheduler runs."""
+
+    name = "viztracer"
+    rank = 40
+    artifacts = (Artifact("viztracer.json", TRACE), Artifact("viztracer.json.gz", TRACE))
+    options_type = VizTracerOptions
+    measures = frozenset({"seconds"})
+    """Not calls, because filters, sparse tracing and a full buffer leave some out."""
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    sees_threads = False
+    disturbs = True
+    needs = ("viztracer",)
+    sparing: ClassVar[Mapping[str, object]] = {"tracer_entries": 10_000}
+    """A small buffer: the scheduler keeps it, and 100 MB is too much to leave behind."""
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        self.options = read_options(VizTracerOptions, self.name, options)
+        self.options.check()
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the artifact in the chosen format."""
+        return f"viztracer.{SUFFIXES[self.options.format]}"
+
+    @property
+    def mode(self) -> str:
+        """Options that change which calls are seen, and so the sums of seconds."""
+        calm = {"format", "tracer_entries", "file_info", "register_global"}
+        changed = (
+            (field.name, getattr(self.options, field.name))
+            for field in fields(self.options)
+            if field.name not in calm and getattr(self.options, field.name) != field.default
+        )
+        return ",".join(f"{name}={_text(value)}" for name, value in changed)
+
+    @property
+    def _hides(self) -> str:
+        """Why a function may be missing from the trace; most options of the mode leave some out."""
+        return self.mode and f"it is not in the trace, from which {self.mode} may have left it out"
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """All options, for the record."""
+        return plain(self.options)
+
+    def start(self, target: Target, *, timeout_s: float) -> VizTracerRecording:
+        """Start to trace, or patch the functions that are to be traced or logged."""
+        answer = target.call(
+            agent.start,
+            target.client_id,
+            self.options.tracer_entries,
+            self.options.of_tracer(),
+            list(self.options.trace_sparse),
+            self.options.logged,
+            self.options.around,
+            timeout_s=timeout_s,
+        )
+        if "problem" in answer:
+            _refuse(answer, target.label)
+        return VizTracerRecording(target, answer["token"], self.options)
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse a trace; one that lacks its beginning gets a doubt, so no limit is judged by it."""
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        trace = read_trace(content, namer)
+        doubt = _overflow(self.options.tracer_entries) if trace.overflowed else ""
+        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=self._hides)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Make viztracer's page, which shows the trace without a network."""
+        return {"viztracer.html": _page(content)} if self.options.format == "html" else {}
+
+
+class VizTracerRecording(RemoteRecording):
+    """A viztracer recording of one scheduler."""
+
+    def __init__(self, target: Target, token: str, options: VizTracerOptions) -> None:
+        super().__init__(target, token, "viztracer")
+        self._options = options
+
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """Check that no other profiler took the hook; warn of named functions never called."""
+        if answer["displaced"]:
+            raise RecordingError(
+                "schedprof: another profiler took viztracer's place on the scheduler; "
+                "the trace is incomplete: use one at a time"
+            )
+        return tuple(
+            f"viztracer: {name} was not called in the window; if it should have been, another "
+            "module may hold it under a name of its own: give that name"
+            for name in answer["uncalled"]
+        )
+
+    def verify(self, content: bytes) -> None:
+        """Check that both marks are there, the first only if the buffer did not overflow."""
+        began = _is_overflowed(content) or agent.BEGIN.encode() in content
+        if not began or content.rfind(agent.END.encode()) < 0:
+            raise RecordingError(
+                "schedprof: viztracer's trace does not hold the marks that prove it was at work "
+                "from the beginning to the end; see the scheduler's log for its warnings"
+            )
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """Fetch the trace, warn if it overflowed, and compress it if the format is `json.gz`."""
+        raw = super().stop(timeout_s=timeout_s)
+        warnings, content = raw.warnings, mended(raw.content)
+        if _is_overflowed(content):
+            warnings += (_overflow(self._options.tracer_entries),)
+        if self._options.format == "json.gz":
+            content = gzip.compress(content, COMPRESSION, mtime=0)
+        return RawProfile(content, warnings)
+
+
+def _is_overflowed(content: bytes) -> bool:
+    """Whether the buffer overflowed, as viztracer notes at the end of the file."""
+    return b'"overflow":true' in content[-200:]
+
+
+def _overflow(entries: int) -> str:
+    return (
+        f"viztracer's buffer overflowed: the trace holds the last {entries} entries and lacks the "
+        "beginning; raise viztracer.tracer_entries, narrow the window with measure(), or trace "
+        "less with viztracer.trace_sparse"
+    )
+
+
+def _text(value: object) -> str:
+    return " ".join(map(name_of, value)) if isinstance(value, tuple) else str(value).lower()
+
+
+COMPILER = (
+    "viztracer 1.1.1 has no wheel for Python 3.15, so this takes a C compiler and Python's headers "
+    "there; cprofile measures seconds without"
+)
+
+
+def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
+    """Raise the error that says why viztracer cannot work there, and what to do."""
+    if answer["problem"] == "not-installed":
+        raise BackendNotInstalledError(
+            f"schedprof: viztracer is not installed where {label} runs",
+            f"there: {answer['executable']} -m pip install viztracer",
+            *(() if answer["has_wheel"] else (COMPILER,)),
+        )
+    if answer["problem"] == "too-old":
+        raise BackendNotInstalledError(
+            f"schedprof: viztracer {answer['version']} raises errors in the code that it traces on "
+            f"Python 3.11, which reports returns without calls; {label} needs 1.1.1 or newer",
+            f"there: {answer['executable']} -m pip install 'viztracer>=1.1.1'",
+        )
+    if answer["problem"] == "busy":
+        reason = "one thread has room for one profiler only: stop the other first"
+        raise already_at_work("viztracer", label, reason)
+    if answer["problem"] == "no-plugin":
+        raise RecordingError(
+            f"schedprof: viztracer cannot load the plugin {answer['name']!r} on {label}: "
+            f"{answer['log']}; it must be importable there"
+        )
+    raise RecordingError(
+        f"schedprof: viztracer cannot patch {answer['name']!r} on {label} "
+        f"({answer['log']}); give the dotted name of a function where it is looked up, as for "
+        "unittest.mock.patch"
+    )
+
+
+def _page(content: bytes) -> bytes:
+    """Make viztracer's page in a subprocess, so that viztracer is not imported here."""
+    with tempfile.TemporaryDirectory(prefix="schedprof-") as directory:
+        trace, page = Path(directory, "trace.json"), Path(directory, "trace.html")
+        trace.write_bytes(content)
+        command = [sys.executable, "-m", "viztracer", "--combine", str(trace), "-o", str(page)]
+        subprocess.run(command, capture_output=True, check=True, timeout=PAGE_S)
+        return page.read_bytes()
+
+
+BACKEND: type[Backend] = VizTracerBackend

@@ -1,0 +1,558 @@
+"""Make environments that differ from this one in the packages that were named, with uv."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import venv
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from pytest_schedprof.errors import ClusterError, SettingsError
+
+LAYOUT = "2"
+"""Version of the way in which environments are made; part of their hash."""
+
+BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+"""Files that a checkout has one of; its dependencies are read from them at installation."""
+
+UNUSED_DAYS = 30
+UNFINISHED_DAYS = 1
+NAME = re.compile(r".+-[0-9a-f]{16}")
+MAKING = "making-"
+
+PIN = re.compile(r"===?[^*,]+$|@[0-9a-f]{40}$")
+"""Matches the end of a requirement that allows only one version or one commit."""
+
+OURS = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__")
+"""Environment variables that would make another interpreter import packages of this one."""
+
+MODULE = "schedprof_behind"
+LAST = f"~{MODULE}.pth"
+"""Name of a file that `site` reads after all others. `site` reads it twice, so it only imports a
+module, which runs once."""
+
+BEHIND = """
+# Made by pytest-schedprof: packages of the other environment come after those installed here.
+import site
+import sys
+from importlib.machinery import PathFinder
+
+# A checkout may be installed here by a finder that comes after the path finder.
+sys.meta_path.remove(PathFinder)
+sys.meta_path.append(PathFinder)
+for path in {sites!a}:
+    site.addsitedir(path)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """Packages of the other side, each in the form that uv accepts."""
+
+    requirements: tuple[str, ...] = ()
+    checkouts: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines of a requirements file; checkouts are editable, so that changes take effect."""
+        return [*self.requirements, *(f"-e {Path(path).as_uri()}" for path in self.checkouts)]
+
+    def identity(self) -> list[str]:
+        """Return the texts that identify an environment with these packages.
+
+        The date is one of them unless all requirements are pinned: others are resolved every day.
+        """
+        pinned = all(PIN.search(requirement) for requirement in self.requirements)
+        built = [
+            file.read_text(encoding="utf-8", errors="replace")
+            for checkout in self.checkouts
+            for name in BUILD_FILES
+            if (file := Path(checkout, name)).is_file()
+        ]
+        return [*self.lines, *built, "" if pinned else time.strftime("%Y-%m-%d")]
+
+
+def default_cache() -> Path:
+    """Return the directory of environments in the user's cache directory."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pytest-schedprof" / "environments"
+
+
+def environment_of(packages: Packages, cache: Path, deadline: float) -> Path:
+    """Return the interpreter of an environment with these packages, made if it is not cached.
+
+    A new environment is renamed to its final name when it is complete, so that neither an interrupt
+    nor another session that makes the same one leaves a broken one.
+    """
+    place = cache / name_of(packages)
+    try:
+        if not interpreter_in(place).exists():
+            _make_at(place, packages, deadline)
+        os.utime(place)  # marks it as in use
+    except OSError as error:
+        raise ClusterError(
+            f"schedprof: no environment can be kept in {str(cache)!r}: {error}"
+        ) from error
+    return interpreter_in(place)
+
+
+def name_of(packages: Packages) -> str:
+    """Return a readable name with a hash of everything that the environment depends on."""
+    this_side = sorted(f"{name}=={version}" for name, version in installed(sys.path).items())
+    parts = [LAYOUT, sys.version, sys.prefix, sys.base_prefix, *packages.identity(), *this_side]
+    digest = sha256("\0".join(parts).encode()).hexdigest()[:16]
+    words = [*packages.requirements, *(Path(path).name for path in packages.checkouts)]
+    readable = re.sub(r"[^\w.=]+", "-", "+".join(words)).strip("-")
+    return f"{readable[:60]}-{digest}"
+
+
+def interpreter_in(place: Path) -> Path:
+    """Return the path of the interpreter in an environment."""
+    return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _make_at(place: Path, packages: Packages, deadline: float) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for other in place.parent.iterdir():
+        days = (time.time() - other.stat().st_mtime) / 86400
+        unfinished = other.name.startswith(MAKING) and days > UNFINISHED_DAYS
+        if unfinished or (NAME.fullmatch(other.name) and days > UNUSED_DAYS):
+            shutil.rmtree(other, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=MAKING, dir=place.parent))
+    try:
+        make(packages, made, sys.path, deadline)
+        if not interpreter_in(place).exists():  # a directory there may have lost its interpreter
+            shutil.rmtree(place, ignore_errors=True)
+        made.rename(place)
+    except OSError:
+        if not interpreter_in(place).exists():  # otherwise another session was faster
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> None:
+    """Install packages, and what they need of which this side has no version that fits.
+
+    Args:
+        packages: what was named.
+        place: directory of the environment.
+        path: `sys.path` of this side, whose packages come behind those of the environment.
+        deadline: by the monotonic clock.
+
+    Raises:
+        ClusterError: if there is no uv, or it cannot install them.
+    """
+    venv.EnvBuilder(symlinks=os.name != "nt").create(place)
+    differing = place / "requirements.txt"
+    differing.write_text("\n".join(_differing(packages, place, path, deadline)), encoding="utf-8")
+    python = f"--python={interpreter_in(place)}"
+    _uv(packages, place, deadline, "install", python, "--no-deps", f"-r={differing}")
+    scheme = "nt" if os.name == "nt" else "posix_prefix"
+    base = {"base": str(place), "platbase": str(place)}
+    own = Path(sysconfig.get_path("purelib", scheme, base))
+    sites = [entry for entry in path if is_site(entry)]
+    (own / f"{MODULE}.py").write_text(BEHIND.format(sites=sites), encoding="utf-8")
+    (own / LAST).write_text(f"import {MODULE}\n", encoding="utf-8")
+
+
+def is_site(path: str) -> bool:
+    """Return whether packages are installed to this directory."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
+
+
+def installed(path: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the version and source of each package, the source empty if it is an index.
+
+    Of duplicates the first counts, which is the one imported.
+    """
+    packages: dict[str, tuple[str, str]] = {}
+    for package in metadata.distributions(path=list(path)):
+        if name := package.metadata["Name"]:  # a broken removal leaves metadata without a name
+            packages.setdefault(canonicalize_name(name), (package.version, _source(package)))
+    return packages
+
+
+def _source(package: metadata.Distribution) -> str:
+    """Return the URL of the checkout or commit that a package was installed from."""
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    if commit := origin.get("vcs_info"):
+        return f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}"
+    return str(origin["url"]) if "dir_info" in origin else ""
+
+
+def _differing(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> list[str]:
+    """Return what has to be installed, as lines of a requirements file.
+
+    uv keeps the versions that its output file names, if they fit. It knows nothing of checkouts, so
+    each one of this side that something needs is tried as a constraint.
+    """
+    this_side = installed(path)
+    for requirement in packages.requirements:
+        with suppress(InvalidRequirement):  # a URL without a name
+            this_side.pop(canonicalize_name(Requirement(requirement).name), None)
+    pins = [f"{name}=={version}" for name, (version, _) in this_side.items()]
+
+    def resolved(constraints: Sequence[str]) -> list[str]:
+        files = {"named": packages.lines, "constraints": constraints, "resolved": pins}
+        for name, lines in files.items():
+            (place / name).write_text("\n".join(lines), encoding="utf-8")
+        options = ("--no-header", "--no-annotate", f"--python={sys.executable}", "-c=constraints")
+        _uv(packages, place, deadline, "compile", "named", "-o=resolved", *options)
+        return (place / "resolved").read_text(encoding="utf-8").splitlines()
+
+    needed = resolved(())
+    checkouts: list[str] = []
+    for name in [line.partition("==")[0] for line in needed]:
+        if source := this_side.get(name, ("", ""))[1]:
+            with suppress(ClusterError):  # a dependency excludes its version
+                needed = resolved([*checkouts, f"{name} @ {source}"])
+                checkouts.append(f"{name} @ {source}")
+    return [line for line in needed if line not in {*pins, *checkouts}]
+
+
+def uv_program() -> str:
+    """Return the path of uv.
+
+    Raises:
+        ClusterError: if it is not installed.
+    """
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        if program := shutil.which("uv"):
+            return program
+    raise ClusterError(
+        "schedprof: uv makes environments with other packages, and is not installed here; "
+        "pip install 'pytest-schedprof[against]', or name an interpreter that has the packages"
+    )
+
+
+def _uv(packages: Packages, place: Path, deadline: float, *arguments: str) -> None:
+    """Run `uv pip` in a directory without settings of a project."""
+    command = [uv_program(), "--color=never", "pip", *arguments]
+    try:
+        status, output = run(command, deadline=deadline, cwd=place)
+    except subprocess.TimeoutExpired:
+        raise ClusterError(
+            f"schedprof: {' '.join(packages.lines)!r} was not installed in time; see whether the "
+            "network answers"
+        ) from None
+    if status:
+        raise ClusterError(
+            f"schedprof: {' '.join(packages.lines)!r} cannot be installed: {cause_of(output)}"
+        )
+
+
+def cause_of(output: str) -> str:
+    """Return the cause of a failure from the output of uv, in one line."""
+    said = output.partition("error: ")[2] or output
+    error, *causes = (part.strip() for part in re.split(r"^\s*cause: ", said, flags=re.MULTILINE))
+    root = causes[-1] if causes else ""
+    if "stderr" in root:  # of a build: its last line tells most
+        root = root.splitlines()[-1]
+    return ": ".join(" ".join(part.split()) for part in (error, root) if part) or "no reason"
+
+
+def environment_elsewhere() -> dict[str, str]:
+    """Return this process's environment variables for another interpreter.
+
+    Variables of this interpreter are left out, and its programs come last on the PATH.
+    """
+    variables = {name: value for name, value in os.environ.items() if name not in OURS}
+    programs = (variables.get("PATH"), sysconfig.get_path("scripts"))
+    return {**variables, "PATH": os.pathsep.join(filter(None, programs))}
+
+
+def run(
+    command: Sequence[str], *, deadline: float, cwd: Path, more: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a program elsewhere and return its exit status and its output.
+
+    Raises:
+        subprocess.TimeoutExpired: if it did not end by the deadline and was killed.
+        OSError: if there is no such program, or it cannot run here.
+    """
+    with tempfile.TemporaryFile() as output:  # children of the program might hold a pipe open
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**environment_elsewhere(), **(more or {})},
+            cwd=cwd,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            if hasattr(os, "killpg"):  # its children too
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.wait()
+            raise
+        output.seek(0)
+        return status, output.read().decode(errors="replace")
+
+
+OLDEST_PYTHON = "3.11"
+OLDEST_DISTRIBUTED = "2024.8.0"
+
+FORMS = (
+    "a Python interpreter, an environment's directory, a requirement such as "
+    "distributed==2026.7.0, a source checkout, or settings such as workers=200"
+)
+
+COMMAND = re.compile(r"python[\d.]*(\.exe)?")
+LOOSE = re.compile(r"\s*([<>=!~]=?=?|@)\s*")
+SEPARATOR = re.compile(r"(?:,\s*|\s+)(?![<>=!~])")
+
+MARK = "schedprof: "
+
+QUESTION = """
+import json, platform, sys
+# The working directory may be a package's checkout.
+sys.path[:] = [path for path in sys.path if path]
+facts = {"implementation": platform.python_implementation(), "python": platform.python_version()}
+try:
+    import dask, distributed
+    facts["versions"] = {"dask": dask.__version__, "distributed": distributed.__version__}
+    import pytest, pytest_schedprof
+    facts["tests"] = True
+except Exception as error:
+    facts["trouble"] = "%s: %s" % (type(error).__name__, str(error).split("\\n")[0])
+print("\\nschedprof: " + json.dumps(facts))
+"""
+"""A program for every version of Python, so that an old one can report its version."""
+
+ASKING_S = 30.0
+MOST_WORDS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """An interpreter that can run a scheduler and its workers."""
+
+    path: Path
+    python: str
+    """Version of Python."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of dask and distributed there."""
+    has_plugin: bool = False
+    """Whether it can run pytest with this plugin."""
+
+
+def interpreter_for(spec: str, cache: Path, timeout_s: float) -> Interpreter:
+    """Return the interpreter that a text names, or one with the packages that it names.
+
+    Args:
+        spec: an interpreter or its environment's directory; or requirements and source
+            checkouts, for which an environment is made.
+        cache: directory of cached environments.
+        timeout_s: for making a new environment.
+
+    Raises:
+        SettingsError: if it is no interpreter, or none that can run a scheduler.
+        ClusterError: if an environment could not be made.
+    """
+    named = read_spec(spec)
+    if isinstance(named, Path):
+        return check_interpreter(named)
+    deadline = time.monotonic() + timeout_s
+    return check_interpreter(environment_of(named, cache, deadline), spec.strip())
+
+
+def read_spec(spec: str) -> Path | Packages:
+    """Return the path of an existing interpreter, or packages.
+
+    Raises:
+        SettingsError: if the text names neither.
+    """
+    spec = spec.strip()
+    if COMMAND.fullmatch(spec) and (command := shutil.which(spec)):
+        return Path(command)
+    if _is_path(spec) and _place(spec).exists():  # as a whole, since a path may have spaces
+        place = _place(spec)
+        return Packages((), (str(place),)) if _is_checkout(place) else _interpreter_at(place)
+    words = [word for word in SEPARATOR.split(LOOSE.sub(r"\1", spec)) if word]
+    if not words:
+        raise SettingsError(f"schedprof: nothing was named to compare with; give {FORMS}")
+    return Packages(
+        tuple(_requirement(word) for word in words if not _is_path(word)),
+        tuple(_checkout(word) for word in words if _is_path(word)),
+    )
+
+
+def _is_path(text: str) -> bool:
+    """Return whether uv takes it for a path: `./distributed` is one, `distributed` is not."""
+    seps = filter(None, (os.sep, os.altsep))
+    return "://" not in text and (text[:1] in (".", "~") or any(sep in text for sep in seps))
+
+
+def _place(text: str) -> Path:
+    """Make a path absolute without following links: an environment's interpreter is a link."""
+    return Path(os.path.abspath(os.path.expanduser(text)))
+
+
+def _is_checkout(place: Path) -> bool:
+    return any((place / name).is_file() for name in BUILD_FILES)
+
+
+def _interpreter_at(place: Path) -> Path:
+    if not place.is_dir():
+        return place
+    for inside in ("bin/python", "Scripts/python.exe", "python.exe"):
+        if (place / inside).exists():
+            return place / inside
+    raise SettingsError(
+        f"schedprof: {str(place)!r} is neither an environment (no bin/python in it) nor a source "
+        f"checkout (no {' or '.join(BUILD_FILES[:2])}); give {FORMS}"
+    )
+
+
+def _checkout(word: str) -> str:
+    place = _place(word)
+    if not place.exists():
+        raise SettingsError(f"schedprof: there is nothing at {str(place)!r}; give {FORMS}")
+    if not _is_checkout(place):
+        raise SettingsError(
+            f"schedprof: {str(place)!r} is no source checkout "
+            f"(no {' or '.join(BUILD_FILES[:2])} in it)"
+        )
+    return str(place)
+
+
+def _requirement(word: str) -> str:
+    if "://" in word and "@" not in word.partition("://")[0]:
+        return word  # a URL without a name, which uv accepts
+    try:
+        Requirement(word)
+    except InvalidRequirement as error:
+        reason = str(error).partition("\n")[0]
+        raise SettingsError(
+            f"schedprof: {word!r} is no requirement ({reason}); give {FORMS}"
+        ) from None
+    return word
+
+
+def check_interpreter(path: Path, name: str = "") -> Interpreter:
+    """Run an interpreter to ask for its versions, and check them.
+
+    Args:
+        path: path of the interpreter.
+        name: name for messages, by default the path.
+
+    Raises:
+        SettingsError: if it cannot run a scheduler.
+        ClusterError: if it does not answer.
+    """
+    label = repr(name or str(path))
+    facts = _facts(path, label)
+    python, versions = facts["python"], facts.get("versions")
+    if facts["implementation"] != "CPython":
+        raise _unfit(label, f"is {facts['implementation']}; profilers know CPython alone")
+    if Version(python) < Version(OLDEST_PYTHON):
+        raise _unfit(label, f"is Python {python}; it must be {OLDEST_PYTHON} or newer")
+    if versions is None:
+        raise _unfit(
+            label,
+            f"cannot import distributed ({facts['trouble']}); install it there: "
+            f"{path} -m pip install distributed",
+        )
+    release = Version(versions["distributed"])
+    # A checkout without tags has a version of 0.
+    if Version(OLDEST_DISTRIBUTED) > release and release.release != (0,):
+        raise _unfit(label, f"has distributed {release}; it must be {OLDEST_DISTRIBUTED} or newer")
+    return Interpreter(path, python, versions, facts.get("tests", False))
+
+
+def _facts(path: Path, label: str) -> dict[str, Any]:
+    if not path.exists():
+        raise SettingsError(f"schedprof: there is no interpreter at {str(path)!r}; give {FORMS}")
+    try:
+        deadline = time.monotonic() + ASKING_S
+        _, output = run([str(path), "-c", QUESTION], deadline=deadline, cwd=path.parent)
+    except subprocess.TimeoutExpired:
+        raise ClusterError(
+            f"schedprof: {label} did not say within {ASKING_S:g} s which Python it is"
+        ) from None
+    except OSError as error:
+        raise _unfit(label, f"is no Python ({error.strerror}); give {FORMS}") from None
+    answers = [line for line in output.splitlines() if line.startswith(MARK)]
+    try:
+        facts: dict[str, Any] = json.loads(answers[-1].removeprefix(MARK))
+    except (IndexError, ValueError):
+        words = (output.strip().splitlines() or ["nothing"])[-1][:MOST_WORDS]
+        raise _unfit(label, f"is no Python (it said {words!r}); give {FORMS}") from None
+    return facts
+
+
+def _unfit(label: str, why: str) -> SettingsError:
+    return SettingsError(f"schedprof: {label} {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPaths:
+    """Entries of `sys.path` without the standard library, which each interpreter has its own of."""
+
+    tests: tuple[str, ...]
+    """Directories of tests, which come before the standard library."""
+    beside: tuple[str, ...]
+    """Directories after the standard library that are not `sites`: mostly editable checkouts."""
+    sites: tuple[str, ...]
+    """Directories of installed packages, which fit one minor version of Python only."""
+
+    def as_dict(self) -> dict[str, tuple[str, ...]]:
+        """Return a JSON-serialisable form."""
+        return asdict(self)
+
+
+def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
+    """Sort the entries of `sys.path` by their position before or after the standard library."""
+    path = sys.path if path is None else path
+    library = _library()
+    first = next((number for number, each in enumerate(path) if each in library), len(path))
+    others = [(each, number < first) for number, each in enumerate(path) if each not in library]
+    return SessionPaths(
+        tests=tuple(each for each, is_early in others if each and is_early and not is_site(each)),
+        beside=tuple(each for each, is_early in others if not is_early and not is_site(each)),
+        sites=tuple(each for each, _ in others if is_site(each)),
+    )
+
+
+def _library() -> frozenset[str]:
+    places = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    archive = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    found = {place / "lib-dynload" for place in places} | {
+        place.parent / archive for place in places
+    }
+    if sys.platform == "win32":
+        base = Path(sys.base_prefix)
+        found |= {base, base / "DLLs", base / archive}
+    return frozenset(map(str, places | found))

@@ -1,0 +1,368 @@
+"""The recorder's own connection to a scheduler; it runs the agent there, with deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Protocol
+
+import cloudpickle
+from distributed import Client, Scheduler
+from distributed.core import clean_exception
+from distributed.versions import VersionMismatchWarning
+
+import pytest_schedprof.agent as agent
+from pytest_schedprof.control.transport import as_source, is_of_agent
+from pytest_schedprof.errors import RecordingError, SchedulerLostError
+
+
+@contextmanager
+def any_versions() -> Iterator[None]:
+    """Ignore warnings of differing versions: results report them, and `-W error` would fail."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VersionMismatchWarning)
+        yield
+
+
+@contextmanager
+def muted(name: str) -> Iterator[None]:
+    """Silence a logger, whose tracebacks repeat what an error message says."""
+
+    def nothing(record: logging.LogRecord) -> bool:
+        return False
+
+    logger = logging.getLogger(name)
+    logger.addFilter(nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(nothing)
+
+
+LOST_WORKER_CHECK_S = 0.5
+
+CLOCK = time.time
+
+PROTOCOL = 4
+"""Protocol of pickle that every Python version that can run the agent knows."""
+
+MARGIN_S = 15.0
+"""Added to the agent's own deadlines, so that its answer can still arrive."""
+
+
+class Line(Client):
+    """A client that notices at once when its scheduler is gone, and does not reconnect."""
+
+    is_sessions = True
+    """Told to a virtual cluster, whose scheduler may die: this connection must not break then."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.broken = asyncio.Event()
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    async def _ensure_connected(self, timeout: Any = None) -> None:
+        """Turn every error into an OSError, because only then a client cleans up after itself."""
+        try:
+            await super()._ensure_connected(timeout)  # type: ignore[no-untyped-call]
+        except OSError:
+            raise
+        except Exception as error:  # such as from a scheduler of another release
+            raise ConnectionError(f"{type(error).__name__}: {_first_line(error)}") from error
+
+    async def _reconnect(self) -> None:
+        self.broken.set()
+        self.scheduler_comm = None  # so that nobody waits for messages
+
+    async def unless_broken(self, ask: Callable[..., Any], *args: Any) -> Any:
+        """Return the answer, or raise ConnectionError as soon as the connection breaks."""
+        asked = [] if self.broken.is_set() else [asyncio.ensure_future(ask(*args))]
+        tasks = [*asked, asyncio.ensure_future(self.broken.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if self.broken.is_set():
+                raise ConnectionError("the control line broke")
+            return asked[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            # Errors of cancelled tasks do not matter and must not be logged.
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Control:
+    """Runs the agent by a client of its own, which a test cannot close."""
+
+    kind = name = "scheduler"
+    addresses: tuple[str, ...] = ()
+
+    def __init__(self, address: str, *, security: Any = None, timeout_s: float = 30.0) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        self._names: dict[tuple[str, str, int], str] = {}
+        self._is_mute = False
+        """Whether an answer did not come in time; then no other is waited for."""
+        try:
+            with any_versions():
+                self._client: Any = Line(
+                    address,
+                    security=security,
+                    set_as_default=False,
+                    timeout=timeout_s,
+                    name="schedprof-control",
+                )
+            keep_time(self._client)
+        except (OSError, ValueError) as error:
+            raise SchedulerLostError(
+                f"schedprof: no scheduler answers at {address!r} within {timeout_s:g} s "
+                f"({_first_line(error)}); start one, or leave out --schedprof-cluster"
+            ) from error
+
+    @property
+    def label(self) -> str:
+        """Name of the scheduler in messages."""
+        return f"the scheduler {self.address}"
+
+    @property
+    def client_id(self) -> str:
+        """Name of this client on the scheduler."""
+        return str(self._client.id)
+
+    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Run an agent's function on the scheduler and return its answer.
+
+        Raises:
+            SchedulerLostError: if no answer came within the deadline.
+            RecordingError: if the function failed there.
+        """
+        return self._guarded(timeout_s, self._ask, function, args)
+
+    def call_workers(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        timeout_s: float | None = None,
+        on_error: str = "raise",
+    ) -> dict[str, Any]:
+        """Run an agent's function on every worker; return the answers by the workers' addresses."""
+        return self._on_workers(None, function, args, timeout_s, on_error=on_error)
+
+    def call_worker(
+        self,
+        address: str,
+        function: Callable[..., Any],
+        *args: Any,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Run an agent's function on one worker and return its answer.
+
+        Raises:
+            SchedulerLostError: if no answer came within the deadline.
+            RecordingError: if the function failed there, or the worker is gone.
+        """
+        answers = self._on_workers([address], function, args, timeout_s, on_error="return")
+        if isinstance(error := answers[address], BaseException):
+            raise _failed(function, f"the worker {address}", error)
+        return answers[address]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the connection is intact; it is never restored."""
+        return not (self._is_mute or self._client.broken.is_set())
+
+    def unpublish_all_but(self, kept: frozenset[Any]) -> None:
+        """Unpublish datasets but the given ones; they outlive the client that published them."""
+        for name in self._guarded(None, self._client.list_datasets):
+            if name not in kept:
+                self._guarded(None, self._client.unpublish_dataset, name)
+
+    @property
+    def _scheduler(self) -> Any:
+        return self._client.scheduler
+
+    def _on_workers(
+        self,
+        addresses: list[str] | None,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        timeout_s: float | None,
+        *,
+        on_error: str,
+    ) -> dict[str, Any]:
+        sent: Any = function
+        if is_of_agent(function):
+            sent = as_source(function)
+        else:
+            _send_by_value(function, with_agent=True)
+        run = partial(self._client._run, sent, *args, workers=addresses, on_error=on_error)
+        ask = run if addresses is None else partial(self._unless_gone, run, addresses)
+        answers: dict[str, Any] = self._guarded(timeout_s, ask)
+        return answers
+
+    async def _unless_gone(self, ask: Callable[..., Any], addresses: list[str]) -> Any:
+        """Return as soon as a worker is gone; the scheduler would retry for half a minute."""
+        asked = asyncio.ensure_future(ask())
+        while not (await asyncio.wait([asked], timeout=LOST_WORKER_CHECK_S))[0]:
+            known = await self._scheduler.ncores(workers=addresses)
+            if len(known) < len(addresses):
+                asked.cancel()
+                return dict.fromkeys(addresses, ConnectionError("the scheduler dropped it"))
+        return asked.result()
+
+    async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Do as `Client.run_on_scheduler`; an error there does not break the connection here."""
+        response = await self._scheduler.run_function(
+            function=self._pickled(function),
+            args=pickle.dumps(args, PROTOCOL),
+            kwargs=pickle.dumps({}, PROTOCOL),
+            wait=True,
+        )
+        if response["status"] == "error":
+            _, error, _ = clean_exception(**response)
+            raise _failed(function, self.label, error)
+        return response["result"]
+
+    def _pickled(self, function: Callable[..., Any]) -> bytes:
+        """Pickle a function; by reference if the scheduler is in this process.
+
+        There the agent exists already, and a copy would define each class twice.
+        """
+        if is_of_agent(function):
+            return pickle.dumps(function if self._is_here() else as_source(function), PROTOCOL)
+        _send_by_value(function, with_agent=not self._is_here())
+        return bytes(cloudpickle.dumps(function, PROTOCOL))
+
+    def _is_here(self) -> bool:
+        """Whether the scheduler lives in this process."""
+        return any(
+            scheduler.status.name == "running" and scheduler.address == self.address
+            for scheduler in list(Scheduler._instances)
+        )
+
+    def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
+        """Return `module:qualname` of each location; each is asked for once per cluster."""
+        from pytest_schedprof.agent import names
+
+        unknown = [place for place in places if place not in self._names]
+        if unknown:
+            self._names.update(zip(unknown, self.call(names.name_places, unknown), strict=True))
+        return [self._names[place] for place in places]
+
+    def close(self) -> None:
+        """Close the connection; wait little, because the scheduler may be gone."""
+        close_client(self._client, timeout_s=2)
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _guarded(self, timeout_s: float | None, ask: Callable[..., Any], *args: Any) -> Any:
+        # The deadline also holds for an intact connection: a process may hang.
+        deadline = (timeout_s or self._timeout_s) + MARGIN_S
+        if self._is_mute or not runs_loop(self._client):
+            raise SchedulerLostError(
+                f"schedprof: the line to the scheduler at {self.address!r} is closed: an earlier "
+                "answer did not come, or the test closed the line's descriptors"
+            )
+        try:
+            return self._client.sync(
+                self._client.unless_broken, ask, *args, callback_timeout=deadline
+            )
+        except OSError as error:
+            is_late = isinstance(error, TimeoutError)
+            self._is_mute = is_late
+            what = f"gave no answer within {deadline:g} s" if is_late else "hung up"
+            raise SchedulerLostError(
+                f"schedprof: the scheduler at {self.address!r} {what} "
+                f"({type(error).__name__}: {_first_line(error)}); "
+                "it died, hangs, or was closed by the test"
+            ) from error
+
+
+def runs_loop(client: Any) -> bool:
+    """Whether a client's event loop runs; it ends if a test closes all descriptors."""
+    return bool(client.loop.asyncio_loop.is_running())
+
+
+def close_client(client: Any, *, timeout_s: float) -> None:
+    """Close a client, if that is still possible."""
+    if runs_loop(client):
+        try:
+            client.close(timeout=timeout_s)
+        except OSError:
+            pass
+
+
+def keep_time(client: Any) -> None:
+    """Give a client's event loop the clock itself.
+
+    Tornado calls `time.time` for each timeout, which a test may have patched.
+    """
+    vars(client.loop).setdefault("time", CLOCK)  # in virtual time it has another one
+
+
+def _send_by_value(function: Callable[..., Any], *, with_agent: bool) -> None:
+    """Have a third party's module pickled by value, and the agent that it imports.
+
+    Neither is installed there. If the scheduler is in this process, the agent must not be copied:
+    cloudpickle would take the copy of a class for the original and replace its methods.
+    """
+    cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
+    if with_agent:
+        cloudpickle.register_pickle_by_value(agent)
+    elif agent.__name__ in cloudpickle.list_registry_pickle_by_value():
+        cloudpickle.unregister_pickle_by_value(agent)
+
+
+def _failed(
+    function: Callable[..., Any], label: str, error: BaseException | None
+) -> RecordingError:
+    return RecordingError(
+        f"schedprof: {function.__name__} failed on {label}: "
+        f"{type(error).__name__}: {_first_line(error)}"
+    )
+
+
+def _first_line(error: BaseException | None) -> str:
+    return str(error).partition("\n")[0]
+
+
+class Target(Protocol):
+    """A process that a backend observes: the scheduler, a worker's, or the client's."""
+
+    kind: str
+    """`scheduler`, `workers` or `client`."""
+    name: str
+    """Prefix of its artifacts' names."""
+    addresses: tuple[str, ...]
+    """Addresses of the workers in the process."""
+
+    @property
+    def label(self) -> str:
+        """Name for messages, with its address: `the scheduler tcp://...`."""
+
+    @property
+    def client_id(self) -> str:
+        """Name of the asking client on the scheduler."""
+
+    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Run an agent's function in the process and return its answer.
+
+        Raises:
+            SchedulerLostError: if the scheduler is gone.
+            RecordingError: if the function failed, or the target is gone.
+        """

@@ -1,1 +1,0 @@
-"""Interpreters for the other side of a comparison, found or made."""

@@ -1,0 +1,215 @@
+"""Kinds of evidence of schedulers in the test's own process, which begin and end within the body.
+
+They open no connection and start no thread. Workers in other processes are not seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from distributed import Scheduler, Worker
+from distributed.core import Status
+from tornado.ioloop import PeriodicCallback
+
+from pytest_schedprof.agent import instruments as task_stream
+from pytest_schedprof.agent import instruments as transfers
+from pytest_schedprof.agent import spans
+from pytest_schedprof.clusters.in_process import Observer, observing
+from pytest_schedprof.evidence.contract import (
+    NONE_HERE,
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    ObservedTest,
+)
+from pytest_schedprof.evidence.memory import (
+    INTERVAL_S,
+    MemoryKind,
+    MemoryOptions,
+    brought_memory,
+    measures_of,
+)
+from pytest_schedprof.evidence.span import SpanKind, brought_spans, span_around
+from pytest_schedprof.evidence.tasks import TasksKind, brought_tasks
+from pytest_schedprof.evidence.transfers import TransfersKind, brought_transfers
+from pytest_schedprof.model.evidence import MemorySamples
+from pytest_schedprof.model.result import BackendResult
+
+NO_WORKER = "no worker of the test ran in its own process"
+
+SAME_MEMORY = "workers were in the test's process: `process` has its memory once for each of them"
+
+SEVERAL = "the spans are merged only within each scheduler: `merged` is of the last one"
+
+
+class _Here(Kind, Observer, name="here", description="observes schedulers of this process"):
+    """Observes whatever lives in each run of the body."""
+
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self.number = 0
+
+    @contextmanager
+    def around(self, number: int) -> Iterator[None]:
+        """Observe schedulers and workers."""
+        self.number = number
+        with observing(self):
+            yield
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """Return nothing: subclasses do."""
+        raise NotImplementedError
+
+
+class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs=[]):
+    """Samples what each scheduler knows of its workers' memory, also when one of them leaves."""
+
+    options_type = MemoryOptions
+
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._samples: dict[int, list[tuple[float, Any]]] = {}
+        self._samplers: dict[Scheduler, PeriodicCallback] = {}
+
+    def begin(self, scheduler: Scheduler) -> None:
+        """Sample in the scheduler's event loop."""
+        interval_s = self.options.interval or INTERVAL_S
+        sampler = PeriodicCallback(lambda: self._sample(scheduler), interval_s * 1000)
+        self._samplers[scheduler] = sampler
+        sampler.start()
+        self._sample(scheduler)
+
+    def _sample(self, scheduler: Scheduler) -> None:
+        sample = time.time(), scheduler.memory
+        self._samples.setdefault(self.number, []).append(sample)
+
+    def leave(self, worker: Worker) -> None:
+        """Take the last sample that has this worker."""
+        for scheduler in self._samplers:
+            if scheduler.address == worker.scheduler.address:
+                self._sample(scheduler)
+
+    def end(self, scheduler: Scheduler) -> None:
+        """Stop the sampler."""
+        self._samplers.pop(scheduler).stop()
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """Return the samples as on other clusters."""
+        if not self._samples:
+            raise EvidenceUnavailableError(NONE_HERE)
+        samples = [
+            MemorySamples(
+                run, measure, tuple((when, getattr(held, measure)) for when, held in each)
+            )
+            for run, each in self._samples.items()
+            for measure in measures_of(self.options, self.test.limits)
+        ]
+        return brought_memory(samples, (SAME_MEMORY,))
+
+
+class TasksHere(_Here, name="tasks", description=TasksKind.description, needs=[]):
+    """Reads the task stream of each scheduler when it ends."""
+
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._firsts: dict[Scheduler, tuple[int, Mapping[str, float]]] = {}
+        self._told: list[dict[str, Any]] = []
+        self._wanted = 0
+        self._spent: Counter[str] = Counter()
+
+    def begin(self, scheduler: Scheduler) -> None:
+        """Start the stream, which is a plugin of the scheduler."""
+        task_stream.hold(scheduler)
+        self._firsts[scheduler] = task_stream.watch(scheduler), task_stream.activities(scheduler)
+
+    def end(self, scheduler: Scheduler) -> None:
+        """Read its tasks and remove it."""
+        first, before = self._firsts.pop(scheduler)
+        last = task_stream.so_far(scheduler)
+        told = task_stream.tell_tasks(first, last, scheduler)
+        self._told += [{"take": self.number, **each} for each in told]
+        self._wanted += last - first
+        self._spent.update(task_stream.activities(scheduler))
+        self._spent.subtract(before)
+        task_stream.unwatch(scheduler)
+        task_stream.let_go(scheduler)
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """Return the tasks; times of workers are those of their last heartbeats."""
+        return brought_tasks(self._told, self._wanted, self._spent)
+
+
+class TransfersHere(_Here, name="transfers", description=TransfersKind.description, needs=[]):
+    """Reads the logs of each worker when it closes."""
+
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._sizes: dict[int, list[int]] = {}
+        self._told: list[dict[str, Any]] = []
+
+    @contextmanager
+    def around(self, number: int) -> Iterator[None]:
+        """Note what the logs of living workers have already."""
+        self._begun_at = time.time()
+        living = [each for each in list(Worker._instances) if each.status == Status.running]
+        self._counts = {each.address: transfers.count_incoming(each) or 0 for each in living}
+        self._sizes[number] = []
+        with super().around(number):
+            yield
+
+    def leave(self, worker: Worker) -> None:
+        """Read the logs from the begin of the run on."""
+        told = transfers.tell_transfers(self._begun_at, worker)
+        self._told.append({"address": worker.address, **(told or {})})
+        self._sizes[self.number] += transfers.tell_sizes(self._counts, worker)
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """Return the logs of each worker."""
+        if not self._told:
+            raise EvidenceUnavailableError(NO_WORKER)
+        return brought_transfers(self._told, self._sizes)
+
+
+class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
+    """Opens a span around each run of the body, and reads it when the scheduler ends."""
+
+    def __init__(self, test: ObservedTest) -> None:
+        super().__init__(test)
+        self._ids: list[str] = []
+        self._told: list[dict[str, Any]] = []
+        self._problem = NONE_HERE
+
+    @contextmanager
+    def around(self, number: int) -> Iterator[None]:
+        """Open a span: tasks that are submitted meanwhile belong to it."""
+        with span_around(self.test.test_id) as name, super().around(number):
+            self._ids.append(name)
+            yield
+
+    def end(self, scheduler: Scheduler) -> None:
+        """Read the span of this run."""
+        told = spans.tell_spans(self._ids[-1:], [], scheduler)
+        self._problem = told.get("problem", "")
+        if not self._problem:
+            self._told.append(told)
+
+    def bring(self, found: Sequence[BackendResult]) -> Brought:
+        """Return the spans of all runs."""
+        if not self._told:
+            raise EvidenceUnavailableError(self._problem)
+        takes = [take for each in self._told for take in each["takes"]]
+        notes = (SEVERAL,) if len(self._told) > 1 else ()
+        return brought_spans({**self._told[-1], "takes": takes}, notes)
+
+
+HERE: Mapping[type[Kind], type[Kind]] = {
+    MemoryKind: MemoryHere,
+    TasksKind: TasksHere,
+    TransfersKind: TransfersHere,
+    SpanKind: SpanHere,
+}
+"""What gathers a kind in the test's own process."""

@@ -1,1 +1,0 @@
-"""Why a figure changed between two kept results of a test."""

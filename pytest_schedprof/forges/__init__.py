@@ -1,1 +1,0 @@
-"""Where pull requests and their jobs are: GitHub."""

@@ -1,1 +1,0 @@
-"""The limit language and its verdicts. Pure: imports neither pytest nor distributed."""

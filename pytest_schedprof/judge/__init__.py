@@ -1,0 +1,1 @@
+"""Shares, costs, limits, comparisons, change points and explanations. Pure."""

@@ -1,0 +1,177 @@
+"""What each function cost in a kept result, read from its record and the files beside it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import isclose
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.formats.counted import CountsFile, read_counts
+from pytest_schedprof.judge.costs import is_line
+from pytest_schedprof.model.explanation import Accounts, Cost, Source
+from pytest_schedprof.model.metric import CALLS, CPU, METRICS
+from pytest_schedprof.model.profile import Function, is_work
+from pytest_schedprof.model.result import BackendResult, FunctionCost, Result
+from pytest_schedprof.store.places import Folder, inside, read_kept
+from pytest_schedprof.store.sources import read_sources
+
+Key = TypeVar("Key")
+
+COUNTS = "counts"
+
+SUMS_UP = 1e-6
+"""Relative difference up to which the costs of functions are said to sum to the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSide:
+    """A result with the directories of its files, where these are kept."""
+
+    result: Result
+    directory: Path | None = None
+    """Of the test's artifacts."""
+    run: Folder | None = None
+    """The run or baseline that has the sources."""
+
+    def backend(self, name: str, mode: str = "") -> BackendResult | None:
+        """Return the result of a backend in that mode."""
+        fitting = (
+            each for each in self.result.backends if (each.backend, each.mode) == (name, mode)
+        )
+        return next(fitting, None)
+
+    def sources(self) -> dict[Function, Source]:
+        """Return the sources that its run has of its scheduler's functions."""
+        environment = self.result.environment
+        if self.run is None or environment is None or not environment.code:
+            return {}
+        found = read_sources(self.run, environment.code)
+        return {name: source for name, source in found.items() if source.text}
+
+    def counts(self, of: BackendResult) -> list[CountsFile]:
+        """Return the files of counts of all rounds; none if one cannot be read."""
+        if self.directory is None or of.backend != COUNTS:
+            return []
+        with suppress(SchedprofError):
+            return [read_counts(read_kept(inside(self.directory, name))) for name in of.artifacts]
+        return []
+
+
+def metrics_of(of: BackendResult) -> list[str]:
+    """Return the metrics of a backend that are divided among functions."""
+    if of.shares is not None:
+        return [CPU]
+    costs = of.costs.functions if of.costs else ()
+    measured = {metric for each in costs for metric in each.total}
+    return [name for name, row in METRICS.items() if row.is_divided and name in measured]
+
+
+def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
+    """Return what each function cost per task by a metric."""
+    files = side.counts(of)
+    tasks = max(1, of.window.tasks)
+    totals = _from_files(files, metric) if files else _from_record(of, metric)
+    calls = _from_files(files, CALLS) if files else _calls(side.result)
+    if METRICS[metric].is_here:  # calls are those of the scheduler
+        calls = {}
+    if metric == CPU:
+        whole, costs = _by_samples(of)
+    else:
+        whole, costs = _by_counts(of, metric, totals)
+    code = _code(of)
+    known = {
+        name: Cost(
+            cost.amount / tasks,
+            calls[name] / tasks if name in calls else None,
+            cost.error / tasks,
+            code.get(name, ""),
+            cost.share,
+        )
+        for name, cost in costs.items()
+    }
+    return Accounts(whole / tasks, known, *_details(files, tasks), side.sources())
+
+
+def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, float]:
+    sums: Counter[Function] = Counter()
+    for file in files:
+        for name, counts in file.functions.items():
+            if metric in counts:
+                sums[name] += counts[metric]
+    return sums
+
+
+def _from_record(of: BackendResult, metric: str) -> Mapping[Function, float]:
+    own = METRICS[metric].own or metric
+    return {each.function: each.total[own] for each in _named(of) if own in each.total}
+
+
+def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
+    """Return all functions of a record; the lines of others only if it does not have these."""
+    if of.costs is None:
+        return ()
+    lines, folded = of.costs.functions, of.costs.folded
+    return (*(each for each in lines if not is_line(each.function)), *folded) if folded else lines
+
+
+def _code(of: BackendResult) -> Mapping[Function, str]:
+    return {each.function: each.code for each in _named(of)}
+
+
+def _calls(result: Result) -> Mapping[Function, float]:
+    """Return the calls that any backend of the test counted."""
+    found = (_from_record(each, CALLS) for each in result.backends)
+    return next(filter(None, found), {})
+
+
+def _by_counts(
+    of: BackendResult, metric: str, totals: Mapping[Function, float]
+) -> tuple[float, Mapping[Function, Cost]]:
+    """Return the whole, and the functions that sum to it: those that work on tasks, or all."""
+    work = {name: total for name, total in totals.items() if is_work(name)}
+    whole = of.costs.whole.get(metric) if of.costs else None
+    chosen = work if whole and isclose(sum(work.values()), whole, rel_tol=SUMS_UP) else totals
+    if whole is None:
+        whole = sum(chosen.values())
+    return whole, {name: Cost(total) for name, total in chosen.items()}
+
+
+def _by_samples(of: BackendResult) -> tuple[float, Mapping[Function, Cost]]:
+    """Return the scheduler's CPU time and that of its functions, by their own shares of it."""
+    seconds = of.window.cpu_seconds
+    busy = seconds * (of.shares.busy_part if of.shares else 0.0)
+    functions = of.shares.functions if of.shares else ()
+    return seconds, {
+        each.function: Cost(
+            each.self_share.value * busy,
+            error=(each.self_share.high - each.self_share.low) / 2 * busy,
+            share=each.share.value,
+        )
+        for each in functions
+    }
+
+
+def _details(
+    files: Sequence[CountsFile], tasks: int
+) -> tuple[Mapping[Function, Mapping[Function, float]], Mapping[Function, Mapping[int, float]]]:
+    """Return calls by caller and instructions by line, per task."""
+    callers: defaultdict[Function, Counter[Function]] = defaultdict(Counter)
+    lines: defaultdict[Function, Counter[int]] = defaultdict(Counter)
+    for file in files:
+        for callee, counts in file.callers.items():
+            callers[callee].update(counts)
+        for function, times in file.lines.items():
+            lines[function].update(times)
+    return (
+        {callee: _each(counts, tasks) for callee, counts in callers.items()},
+        {function: _each(times, tasks) for function, times in lines.items()},
+    )
+
+
+def _each(counts: Mapping[Key, int], tasks: int) -> dict[Key, float]:
+    return {key: count / tasks for key, count in counts.items()}

@@ -1,0 +1,403 @@
+"""Costs per task: exact costs without bounds, timed costs with bounds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import log, sqrt
+from statistics import fmean, stdev
+from typing import TypeAlias
+
+from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS, bound_at
+from pytest_schedprof.judge.owners import (
+    OBJECTS,
+    doubt_of_collector,
+    others_of,
+    owner_alone,
+    owner_of_counted,
+    owner_of_others,
+)
+from pytest_schedprof.model.limit import Estimate
+from pytest_schedprof.model.metric import HELD, LEAST, METRICS, RANKED, own_part
+from pytest_schedprof.model.profile import (
+    BODY,
+    OTHERS,
+    CostProfile,
+    Function,
+    compile_pattern,
+    is_work,
+)
+from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
+
+MIN_SCALES = 2
+"""A line cannot be fitted to fewer points."""
+
+MOST = 99.0
+"""Upper bound of an exponent that cannot be bounded."""
+
+DIGITS = 9
+"""Digits to which an exponent is rounded: further ones are rounding errors of logarithms."""
+
+
+def exponent(points: Sequence[tuple[int, float]], tasks: int, drift: float) -> Estimate:
+    """Fit the `b` of `amount = a * scale ** b` by least squares of the logarithms.
+
+    Args:
+        points: scales and amounts. If the amount is 0 at some scales only, the exponent has no
+            upper bound.
+        tasks: number of tasks, kept in the estimate.
+        drift: standard deviation of an amount between identical windows, as a fraction of it;
+            0 for an exact amount.
+    """
+    logs = [(log(scale), log(amount)) for scale, amount in points if amount > 0]
+    if logs and len(logs) < len(points):
+        return Estimate(0.0, 0.0, MOST, tasks, 0.0)
+    middle = fmean(x for x, _ in logs) if logs else 0.0
+    spread = sum((x - middle) ** 2 for x, _ in logs)
+    if not spread:
+        return Estimate(0.0, 0.0, 0.0, tasks, 0.0)
+    slope = round(sum((x - middle) * y for x, y in logs) / spread, DIGITS)
+    half = _half_width_of_slope(logs, middle, slope, spread, drift) if drift else 0.0
+    return Estimate(slope, slope - half, slope + half, tasks, 0.0)
+
+
+def _half_width_of_slope(
+    logs: Sequence[tuple[float, float]], middle: float, slope: float, spread: float, drift: float
+) -> float:
+    """Half width of the interval: from the scatter around the line, or the drift if larger."""
+    height = fmean(y for _, y in logs)
+    left = sum((y - height - slope * (x - middle)) ** 2 for x, y in logs)
+    freedom = max(1, len(logs) - 2)
+    deviation = max(drift, sqrt(left / freedom)) / sqrt(spread)
+    return deviation * bound_at(freedom if len(logs) > MIN_SCALES else MANY)
+
+
+KEPT = 0.0005
+"""Part of the whole from which a function has a line of its own."""
+
+
+def line_of(function: Function) -> Function:
+    """Return the line of the other functions of a function's module.
+
+    Imported modules have one line for each package: there are hundreds.
+    """
+    module, _, name = function.partition(":")
+    if name == BODY:
+        return f"{module.partition('.')[0]}:{BODY}"
+    line, owner = f"{module}:{OTHERS}", owner_of_counted(function)
+    return line if owner_of_counted(line) == owner else f"{module}:{others_of(owner)}"
+
+
+def is_line(function: Function) -> bool:
+    """Whether this is the line of a module's other functions."""
+    return owner_of_others(function) is not None
+
+
+def folded(
+    functions: Mapping[Function, Mapping[str, float]], named: Collection[Function] = ()
+) -> dict[Function, list[Function]]:
+    """Return the lines of a record, each with the functions in it.
+
+    Args:
+        functions: all functions and their costs.
+        named: functions that have a line of their own, however little they cost.
+    """
+    least = {metric: KEPT * total for metric, total in totals(functions).items()}
+    lines: dict[Function, list[Function]] = defaultdict(list)
+    for function, costs in functions.items():
+        is_kept = any(amount >= least[metric] for metric, amount in costs.items() if amount)
+        lines[function if is_kept or function in named else line_of(function)].append(function)
+    return dict(lines)
+
+
+def totals(functions: Mapping[Function, Mapping[str, float]]) -> dict[str, float]:
+    """Return the sum of each metric over the functions that work on tasks."""
+    sums: dict[str, float] = defaultdict(float)
+    for function, costs in functions.items():
+        for metric, amount in costs.items():
+            sums[metric] += amount * is_work(function)
+    return sums
+
+
+DRIFT = 0.1
+"""Standard deviation of a timed cost or a peak between identical windows, as a fraction of it.
+It depends on the machine, not on the backend; docs/costs.md says where it was measured."""
+
+LEAST_ROUNDS = 2
+
+ONE_ROUND = (
+    "one round does not tell what each task leaves from what is kept once: give the test rounds=2"
+)
+
+Amounts: TypeAlias = dict[str, float]
+"""Costs by metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Costs of one round."""
+
+    tasks: int
+    functions: Mapping[Function, Mapping[str, float]]
+    whole: Mapping[str, float]
+    doubt: str = ""
+    """Why it cannot judge any limit; empty if it can."""
+    hides: str = ""
+    """Why functions may be missing from it; empty if none is."""
+    scale: int = 0
+    """Size of the test's workload; 0 if the test runs at one size only."""
+    is_everything: bool = False
+    """Whether it has all code that the scheduler ran, and no other."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Metrics and functions that could not be measured, each with the reason."""
+    code: Mapping[Function, str] = field(default_factory=dict)
+    """Digests of the code of functions, where they are known."""
+
+
+def unit_of(
+    tasks: int, whole: Mapping[str, float], profiles: Iterable[CostProfile], scale: int = 0
+) -> Unit:
+    """Add up the costs of one round; `whole` are the costs that the scheduler itself counts."""
+    functions: dict[Function, Amounts] = defaultdict(dict)
+    together = dict(whole)
+    doubt = hides = ""
+    is_everything = False
+    lacks: dict[str, str] = {}
+    code: dict[Function, str] = {}
+    for profile in profiles:
+        lacks |= profile.lacks
+        code |= profile.code
+        doubt, hides = doubt or profile.doubt, hides or profile.hides
+        for function, costs in profile.functions.items():
+            gather(functions[function], costs)
+        gather(together, profile.whole)
+        is_everything = is_everything or profile.is_everything
+    return Unit(tasks, functions, together, doubt, hides, scale, is_everything, lacks, code)
+
+
+def gather(into: Amounts, costs: Mapping[str, float]) -> None:
+    """Add costs to others; of two peaks the higher one is kept, or the one that counts."""
+    for metric, amount in costs.items():
+        row = METRICS.get(metric)
+        if metric in into and row and row.is_peak:
+            amount = min(into[metric], amount) if row.is_least else max(into[metric], amount)
+        elif metric in into:
+            amount += into[metric]
+        into[metric] = amount
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of all rounds, from which the cost of any function or owner is estimated."""
+
+    units: Sequence[Unit]
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks of all rounds."""
+        return sum(unit.tasks for unit in self.units)
+
+    @cached_property
+    def functions(self) -> dict[Function, Amounts]:
+        """Costs of every function over all rounds."""
+        sums: dict[Function, Amounts] = defaultdict(dict)
+        for unit in self.units:
+            for function, costs in unit.functions.items():
+                gather(sums[function], costs)
+        for function, costs in sums.items():
+            for metric in LEAST & costs.keys():  # a round may lack the function
+                found = (unit.functions.get(function, {}) for unit in self.units)
+                costs[metric] = min(each.get(metric, 0.0) for each in found)
+        return {function: costs for function, costs in sums.items() if _is_kept(costs)}
+
+    def seen(self, metric: str) -> Collection[Function]:
+        """Return every function that was called, and the lines of functions that cost little."""
+        return self.functions.keys() | self._lines.keys()
+
+    @cached_property
+    def _lines(self) -> dict[Function, list[Function]]:
+        return self.lines()
+
+    def lines(self, patterns: Collection[str] = ()) -> dict[Function, list[Function]]:
+        """Return the functions in each line of the record.
+
+        Functions that match a pattern have lines of their own; so have all, unless everything that
+        the scheduler ran was counted.
+        """
+        if not any(unit.is_everything for unit in self.units):
+            return {name: [name] for name in self.functions}
+        matches = [compile_pattern(each).fullmatch for each in patterns]
+        named = {name for name in self.functions if any(match(name) for match in matches)}
+        return folded(self.functions, named)
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the metric per task, or the highest of all rounds if it is a peak.
+
+        What a client does without any task is per round.
+        """
+        amounts = [self._amount(unit, metric, subject) for unit in self.units]
+        if METRICS[metric].is_peak:
+            judge = exactly if METRICS[metric].is_exact else roughly
+            return judge((min if METRICS[metric].is_least else max)(amounts), self.tasks)
+        if METRICS[metric].is_here and not self.tasks:
+            return exactly(fmean(amounts), 0)
+        return per_task(metric, amounts, [unit.tasks for unit in self.units])
+
+    def doubt(self, metric: str, subject: str) -> str:
+        """Return why there is no verdict: an incomplete profile, or no task to divide a cost by."""
+        for unit in self.units:
+            if doubt := unit.doubt or unit.lacks.get(metric) or unit.lacks.get(subject, ""):
+                return doubt
+            if unit.hides and ":" in subject and not self._matching(subject):
+                return unit.hides
+        if METRICS[metric].is_least and len(self.units) < LEAST_ROUNDS:
+            return ONE_ROUND
+        if subject.startswith("c:") and not self._matching(subject):
+            return f"no C function ran that {subject!r} names; perhaps there is none"
+        if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
+            return doubt
+        if METRICS[metric].is_peak or METRICS[metric].is_here or self.tasks:
+            return ""
+        return "the scheduler processed no task, and costs are per task"
+
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """Return the growth exponent of the amounts at each scale."""
+        is_exact = METRICS[metric].is_exact
+        return exponent(self._points(metric, subject), self.tasks, 0.0 if is_exact else DRIFT)
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Return why the growth cannot be judged: fewer than two scales."""
+        if len({unit.scale for unit in self.units} - {0}) >= MIN_SCALES:
+            return ""
+        return "growth needs a test that runs at two scales or more, as with scale=[100, 1000]"
+
+    def _points(self, metric: str, subject: str) -> list[tuple[int, float]]:
+        found = ((unit, self._amount(unit, metric, subject)) for unit in self.units)
+        return [(unit.scale, amount) for unit, amount in found if unit.scale]
+
+    def _amount(self, unit: Unit, metric: str, subject: str) -> float:
+        functions = self._lines.get(subject, []) if is_line(subject) else [subject]
+        return sum(_amount(unit, metric, each) for each in functions)
+
+    def _matching(self, pattern: str) -> bool:
+        matches = compile_pattern(pattern).fullmatch
+        return any(matches(function) for function in self.functions)
+
+    def measured(self, patterns: Collection[str] = ()) -> MeasuredCosts:
+        """Return all costs for the record, the most expensive function first.
+
+        Args:
+            patterns: of functions that are named, even if they cost next to nothing.
+        """
+        lines = self.lines(patterns)
+        folded = [each for line, names in lines.items() if is_line(line) for each in names]
+        whole: Amounts = {}
+        for unit in self.units:
+            gather(whole, unit.whole)
+        return MeasuredCosts(
+            functions=self._sorted(self._line(*each) for each in lines.items()),
+            folded=self._sorted(self._line(each, [each]) for each in folded),
+            whole=whole,
+            scatter=self._scatter([unit.whole for unit in self.units], whole),
+        )
+
+    def _sorted(self, costs: Iterable[FunctionCost]) -> tuple[FunctionCost, ...]:
+        return tuple(sorted(costs, key=lambda each: (*_dearness(each.total), each.function)))
+
+    def _line(self, name: Function, functions: Sequence[Function]) -> FunctionCost:
+        rounds: list[Amounts] = [{} for _ in self.units]
+        total: Amounts = {}
+        for function in functions:
+            gather(total, self.functions[function])
+            for costs, unit in zip(rounds, self.units, strict=True):
+                gather(costs, unit.functions.get(function, {}))
+        owner = OBJECTS if HELD & total.keys() else self._owner(name)
+        code = {each for unit in self.units for each in unit.code.get(name, "").split()}
+        return FunctionCost(
+            name, owner, total, self._scatter(rounds, total), " ".join(sorted(code))
+        )
+
+    def _owner(self, name: Function) -> str:
+        is_everything = any(unit.is_everything for unit in self.units)
+        return owner_of_counted(name) if is_everything else owner_alone(name)
+
+    def _scatter(self, rounds: Sequence[Mapping[str, float]], total: Amounts) -> Amounts:
+        """Scatter between rounds of the same scale; others are not comparable."""
+        groups = [
+            [i for i, unit in enumerate(self.units) if unit.tasks and unit.scale == scale]
+            for scale in {unit.scale for unit in self.units}
+        ]
+        if min(map(len, groups)) < 2:  # one round has no scatter
+            return {}
+        return {
+            metric: max(
+                scatter([rounds[i].get(metric, 0) / self.units[i].tasks for i in group])
+                for group in groups
+            )
+            for metric in total
+            if metric not in LEAST
+        }
+
+
+def scatter(values: Sequence[float]) -> float:
+    """Return the standard deviation as a fraction of the mean."""
+    mean = fmean(values)
+    return round(stdev(values) / mean, DIGITS) if mean else 0.0
+
+
+def _is_kept(costs: Amounts) -> bool:
+    """Whether a type is still there after the round in which the fewest objects were left."""
+    return not costs.keys() <= LEAST or any(costs.values())
+
+
+def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:
+    """Sort key of a function's own part, by the most important metric that a backend has."""
+    return tuple(-costs.get(own_part(metric), 0) for metric in RANKED)
+
+
+def _amount(unit: Unit, metric: str, subject: str) -> float:
+    if not subject:
+        total = sum(costs.get(metric, 0) for costs in unit.functions.values())
+        return unit.whole.get(metric, total)
+    if subject.startswith("@"):
+        # Seconds of a caller include those of its callees: only self seconds can be summed.
+        own, owner = own_part(metric), owner_of_counted if unit.is_everything else owner_alone
+        mine = (costs for name, costs in unit.functions.items() if owner(name) == subject[1:])
+        return sum(costs.get(own, 0) for costs in mine)
+    return unit.functions.get(subject, {}).get(metric, 0)
+
+
+def exactly(value: float, tasks: int) -> Estimate:
+    """Return an exact number as an estimate: its bounds are the number itself."""
+    return Estimate(value, value, value, samples=tasks, dispersion=0.0)
+
+
+def roughly(value: float, tasks: int) -> Estimate:
+    """Return the number of one window, with bounds from the drift between windows."""
+    half = DRIFT * value * bound_at(MANY)
+    return Estimate(value, max(0.0, value - half), value + half, samples=tasks, dispersion=0.0)
+
+
+def per_task(metric: str, amounts: Sequence[float], tasks: Sequence[int]) -> Estimate:
+    """Return the ratio `sum(amounts) / sum(tasks)` over rounds, with bounds if it is timed."""
+    total = sum(tasks)
+    if not total:
+        return Estimate(0.0, 0.0, 0.0, samples=0, dispersion=0.0)
+    value = sum(amounts) / total
+    if METRICS[metric].is_exact:
+        return exactly(value, total)
+    used = [(amount, count) for amount, count in zip(amounts, tasks, strict=True) if count]
+    if len(used) < MIN_ROUNDS:
+        return roughly(value, total)
+    half = _half_width(value, used)
+    return Estimate(value, max(0.0, value - half), value + half, samples=total, dispersion=0.0)
+
+
+def _half_width(value: float, rounds: Sequence[tuple[float, int]]) -> float:
+    """Half width of the interval, from the scatter between rounds."""
+    squares = sum((amount - value * count) ** 2 for amount, count in rounds)
+    tasks = sum(count for _, count in rounds)
+    deviation = sqrt(squares * len(rounds) / (len(rounds) - 1)) / tasks
+    return deviation * bound_at(len(rounds) - 1)

@@ -1,0 +1,152 @@
+"""Estimate a share with bounds that allow for over-dispersion. docs/shares.md has the method.
+
+Samples of a wall-clock profiler are not independent: when the scheduler is preempted, many samples
+in a row are affected. So the scatter is measured between units (rounds, or blocks of one window),
+the number of samples is reduced to the effective number, and the bounds are Wilson's for that
+number, with a quantile of Student's t because there are few units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from math import atan, cos, pi, sin, sqrt
+
+from pytest_schedprof.model.limit import Estimate
+
+CONFIDENCE = 0.95
+"""Level of each one-sided bound."""
+
+MANY = 1000
+"""Degrees of freedom for an error that is known instead of estimated from a few rounds."""
+
+STEPS = 60
+"""Steps of a bisection, enough for the precision of a float."""
+
+
+def upper_tail(t: float, df: int) -> float:
+    """Return the probability that Student's t with `df` degrees of freedom is above `t`.
+
+    A finite sum, exact except for rounding: results below 1e-15 may be 0. (Abramowitz and
+    Stegun, Handbook of Mathematical Functions, 26.7.3 for odd and 26.7.4 for even `df`.)
+    """
+    if df < 1:
+        raise ValueError(f"Student's t has 1 degree of freedom at least, not {df}")
+    angle = atan(t / sqrt(df))
+    within = _odd(angle, df) if df % 2 else _even(angle, df)
+    return min(max((1 - within) / 2, 0.0), 1.0)
+
+
+def _odd(angle: float, df: int) -> float:
+    term, total = cos(angle), 0.0
+    for each in range(3, df + 1, 2):
+        total += term
+        term *= cos(angle) ** 2 * (each - 1) / each
+    return 2 / pi * (angle + sin(angle) * total)
+
+
+def _even(angle: float, df: int) -> float:
+    term = total = 1.0
+    for each in range(2, df, 2):
+        term *= cos(angle) ** 2 * (each - 1) / each
+        total += term
+    return sin(angle) * total
+
+
+def bound_at(df: int) -> float:
+    """Return the number of standard errors between an estimate and its one-sided bound."""
+    return critical(1 - CONFIDENCE, df)
+
+
+@cache
+def critical(chance: float, df: int) -> float:
+    """Return the quantile that Student's t exceeds with this probability (below one half).
+
+    Found by bisection.
+    """
+    low, high = 0.0, 1.0
+    while upper_tail(high, df) > chance:
+        low, high = high, 2 * high
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if upper_tail(middle, df) > chance else (low, middle)
+    return high
+
+
+MIN_ROUNDS = 3
+"""Number of rounds from which the scatter between rounds is estimated."""
+
+
+def estimate(
+    counts: Sequence[int], totals: Sequence[int], *, rounds: bool, drift: float
+) -> Estimate:
+    """Return the share `sum(counts) / sum(totals)` over units, with bounds.
+
+    Args:
+        counts: samples of the function in each unit.
+        totals: busy samples in each unit.
+        rounds: whether units are rounds (else consecutive blocks of one window).
+        drift: standard deviation of a share between identical windows, in units of
+            sqrt(p (1 - p)). Blocks of one window cannot show this noise, so it is added;
+            rounds show it themselves.
+    """
+    samples = sum(totals)
+    if not samples:
+        return Estimate(value=0.0, low=0.0, high=1.0, samples=0, dispersion=1.0)
+    share = sum(counts) / samples
+    residuals = [count - share * unit for count, unit in zip(counts, totals, strict=True) if unit]
+    units = effective_units([unit for unit in totals if unit])
+    variance = _round_variance(residuals, units) if rounds else _block_variance(residuals)
+    binomial = samples * share * (1 - share)
+    ratio = sqrt(max(variance / binomial, 1.0)) if binomial else 1.0
+    if not rounds:
+        ratio = sqrt(ratio**2 + drift**2 * samples)
+    quantile = bound_at(degrees_of_freedom(units, rounds=rounds))
+    low, high = _wilson(share, samples / ratio**2, quantile)
+    return Estimate(
+        value=round(share, 6),
+        low=round(low, 6),
+        high=round(high, 6),
+        samples=samples,
+        dispersion=round(ratio, 3),
+    )
+
+
+def effective_units(totals: Sequence[int]) -> float:
+    """Effective number of units: lower than their number when their sizes differ."""
+    return sum(totals) ** 2 / sum(total * total for total in totals)
+
+
+def degrees_of_freedom(units: float, *, rounds: bool) -> int:
+    """Degrees of freedom of the scatter; differences of neighbouring blocks overlap, which costs a
+    third of them."""
+    return max(1, round(units) - 1 if rounds else round((units - 1) * 2 / 3))
+
+
+def _round_variance(residuals: Sequence[float], units: float) -> float:
+    """Variance of the sum of the residuals of rounds.
+
+    Residuals of a ratio sum to zero, which lowers their squares by 1 part in `units`.
+    """
+    return sum(value * value for value in residuals) / (1 - 1 / units) if units > 1 else 0.0
+
+
+def _block_variance(residuals: Sequence[float]) -> float:
+    """Variance of the sum of the residuals of blocks, from the differences of neighbouring blocks.
+
+    A test has phases (submit, compute, release) with different shares, which is no noise. The
+    differences of neighbours contain each change of phase once; deviations from the mean
+    would contain it in every block.
+    """
+    if len(residuals) < 2:
+        return 0.0
+    squares = sum((b - a) ** 2 for a, b in pairwise(residuals))
+    return len(residuals) * squares / (2 * (len(residuals) - 1))
+
+
+def _wilson(share: float, samples: float, quantile: float) -> tuple[float, float]:
+    weight = quantile * quantile / samples
+    centre = (share + weight / 2) / (1 + weight)
+    half = quantile / (1 + weight) * sqrt(share * (1 - share) / samples + weight / (4 * samples))
+    return max(0.0, centre - half), min(1.0, centre + half)

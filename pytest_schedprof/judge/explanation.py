@@ -1,0 +1,481 @@
+"""Find two kept results of a test, and explain what changed between them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import chain
+from pathlib import Path
+from textwrap import dedent
+
+from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
+from pytest_schedprof.judge.accounts import COUNTS, KeptSide, accounts_of, metrics_of
+from pytest_schedprof.judge.causes import causes, enclosing
+from pytest_schedprof.judge.owners import owner_of_counted
+from pytest_schedprof.model.explanation import (
+    Accounts,
+    Caller,
+    Cost,
+    Explanation,
+    Part,
+    Place,
+    Role,
+    Source,
+    SourceChange,
+    SourceLine,
+)
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.run import Series
+from pytest_schedprof.store.baselines import folder_with_sources, kept_run, load
+from pytest_schedprof.store.places import Folder, inside
+from pytest_schedprof.store.records import read_record
+from pytest_schedprof.store.run_directory import AGAINST, RESULT_FILE, RUN_FILE
+from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run, runs_in
+
+MOST = 3
+"""Places in a function that are told."""
+
+MATTERS = 0.02
+"""Part of the largest rise of a line from which on another line is told."""
+
+AROUND = 3
+"""Lines that are shown around one that differs."""
+
+Counts = Mapping[int, float] | None
+"""Instructions that ran per call, by line of the file."""
+
+NO_SOURCE = Source("", 1, "")
+
+
+def source_change(
+    before: Source | None, after: Source | None, counts_before: Counts, counts_after: Counts
+) -> SourceChange:
+    """Compare the sources; where lines were counted, those tell which of them cost more."""
+    old, new = before or NO_SOURCE, after or NO_SOURCE
+    lines = list(_aligned(old, new))
+    if counts_before is not None and counts_after is not None:
+        lines = [_counted(each, counts_before, counts_after) for each in lines]
+        told = _dearer(lines)
+    else:
+        told = _with_code(new, (each for each in lines if each.before is None)) if before else []
+    places = sorted(_places(told), key=lambda each: (-(each.more or 0.0), each.first - each.last))
+    marked = {id(each) for each in told}
+    differs = [id(each) in marked or None in (each.before, each.after) for each in lines]
+    return SourceChange(
+        new.file or old.file,
+        old.text == new.text,
+        tuple(_shown(lines, differs)),
+        tuple(places[:MOST]),
+    )
+
+
+def _aligned(old: Source, new: Source) -> Iterator[SourceLine]:
+    """Yield the lines of both sources, each line that they share once."""
+    one, other = old.text.splitlines(), new.text.splitlines()
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    for what, start, end, first, last in matcher.get_opcodes():
+        if what == "equal":
+            for at in range(end - start):
+                yield SourceLine(old.line + start + at, new.line + first + at, other[first + at])
+            continue
+        for at in range(start, end):
+            yield SourceLine(old.line + at, None, one[at])
+        for at in range(first, last):
+            yield SourceLine(None, new.line + at, other[at])
+
+
+def _counted(
+    line: SourceLine, before: Mapping[int, float], after: Mapping[int, float]
+) -> SourceLine:
+    old = before.get(line.before, 0.0) if line.before is not None else 0.0
+    new = after.get(line.after, 0.0) if line.after is not None else 0.0
+    return replace(line, more=new - old)
+
+
+def _dearer(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """Return the lines of which clearly more instructions ran per call than before."""
+    most = max((each.more or 0.0 for each in lines), default=0.0)
+    least = MATTERS * most
+    return [each for each in lines if each.after is not None and (each.more or 0.0) > least]
+
+
+def _with_code(source: Source, lines: Iterable[SourceLine]) -> list[SourceLine]:
+    """Leave out lines without code: they cost nothing."""
+    numbers = code_lines(source)
+    return [each for each in lines if each.after in numbers]
+
+
+def code_lines(source: Source) -> set[int]:
+    """Return the numbers of the lines in which a statement or an expression begins or ends."""
+    try:
+        tree = ast.parse(dedent(source.text))
+    except SyntaxError:  # the text may be cut off: then no line is left out
+        return set(range(source.line, source.line + len(source.text.splitlines())))
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr)) and not _is_docstring(node):
+            found.update((node.lineno, node.end_lineno or node.lineno))
+    return {source.line - 1 + line for line in found}
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else node
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _places(lines: Iterable[SourceLine]) -> Iterator[Place]:
+    """Yield a place for all lines that follow each other and are alike."""
+    place: Place | None = None
+    for line in lines:
+        number, is_new = line.after or 0, line.before is None
+        if place and number == place.last + 1 and place.is_new is is_new:
+            more = None if line.more is None else (place.more or 0.0) + line.more
+            place = replace(place, last=number, more=more)
+            continue
+        if place:
+            yield place
+        place = Place(number, number, is_new, line.more)
+    if place:
+        yield place
+
+
+def _shown(lines: Sequence[SourceLine], differs: Sequence[bool]) -> Iterator[SourceLine]:
+    """Yield the lines that differ, and those around them."""
+    for at, line in enumerate(lines):
+        if any(differs[max(0, at - AROUND) : at + AROUND + 1]):
+            yield line
+
+
+NOTHING = Cost()
+
+ALIKE = 0.25
+"""Relative difference up to which a function that came is taken for one that went, if both have
+the same name in other modules or classes; and if both are in one module and called alike."""
+
+CALLED_ALIKE = 0.01
+
+ROUNDING = 1e-9
+
+MOST_CALLERS = 5
+
+
+def explain(
+    test_id: str, backend: str, metric: str, before: Accounts, after: Accounts
+) -> Explanation:
+    """Return the parts of a change; they sum to it, but for what is unnamed.
+
+    Those of its causes come first, then the largest. If the cost fell, only code that differs is
+    a cause.
+    """
+    parts = _with_moves(
+        Part(function, owner_of_counted(function), *_costs(function, before, after))
+        for function in sorted({*before.functions, *after.functions})
+    )
+    least = ROUNDING * max(abs(before.whole), abs(after.whole))
+    told = [
+        _with_reasons(part, before, after)
+        for part in parts
+        if abs(part.amount) > least or part.is_changed
+    ]
+    is_rise = after.whole > before.whole
+    certain = (part for part in told if abs(part.amount) >= part.error)
+    roles = {
+        each.function: each.role
+        for each in causes({metric: certain})
+        if is_rise or each.role is Role.CHANGED
+    }
+    places = {name: place for place, name in enumerate(roles)}
+
+    def order(part: Part) -> tuple[int, float, Function]:
+        place = places.get(enclosing(part.function), len(places))
+        return place, -abs(part.amount), part.function
+
+    found = [replace(each, role=roles.get(enclosing(each.function))) for each in told]
+    shown = sorted((each for each in found if each.role or abs(each.amount) > least), key=order)
+    return Explanation(test_id, backend, metric, before.whole, after.whole, tuple(shown))
+
+
+def _costs(function: Function, before: Accounts, after: Accounts) -> tuple[Cost, Cost]:
+    return before.functions.get(function, NOTHING), after.functions.get(function, NOTHING)
+
+
+def _with_moves(parts: Iterator[Part]) -> list[Part]:
+    """Join a function that came with one that went, if it only got another name or place."""
+    every = list(parts)
+    gone = [part for part in every if part.is_gone and part.before.amount]
+    joined: dict[Function, Part] = {}
+    for part in sorted(every, key=lambda each: -each.after.amount):
+        if not part.is_new or not part.after.amount:
+            continue
+        fitting = [old for old in gone if _is_same(old, part)]
+        if fitting:
+            old = min(fitting, key=lambda each: abs(each.before.amount - part.after.amount))
+            gone.remove(old)
+            joined[part.function] = replace(part, before=old.before, moved_from=old.function)
+    left = {part.moved_from for part in joined.values()}
+    return [joined.get(part.function, part) for part in every if part.function not in left]
+
+
+def _is_same(old: Part, new: Part) -> bool:
+    """Whether a function that went is one that came, by its costs and by its name."""
+    larger = max(old.before.amount, new.after.amount)
+    if abs(old.before.amount - new.after.amount) > ALIKE * larger:
+        return False
+    if _last(old.function) == _last(new.function):
+        return True
+    calls = (old.before.calls or 0.0, new.after.calls or 0.0)
+    is_called_alike = abs(calls[0] - calls[1]) <= CALLED_ALIKE * max(calls)
+    return bool(calls[0]) and is_called_alike and _module(old.function) == _module(new.function)
+
+
+def _last(function: Function) -> str:
+    name = function.rpartition(":")[2].rpartition(".")[2]
+    return "" if name.startswith("<") else name
+
+
+def _module(function: Function) -> str:
+    return function.partition(":")[0]
+
+
+def _with_reasons(part: Part, before: Accounts, after: Accounts) -> Part:
+    """Add who calls the function more or less often, and how its source changed."""
+    old = part.moved_from or part.function
+    callers = _callers(before.callers.get(old, {}), after.callers.get(part.function, {}))
+    one, other = before.sources.get(old), after.sources.get(part.function)
+    source = None
+    # If only one side's is known, the other one may be the same.
+    if (one or part.is_new) and (other or part.is_gone) and (one or other):
+        lines = (
+            _per_call(before.lines.get(old), part.before),
+            _per_call(after.lines.get(part.function), part.after),
+        )
+        source = source_change(one, other, *lines)
+    return replace(part, callers=callers[:MOST_CALLERS], source=source)
+
+
+def _callers(
+    before: Mapping[Function, float], after: Mapping[Function, float]
+) -> tuple[Caller, ...]:
+    found = (
+        Caller(name, before.get(name, 0.0), after.get(name, 0.0))
+        for name in dict.fromkeys(chain(before, after))
+    )
+    differing = [each for each in found if abs(each.after - each.before) > ROUNDING]
+    return tuple(
+        sorted(differing, key=lambda each: (-abs(each.after - each.before), each.function))
+    )
+
+
+def _per_call(lines: Mapping[int, float] | None, cost: Cost) -> Mapping[int, float] | None:
+    """Return how often instructions of each line ran in a call."""
+    if not lines or not cost.calls:
+        return None
+    return {line: times / cost.calls for line, times in lines.items()}
+
+
+NO_SOURCES = (
+    "no sources of {side} are kept: they are in sessions with --schedprof-save, "
+    "--schedprof-compare or --schedprof-against"
+)
+OTHER_PYTHON = "bytecodes of Python {before} and {after} differ for the same source"
+NO_DETAIL = (
+    "callers and lines were not counted: run both sides with --schedprof-option counts.detail=true"
+)
+
+Pair = tuple[KeptSide, KeptSide]
+"""A test before and after."""
+
+
+class Pairs:
+    """The tests of a run, each with what its session compared it with; a baseline is read once."""
+
+    def __init__(self, run: Path, directory: str, beside: Path | None = None) -> None:
+        """Take a run that is compared with its own baselines, or with another run.
+
+        Args:
+            run: directory of the run.
+            directory: where baselines are found by name.
+            beside: the other run.
+        """
+        self._run, self._directory, self._beside = run, directory, beside
+        self._known: dict[str, dict[str, KeptSide]] = {}
+
+    def of(self, test: KeptTest) -> Pair:
+        """Return a test before and after.
+
+        Raises:
+            SettingsError: if it was compared with nothing, or with what is gone.
+            SchedprofError: if that cannot be read.
+        """
+        after = KeptSide(test.result, test.path, Folder(str(self._run)))
+        place = test.path / AGAINST
+        if self._beside is None and (place / RESULT_FILE).is_file():
+            return side_in(place), after
+        return self._earlier(test.result), after
+
+    def _earlier(self, result: Result) -> KeptSide:
+        name, test = result.baseline, result.test_id
+        if not (name or self._beside):
+            raise SettingsError(
+                f"schedprof: {test} was compared with nothing: give two runs or baselines to "
+                "explain, A and B"
+            )
+        if name not in self._known:
+            self._known[name] = self._sides(name)
+        before = self._known[name].get(test)
+        if before is None:
+            raise SettingsError(f"schedprof: baseline {name!r} does not have {test}")
+        if before.result.started_at == result.started_at:
+            raise SettingsError(
+                f"schedprof: {test} was saved over baseline {name!r}, which it was compared with"
+            )
+        return before
+
+    def _sides(self, name: str) -> dict[str, KeptSide]:
+        if self._beside:
+            return kept_sides(self._beside)
+        sides = sides_of(name, self._directory, before=self._run)
+        return {each.result.test_id: each for each in sides}
+
+
+def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
+    """Return the tests that two sets of results have in common.
+
+    Raises:
+        BaselineError: if one cannot be read.
+    """
+    olds = {each.result.test_id: each for each in sides_of(before, directory)}
+    news = {each.result.test_id: each for each in sides_of(after, directory)}
+    return [(olds[test], side) for test, side in news.items() if test in olds]
+
+
+def sides_of(spec: str, directory: str, before: Path | None = None) -> list[KeptSide]:
+    """Return the results of a baseline or run, with the directories of those that are kept.
+
+    A baseline has only a part of each record: the whole one is used where its run is kept.
+
+    Args:
+        spec: names the baseline or run.
+        directory: where baselines are found by name.
+        before: a run. If it is in a directory of runs that is named, the one before it is meant.
+    """
+    if (Path(spec) / RESULT_FILE).is_file():
+        return [side_in(Path(spec))]
+    place = kept_run(spec, directory, before)
+    kept = kept_sides(place) if place else {}
+    saved = folder_with_sources(spec, directory)
+    return [
+        kept[result.test_id]
+        if result.test_id in kept and kept[result.test_id].result.started_at == result.started_at
+        else KeptSide(result, run=saved)
+        for result in load(spec, directory, other=before).results
+    ]
+
+
+def side_in(place: Path, result: Result | None = None) -> KeptSide:
+    """Return one test of a run, or one of its sides, by its directory."""
+    above = (each for each in place.absolute().parents if (each / RUN_FILE).is_file())
+    run = next(above, None)
+    record = result or read_record(place / RESULT_FILE, Result)
+    return KeptSide(record, place, Folder(str(run)) if run else None)
+
+
+def kept_sides(place: Path) -> dict[str, KeptSide]:
+    """Return the tests of a run that have directories, by their IDs; none if it cannot be read."""
+    try:
+        run = find_run(place)
+        named = [inside(run.path, each.directory) for each in run.record.tests if each.directory]
+        sides = [
+            KeptSide(read_record(each / RESULT_FILE, Result), each, Folder(str(run.path)))
+            for each in named
+        ]
+    except ArtifactError:
+        return {}
+    return {each.result.test_id: each for each in sides}
+
+
+def why_regressed(tests: Iterable[KeptTest], pairs: Pairs) -> list[Explanation]:
+    """Explain what regressed in tests of a run; what cannot be explained is left out."""
+    found: list[Explanation] = []
+    for test in tests:
+        with suppress(SchedprofError):
+            found += _why(test, pairs)
+    return found
+
+
+def _why(test: KeptTest, pairs: Pairs) -> Iterator[Explanation]:
+    failed = (each for each in test.result.comparisons if each.verdict is Verdict.FAIL)
+    regressed = {each.backend for each in failed if each.tasks is None}  # explained per task
+    if regressed:
+        for each in explanations(pairs.of(test)):
+            if each.backend in regressed and each.parts:
+                yield each
+
+
+def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
+    """Yield an explanation for each backend and metric that were measured on both sides."""
+    before, after = pair
+    for measured in after.result.backends:
+        earlier = before.backend(measured.backend, measured.mode)
+        for each in metrics_of(measured) if earlier else ():
+            if earlier and metric in ("", each):
+                yield from _explanation(pair, earlier, measured, each)
+
+
+def _explanation(
+    pair: Pair, earlier: BackendResult, measured: BackendResult, metric: str
+) -> Iterator[Explanation]:
+    """Yield the explanation of one metric, if functions of both sides are known."""
+    sides = zip(pair, (earlier, measured), strict=True)
+    before, after = (accounts_of(side, of, metric) for side, of in sides)
+    if before.functions and after.functions:
+        test = pair[1].result.test_id
+        found = explain(test, measured.backend, metric, before, after)
+        yield replace(found, notes=tuple(_notes(pair, measured, before, after)))
+
+
+def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Accounts) -> Iterator[str]:
+    """Yield what is not known, and how to learn it."""
+    pythons = [side.result.environment.minor_python for side in pair if side.result.environment]
+    if measured.backend == COUNTS and len(set(pythons)) > 1:
+        yield OTHER_PYTHON.format(before=pythons[0], after=pythons[1])
+    missing = [name for name, each in (("A", before), ("B", after)) if not each.sources]
+    if missing:
+        yield NO_SOURCES.format(side=" and of ".join(missing))
+    if measured.backend == COUNTS and not (before.lines and after.lines):
+        yield NO_DETAIL
+
+
+def known_metrics() -> list[str]:
+    """Return the metrics that can be explained."""
+    return [name for name, row in METRICS.items() if row.is_divided]
+
+
+def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
+    """Explain each step of the scheduler as a whole, the newest of each series first.
+
+    Runs that are not kept at this place, or cannot be read, are left out.
+    """
+    kept = {each.record.run_id: each for each in runs_in(place)}
+    for each in series:
+        if each.subject or not METRICS[each.metric].is_divided:
+            continue
+        for step in reversed(each.course.steps):
+            ids = (each.figures[at].moment.run_id for at in (step.at - 1, step.at))
+            before, after = map(kept.get, ids)
+            if before and after:
+                yield from _between(before, after, each)
+
+
+def _between(before: KeptRun, after: KeptRun, series: Series) -> Iterator[Explanation]:
+    with suppress(SchedprofError):
+        test_id = series.setting.test_id
+        pair = (side_in(before.test(test_id).path), side_in(after.test(test_id).path))
+        found = explanations(pair, series.metric)
+        yield from (each for each in found if each.backend == series.setting.backend)

@@ -1,0 +1,390 @@
+"""Figures of one backend's window, with the standard errors that a comparison needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from math import hypot, sqrt
+from statistics import median, stdev
+from typing import TypeAlias
+
+from pytest_schedprof.judge.contrast import Figure
+from pytest_schedprof.judge.costs import DRIFT, LEAST_ROUNDS, is_line
+from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS
+from pytest_schedprof.judge.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
+from pytest_schedprof.judge.series import LEAST_RUNS
+from pytest_schedprof.model.explanation import Cost
+from pytest_schedprof.model.limit import Estimate
+from pytest_schedprof.model.metric import BYTECODES, CALLS, METRICS, own_part
+from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work
+from pytest_schedprof.model.result import BackendResult, FunctionCost, Segment
+
+STEADY = 0.001
+"""Counts whose scatter between three or more rounds is below this are exact: a tenth of the
+smallest relevant change. No function is exact by itself: the state machine also depends on which
+worker was idle when, and on the order of messages."""
+
+UNSTEADY = 0.05
+"""Assumed standard deviation of a count, as a fraction, without three rounds to measure it."""
+
+UNSTEADY_IN_PROCESS = 0.1
+"""Least scatter between sessions of a count that scatters at all, in the test's own process. There
+one thread runs scheduler, workers and clients, so how often a task is stolen or queued depends on
+the load of the machine: between sessions of the same code under loads of 2 to 8, counts differed by
+up to 49 %, though they scattered by 2 % between the rounds of one session."""
+
+FLOOR = 1e-4
+"""Part of the whole below which a change is ignored: rare events often depend on chance."""
+
+FLOOR_IN_PROCESS = 3e-3
+"""The same in the test's own process. Three rounds of one session agreed on 4 tasks of 92 that were
+fetched twice (4e-4 of all bytecodes), those of another one on 32 comparisons of 40 tasks (1.4e-3);
+in other sessions there were none. One message more per task is 5e-3."""
+
+UNSTEADY_TRAFFIC = 0.2
+"""The same of messages and their bytes with fewer than three rounds: 2.06 and 3.01 messages per
+task were measured of the same code, in two rounds each. How many are sent in one batch depends on
+who is busy, so rounds that agree in one session say little about the next: with three or more
+rounds 5 % is assumed."""
+
+TIMES = "distributed.scheduler:TaskGroup.add_duration"
+FINISHED = "distributed.scheduler:SchedulerState._transition_processing_memory"
+
+BY_TIMES = frozenset(
+    {
+        (BYTECODES, FINISHED),
+        *((metric, TIMES) for metric in (CALLS, BYTECODES)),
+        *(
+            (metric, "distributed.scheduler:TaskPrefix.add_duration")
+            for metric in (CALLS, BYTECODES)
+        ),
+    }
+)
+"""Figures of functions that go through the times that workers measured for a finished task. It has
+one for the run, one for each transfer, and others if it took more than 5 ms to load what the task
+needs or to store its result, by the clock: on a busy machine that may be any task."""
+
+
+Between: TypeAlias = Callable[[str, str], float]
+"""Returns the standard deviation of a metric of a function, or of the whole, between runs."""
+
+
+@dataclass(frozen=True)
+class CountedFigures:
+    """What a backend counted in its window."""
+
+    result: BackendResult
+    is_in_process: bool = False
+    """Whether the scheduler shared its process with the test, workers and clients."""
+    hash_seed: str = ""
+    """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
+    is_virtual: bool = False
+    """Whether it was measured in virtual time."""
+    has_fixed_order: bool = False
+    """Whether the test's process has the hash seed that it would have in any other session."""
+    is_reproduced: bool = False
+    """Whether both sides would count the same in each run, so that any difference is real."""
+    modules: tuple[str, ...] = ()
+    """Names of the modules, with wildcards, that both sides counted; all if there are none."""
+    between: Between | None = None
+    """How much counts vary between runs; None if too few earlier runs are known."""
+    is_per_round: bool = False
+    """Whether costs are of a round and not per task: both sides have one body, but other tasks."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all code was counted, so that the sums are of the functions that work on tasks,
+        and functions that cost little have one line for each module."""
+        modules = self.result.settings.get("modules")
+        return isinstance(modules, list) and EVERYTHING in modules
+
+    @property
+    def floor(self) -> float:
+        """Part of the whole below which a change of a count is ignored."""
+        if self.is_reproduced:
+            return 0.0
+        return FLOOR_IN_PROCESS if self.is_in_process else FLOOR
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of all rounds."""
+        return self.result.window.tasks
+
+    def exact(self, metric: str) -> dict[Function, Figure]:
+        """Return the count per task of every function of the scheduler."""
+        return self._counts(metric, self.result.costs.functions if self.result.costs else ())
+
+    def folded(self, metric: str) -> dict[Function, Figure] | None:
+        """Return the same of functions that are in lines of others; None if it is not known."""
+        if not self.names_all:
+            return None
+        return self._counts(metric, self.result.costs.folded if self.result.costs else ())
+
+    def _counts(self, metric: str, costs: Iterable[FunctionCost]) -> dict[Function, Figure]:
+        if not self.tasks:
+            return {}
+        return {
+            each.function: self._count(
+                metric,
+                each.function,
+                each.total[metric] / self._divisor(metric),
+                each.scatter.get(metric),
+                is_carrier=self.is_everything and not is_work(each.function),
+            )
+            for each in costs
+            if metric in each.total and (METRICS[metric].is_here or self._is_schedulers(each))
+        }
+
+    def accounts(self, metric: str) -> dict[Function, Cost]:
+        """Return what every function cost by itself per task, however little that is."""
+        measured = self.result.costs
+        if measured is None or not self.tasks:
+            return {}
+        own, is_here = own_part(metric), METRICS[metric].is_here
+        return {
+            each.function: Cost(
+                each.total[own] / self._units,
+                each.total[CALLS] / self._units if CALLS in each.total and not is_here else None,
+                code=each.code,
+            )
+            for each in (*measured.functions, *measured.folded)
+            if own in each.total
+            and not is_line(each.function)
+            and (is_here or self._is_schedulers(each))
+        }
+
+    @property
+    def names_all(self) -> bool:
+        """Whether every function that ran is named; earlier releases kept only sums of some."""
+        costs = self.result.costs
+        return (
+            costs is None
+            or bool(costs.folded)
+            or not any(is_line(each.function) for each in costs.functions)
+        )
+
+    def _divisor(self, metric: str) -> int:
+        """Return what totals are divided by."""
+        return 1 if METRICS[metric].is_peak else self._units
+
+    @property
+    def _units(self) -> int:
+        """Return how many tasks or rounds share the costs."""
+        return self.result.window.rounds if self.is_per_round else self.tasks
+
+    def _is_schedulers(self, cost: FunctionCost) -> bool:
+        """Whether the scheduler made all calls of a function."""
+        if cost.owner in NOT_SCHEDULER or not self._is_of_both(cost.function):
+            return False
+        return not (self.is_in_process and is_used_by_all(cost.function))
+
+    def _is_of_both(self, function: Function) -> bool:
+        """Whether both sides counted the function's module."""
+        return not self.modules or is_of(function.partition(":")[0], self.modules)
+
+    def whole(self, metric: str) -> Figure | None:
+        """Return the figure of the scheduler as a whole, None if the backend has none."""
+        if self.result.costs is None or not self.tasks:
+            return None
+        is_sum = self.is_everything and METRICS[metric].of_functions
+        if metric in self.result.costs.whole and not is_sum:
+            value = self.result.costs.whole[metric] / self._divisor(metric)
+            return self._count(metric, "", value, self.result.costs.scatter.get(metric))
+        found = self.exact(metric)
+        parts = [found[name] for name in found if not self.is_everything or is_work(name)]
+        # Not the root of the squares: how messages were batched, and the load where the test's own
+        # process runs the scheduler, move many functions together.
+        error = sum(part.error for part in parts)
+        value = sum(part.value for part in parts)
+        if metric in self.result.costs.whole and not (self.modules or self.is_in_process):
+            # A line of others may have functions of both kinds.
+            value = self.result.costs.whole[metric] / self._divisor(metric)
+        if self.between and parts:
+            return self._by_past(metric, "", value, 0.0)
+        return Figure(value, error) if parts else None
+
+    def _count(
+        self,
+        metric: str,
+        subject: str,
+        value: float,
+        scatter: float | None,
+        *,
+        is_carrier: bool = False,
+    ) -> Figure:
+        rounds = self._rounds
+        if METRICS[metric].is_decision or self.is_reproduced:
+            return Figure(value)
+        if self.between:
+            return self._by_past(metric, subject, value, scatter or 0.0)
+        if METRICS[metric].is_traffic or is_carrier:
+            least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
+            return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
+        by_clocks = self._by_clocks if (metric, subject) in BY_TIMES else 0.0
+        if scatter is None or rounds < MIN_ROUNDS:
+            return Figure(value, value * max(scatter or 0.0, UNSTEADY, by_clocks))
+        if scatter < STEADY and not by_clocks:
+            return Figure(value)
+        least = max(by_clocks, UNSTEADY_IN_PROCESS if self.is_in_process else 0.0)
+        return Figure(value, value * max(scatter / sqrt(rounds), least), rounds - 1)
+
+    def _by_past(self, metric: str, subject: str, value: float, scatter: float) -> Figure:
+        """Return a count with the error that earlier runs show, or these rounds if it is larger."""
+        assert self.between
+        between = self.between(metric, subject)
+        within = value * scatter / sqrt(self._rounds)
+        if between < STEADY * value and scatter < STEADY:
+            return Figure(value)
+        runs = LEAST_RUNS if between >= within else self._rounds
+        return Figure(value, max(between, within), max(1, runs - 1))
+
+    @cached_property
+    def _by_clocks(self) -> float:
+        """Part of the times of tasks that workers need not have measured: all but one for each."""
+        costs = self.result.costs
+        assert costs
+        calls = {each.function: each.total.get(CALLS, 0.0) for each in costs.functions}
+        times, tasks = calls.get(TIMES, 0.0), calls.get(FINISHED, 0.0)
+        return max(0.0, 1 - tasks / times) if times and tasks else 0.0
+
+    @property
+    def shows_scatter(self) -> bool:
+        """Whether there are enough rounds to tell how much figures vary between them."""
+        return self._rounds >= MIN_ROUNDS
+
+    def wavering(self, metric: str) -> dict[str, float]:
+        """Return how much the count per task of each function varies between rounds.
+
+        It is the standard deviation; the whole is the empty name. Nothing is known of fewer than
+        three rounds.
+        """
+        costs = self.result.costs
+        if costs is None or not self.tasks or not self.shows_scatter:
+            return {}
+        named = (*costs.functions, *costs.folded)
+        parts = [(each.function, each.total, each.scatter) for each in named]
+        return {
+            subject: total[metric] / self._divisor(metric) * scatter[metric]
+            for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
+            if metric in total and metric in scatter
+        }
+
+    @property
+    def _rounds(self) -> int:
+        """Rounds at each scale."""
+        window = self.result.window
+        return window.rounds // max(1, len(window.scales))
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Exact metrics that the backend measured."""
+        costs = self.result.costs
+        if costs is None:
+            return []
+        found = {metric for each in costs.functions for metric in each.total} | set(costs.whole)
+        rounds = self._rounds
+        return [
+            name
+            for name, metric in METRICS.items()
+            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or not metric.is_least)
+        ]
+
+
+GUESSED = 2
+"""Degrees of freedom of an error that was not measured. A single round of the same code took
+three times the CPU time when the garbage collector ran, so only a large difference is a change."""
+
+TELLING = 0.01
+"""Smallest share of functions from which the usual dispersion is computed."""
+
+
+@dataclass(frozen=True)
+class Figures(CountedFigures):
+    """All figures: what was counted, and what clocks and samples tell."""
+
+    @cached_property
+    def cpu(self) -> Figure:
+        """CPU time of the scheduler, with an error from the rounds if there are enough."""
+        value = self.result.window.cpu_seconds / self._units if self._units else 0.0
+        rounds = self.cpu_of_rounds
+        if len(rounds) < MIN_ROUNDS:
+            return Figure(value, value * DRIFT, GUESSED)
+        return Figure(value, stdev(rounds) / sqrt(len(rounds)), len(rounds) - 1)
+
+    @cached_property
+    def cpu_of_rounds(self) -> list[float]:
+        """CPU time of each segment; empty if the test runs at several scales, or if they should be
+        of rounds that have several segments."""
+        window = self.result.window
+        if len(window.scales) > 1:
+            return []
+        if self.is_per_round:
+            each_is_round = len(window.segments) == window.rounds
+            return [each.cpu_seconds for each in window.segments] if each_is_round else []
+        return [_cpu(segment) for segment in window.segments if segment.tasks]
+
+    @property
+    def busy(self) -> float:
+        """Part of the samples that are busy samples of the scheduler."""
+        return self.result.shares.busy_part if self.result.shares else 0.0
+
+    @cached_property
+    def shares(self) -> dict[str, Estimate]:
+        """Shares of every function and of every `@owner`."""
+        if self.result.shares is None:
+            return {}
+        found = {each.function: each.share for each in self.result.shares.functions}
+        return found | {f"@{each.owner}": each.share for each in self.result.shares.owners}
+
+    @cached_property
+    def self_shares(self) -> dict[Function, Estimate]:
+        """Self shares of every function."""
+        if self.result.shares is None:
+            return {}
+        return {each.function: each.self_share for each in self.result.shares.functions}
+
+    def share(self, subject: str, typical: float) -> Figure:
+        """Return a share; `typical` is the pooled share of both sides, which gives its error."""
+        shares, found = self.result.shares, self.shares.get(subject)
+        if shares is None or not shares.busy_samples:
+            return Figure(0.0, 1.0, 1)
+        value, ratio = (found.value, found.dispersion) if found else (0.0, 0.0)
+        freedom = shares.freedom or 1
+        if ratio <= self._usual_ratio:
+            ratio, freedom = self._usual_ratio, MANY
+        return Figure(
+            value, ratio * sqrt(max(typical * (1 - typical), 1e-9) / shares.busy_samples), freedom
+        )
+
+    def sampling_error(self, typical: float) -> float:
+        """Return the standard error of a share of this size, by the usual dispersion."""
+        samples = self.result.shares.busy_samples if self.result.shares else 1
+        return self._usual_ratio * sqrt(typical * (1 - typical) / max(1, samples))
+
+    @cached_property
+    def _usual_ratio(self) -> float:
+        """Median dispersion of functions with a share large enough to measure it.
+
+        A few rounds estimate the dispersion of one function badly, and that of all functions well:
+        a lower dispersion of one function is chance.
+        """
+        ratios = [each.dispersion for each in self.shares.values() if each.value >= TELLING]
+        return median(ratios) if ratios else 1.0
+
+    def cost(self, subject: str, typical: float) -> Figure:
+        """Return the CPU time per task of a function: its share of the scheduler's busy time."""
+        share, cpu = self.share(subject, typical), self.cpu
+        error = self.busy * hypot(share.error * cpu.value, cpu.error * share.value)
+        return Figure(share.value * self.busy * cpu.value, error, share.freedom)
+
+
+def owner_of_subject(subject: str) -> str:
+    """The owner of a subject; an empty string for the scheduler as a whole."""
+    if subject.startswith("@"):
+        return subject[1:]
+    return owner_alone(subject) if subject else ""
+
+
+def _cpu(segment: Segment) -> float:
+    return segment.cpu_seconds / segment.tasks

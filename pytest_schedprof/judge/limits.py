@@ -1,0 +1,304 @@
+"""The limit language: `metric [ "(" pattern ")" ] "<=" bound`. docs/limits.md explains it.
+
+A bound is a number with its unit, or `baseline`, `baseline * 1.05`, `baseline + 2pp`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from difflib import get_close_matches
+
+from pytest_schedprof.errors import LimitError, quoted
+from pytest_schedprof.judge.owners import COUNTED, NOT_SCHEDULER, OWNER_NAMES
+from pytest_schedprof.judge.phases import CLIENT_OWNERS
+from pytest_schedprof.model.evidence import PREFIX, STEPS, steps_named
+from pytest_schedprof.model.limit import POINTS, Limit, LimitResult
+from pytest_schedprof.model.metric import (
+    ANY_KIND,
+    GROWING,
+    INTAKE,
+    METRICS,
+    PERCENT,
+    SPELLINGS,
+    STEP_METRICS,
+    Metric,
+)
+from pytest_schedprof.model.profile import compile_pattern
+
+_FIGURE = re.compile(r"[a-z][a-z0-9_]*:[\w.*?-]+")
+_PREFIX = re.compile(r"[\w.*?<>+-]+")
+
+
+def choices(metric: str, pattern: str) -> Sequence[str]:
+    """Return the names that match a pattern, of a metric with a closed list of them."""
+    matches = compile_pattern(pattern).fullmatch
+    return [name for name in METRICS[metric].choices if matches(name)]
+
+
+def wanted_instead(metric: str, pattern: str) -> str:
+    """Return what should stand where a pattern is that the metric cannot have; else empty."""
+    if known := METRICS[metric].choices:
+        kind = f"a {METRICS[metric].named}"
+        return "" if choices(metric, pattern) else one_of(kind, pattern, known)
+    if METRICS[metric].evidence == ANY_KIND:
+        return "" if _FIGURE.fullmatch(pattern) else "kind:figure, as in queue:longest"
+    return "" if _PREFIX.fullmatch(pattern) else "the prefix of a task's key, with * and ?"
+
+
+def one_of(kind: str, word: str, known: tuple[str, ...]) -> str:
+    """Say what is known, and which of it a word may have been meant for."""
+    close = get_close_matches(word, known, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"{kind}: {', '.join(known)}{hint}"
+
+
+LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)
+
+MOST = 1e15
+"""Largest number in a limit: above everything that can be measured, and exact as a float."""
+
+_METRIC = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_PATTERN = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_UNIT = re.compile(r"%|[A-Za-z]+")
+_FUNCTION = re.compile(r"[\w.*?<>-]+:[\w.*?<>-]+")
+
+
+def merge_limits(layers: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
+    """Merge limits of several layers; a later one replaces one with the same metric and pattern."""
+    merged: dict[tuple[str, str, str, bool], Limit] = {}
+    for layer in layers:
+        merged.update({limit.key: limit for limit in layer})
+    return tuple(merged.values())
+
+
+def parse_limit(text: str) -> Limit:
+    """Read one limit.
+
+    Raises:
+        LimitError: names the column of the mistake and what is expected there.
+    """
+    return _Parser(text).limit()
+
+
+def of_step(limit: Limit) -> Limit:
+    """Return a limit with the metric of steps, if its pattern names steps of graph intake."""
+    if not limit.pattern.startswith(PREFIX):
+        return limit
+    name, of = (STEP_METRICS.get(each, each) for each in (limit.metric, limit.of))
+    return replace(limit, metric=name, of=of)
+
+
+def parsed_limit(result: LimitResult) -> Limit | None:
+    """Return the limit of a result; None if this release does not know its metric."""
+    return result.parsed if result.parsed.metric in METRICS else None
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def limit(self) -> Limit:
+        name = self._metric()
+        metric = METRICS[name]
+        of, pattern = self._growing() if metric.of_metric else ("", self._subject(name, metric))
+        self._expect("<=", "'<=' (a limit is an upper bound)")
+        is_relative = self._is_next("baseline")
+        limit = self._relative(name, pattern) if is_relative else self._bound(metric)
+        self._skip_space()
+        if self._at < len(self._text):
+            raise self._error("the end of the limit")
+        return of_step(replace(limit, metric=name, pattern=pattern, of=of))
+
+    def _is_next(self, word: str) -> bool:
+        self._skip_space()
+        return self._text.startswith(word, self._at)
+
+    def _relative(self, name: str, pattern: str) -> Limit:
+        """Read `baseline`, optionally times a factor and plus an amount."""
+        metric = METRICS[name]
+        if metric.of_metric or pattern[1:] in CLIENT_OWNERS:
+            subject = name if metric.of_metric else pattern
+            raise self._error(f"{_bound_wanted(metric)} ({subject} has no baseline)")
+        self._expect("baseline", "'baseline'")
+        factor = 1.0
+        if self._is_next("*"):
+            self._at += 1
+            factor = self._factor()
+        if not self._is_next("+"):
+            return Limit("", "", 0.0, min(metric.units, key=len), factor=factor)
+        self._at += 1
+        more = self._bound(_addable(metric))
+        return replace(more, factor=factor)
+
+    def _factor(self) -> float:
+        self._skip_space()
+        start = self._at
+        number = self._take(_NUMBER)
+        if number is None or not float(number):
+            raise self._error("a factor above 0, as in baseline * 1.05")
+        return self._bounded(float(number), start)
+
+    def _metric(self) -> str:
+        start = self._skip_space()
+        word = self._word()
+        if word not in METRICS:
+            self._at = start
+            raise self._error(one_of("a metric", word, tuple(METRICS)))
+        return word
+
+    def _word(self) -> str:
+        """Read the name of a metric, or how limits write it, as `stall(p99)`."""
+        for spelling, name in SPELLINGS.items():
+            if self._text.startswith(spelling, self._at):
+                self._at += len(spelling)
+                return name
+        return self._take(_METRIC) or ""
+
+    def _subject(self, name: str, metric: Metric) -> str:
+        """Read the pattern in brackets, which some metrics need and some cannot have."""
+        has_pattern = self._is_next("(")
+        if has_pattern and not metric.of_functions:
+            raise self._error(f"'<=': {_without_pattern(name)}")
+        if not has_pattern and metric.of_whole:
+            return ""
+        example = f"{name}({metric.example}) <= {_example(metric)}"
+        self._expect("(", f"'(' and a {metric.named or 'function'}, as in {example}")
+        pattern = self._pattern(name)
+        self._expect(")", "')'")
+        return pattern
+
+    def _growing(self) -> tuple[str, str]:
+        """Read the metric and the optional pattern in `growth(calls, pattern)`."""
+        self._expect("(", "'(' and a metric, as in growth(bytecodes) <= 1.05")
+        start = self._skip_space()
+        of = self._word()
+        if of not in GROWING:
+            self._at = start
+            raise self._error(one_of("a metric that can grow", of, GROWING))
+        self._skip_space()
+        pattern = ""
+        if not METRICS[of].of_whole:
+            self._require_comma(of)
+        if self._text.startswith(",", self._at):
+            if not METRICS[of].of_functions:
+                raise self._error(f"')': {_without_pattern(of)}")
+            self._at += 1
+            pattern = self._pattern(of)
+        self._expect(")", "')'")
+        return of, pattern
+
+    def _require_comma(self, of: str) -> None:
+        if not self._text.startswith(",", self._at):
+            named, like = METRICS[of].named or "function", METRICS[of].example
+            raise self._error(f"', ' and a {named}, as in growth({of}, {like}) <= 1.05")
+
+    def _pattern(self, metric: str) -> str:
+        start = self._skip_space()
+        pattern = (self._take(_PATTERN) or "").strip()
+        if METRICS[metric].named:
+            if wanted := wanted_instead(metric, pattern):
+                self._at = start
+                raise self._error(wanted)
+        elif pattern.startswith("@"):
+            self._check_owner(pattern[1:], metric, start)
+        elif not _FUNCTION.fullmatch(pattern):
+            self._at = start
+            raise self._error("module:qualname (with * and ?), or @owner")
+        elif metric in INTAKE or (metric in STEP_METRICS and pattern.startswith(PREFIX)):
+            self._check_step(pattern, start)
+        return pattern
+
+    def _check_step(self, pattern: str, start: int) -> None:
+        if not steps_named(pattern):
+            self._at = start
+            step = pattern.removeprefix(PREFIX)
+            raise self._error(PREFIX + one_of("a step of graph intake", step, tuple(STEPS)))
+
+    def _check_owner(self, owner: str, metric: str, start: int) -> None:
+        self._at = start
+        counted = COUNTED if METRICS[metric].is_exact else ()
+        if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS + counted):
+            raise self._error("@" + one_of("an owner", owner, known))
+        if not METRICS[metric].of_owners:
+            raise self._error(f"a function: an owner has one share, write share(@{owner})")
+        if owner in CLIENT_OWNERS and not METRICS[metric].of_client:
+            raise self._error(f"an owner in the scheduler: @{owner} has only cpu")
+        self._at = start + 1 + len(owner)
+
+    def _bound(self, metric: Metric) -> Limit:
+        start = self._skip_space()
+        number = self._take(_NUMBER)
+        self._skip_space()
+        unit = self._take(_UNIT) or ""
+        if number is None or unit not in metric.units:
+            self._at -= len(unit)
+            raise self._error(_bound_wanted(metric))
+        self._skip_space()
+        if metric.units is PERCENT and float(number) > 100:
+            self._at = start
+            raise self._error("a bound of at most 100%: a share cannot exceed it")
+        amount = self._bounded(float(Decimal(number) * metric.units[unit]), start)
+        return Limit("", "", amount, unit)
+
+    def _bounded(self, number: float, start: int) -> float:
+        if number > MOST:
+            self._at = start
+            raise self._error(f"a number of at most {MOST:g}")
+        return number
+
+    def _expect(self, token: str, wanted: str) -> None:
+        self._skip_space()
+        if not self._text.startswith(token, self._at):
+            raise self._error(wanted)
+        self._at += len(token)
+
+    def _take(self, expression: re.Pattern[str]) -> str | None:
+        match = expression.match(self._text, self._at)
+        if match is None:
+            return None
+        self._at = match.end()
+        return match.group()
+
+    def _skip_space(self) -> int:
+        while self._at < len(self._text) and self._text[self._at].isspace():
+            self._at += 1
+        return self._at
+
+    def _error(self, wanted: str) -> LimitError:
+        found = quoted(self._text[self._at :]) if self._at < len(self._text) else "the end"
+        return LimitError(
+            f"schedprof: limit {quoted(self._text)}: column {self._at + 1}: "
+            f"expected {wanted}; found {found}"
+        )
+
+
+def _without_pattern(name: str) -> str:
+    others = [each for each in SPELLINGS if each.startswith(f"{name}(")]
+    more = f"; there is also {' and '.join(others)}" if others else ""
+    return f"{name} is of the whole scheduler and takes no pattern{more}"
+
+
+def _addable(metric: Metric) -> Metric:
+    """Return the metric with the units that may be added to a baseline.
+
+    For shares these are percentage points only, because a percentage would be ambiguous.
+    """
+    return metric._replace(units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
+
+
+def _example(metric: Metric) -> str:
+    return "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
+
+
+def _bound_wanted(metric: Metric) -> str:
+    if metric.units is PERCENT:
+        return "a bound in percent, as in 30%, or the baseline, as in baseline + 2pp"
+    if POINTS in metric.units:
+        return "percentage points, as in baseline + 2pp"
+    units = ", ".join(unit for unit in metric.units if unit)
+    return f"a number with its unit ({units})" if units else "a number without a unit, as in 6.1"

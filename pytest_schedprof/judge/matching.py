@@ -1,0 +1,281 @@
+"""Decide which measurements are comparable, and why others are not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_schedprof.judge.estimate import MIN_ROUNDS
+from pytest_schedprof.judge.figures import Between, Figures
+from pytest_schedprof.model.comparison import Setting
+from pytest_schedprof.model.limit import MIN_SAMPLES
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.profile import EVERYTHING, WORDS
+from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, Result
+
+SAME_WORK = 0.01
+"""Largest difference in tasks per round: costs per task depend on the size of the workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfRecord:
+    """A part of a record, with the record that it is from."""
+
+    result: Result
+
+    @property
+    def kind(self) -> str:
+        """Kind of the cluster."""
+        return self.result.cluster.kind if self.result.cluster else ""
+
+    @property
+    def machine(self) -> str:
+        """Processors of the scheduler's machine."""
+        return self.result.environment.scheduler_machine if self.result.environment else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement(OfRecord):
+    """The result of one backend in one test."""
+
+    of: BackendResult
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """Scales at which the test ran."""
+        return self.of.window.scales
+
+    @property
+    def python(self) -> str:
+        """Minor version of the scheduler's Python."""
+        return self.result.environment.minor_python if self.result.environment else ""
+
+    def figures(
+        self,
+        *,
+        is_reproduced: bool = False,
+        modules: tuple[str, ...] = (),
+        between: Between | None = None,
+        is_per_round: bool = False,
+    ) -> Figures:
+        """Return the figures to compare.
+
+        Args:
+            is_reproduced: whether both sides would count the same in each run.
+            modules: modules that both sides counted, if one of them counted more.
+            between: how much counts vary between runs.
+            is_per_round: whether costs are of a round and not per task.
+        """
+        return Figures(
+            self.of,
+            is_in_process=self.kind == IN_PROCESS,
+            hash_seed=self.hash_seed,
+            is_virtual=self.kind == VIRTUAL,
+            has_fixed_order=self.test_hash_seed.isdigit(),
+            is_reproduced=is_reproduced,
+            modules=modules,
+            between=between,
+            is_per_round=is_per_round,
+        )
+
+    @property
+    def hash_seed(self) -> str:
+        """Hash seed of the scheduler's interpreter, empty in records without it."""
+        return self.result.environment.hash_seed if self.result.environment else ""
+
+    @property
+    def test_hash_seed(self) -> str:
+        """Hash seed of the test's process, empty in records without it."""
+        return self.result.environment.test_hash_seed if self.result.environment else ""
+
+
+def is_reproduced(before: Measurement, after: Measurement) -> bool:
+    """Whether unchanged code would count the same on both sides, in each round.
+
+    It does in virtual time, if the processes of both tests order the sets in their graphs alike.
+    """
+    in_virtual_time = before.kind == after.kind == VIRTUAL
+    seeds = before.test_hash_seed, after.test_hash_seed
+    return in_virtual_time and seeds[0] == seeds[1] and seeds[0].isdigit()
+
+
+def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
+    """Group usable results by test ID and backend, the newest first."""
+    found: dict[tuple[str, str], list[Measurement]] = {}
+    for result in sorted(results, key=lambda each: each.started_at, reverse=True):
+        for of in result.backends if result.is_usable else ():
+            found.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
+    return found
+
+
+def obstacle(before: Measurement, after: Measurement) -> str:
+    """Return why the two cannot be compared at all, empty if they can.
+
+    A setting that differs is no obstacle, but what is compared (`differing.py`).
+    """
+    return next((reason for reason in _obstacles(before, after) if reason), "")
+
+
+def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
+    yield _differing("mode", before.of.mode, after.of.mode)
+    yield _other_modules(before.of, after.of)
+    yield _differing("scale", _words(before.scales), _words(after.scales))
+    yield another_kind(before, after)
+    yield doubt_of_sides(before, after)
+    yield other_work(before, after)  # perhaps of another body: nothing tells
+
+
+def doubt_of_sides(before: Measurement, after: Measurement) -> str:
+    """Return why nothing of the two can be compared, empty if it can."""
+    for name, side in (("baseline", before), ("run", after)):
+        if side.of.doubt:
+            return f"the {name} cannot be judged: {side.of.doubt}"
+        if not side.of.window.tasks:
+            return f"the {name} processed no task"
+    return ""
+
+
+def another_kind(before: OfRecord, after: OfRecord) -> str:
+    """Return that another kind of cluster ran the test, empty if it is the same."""
+    return _differing("kind of cluster", before.kind, after.kind)
+
+
+def _differing(what: str, before: str, after: str) -> str:
+    if before == after:
+        return ""
+    return f"another {what}: the baseline has {before or 'none'}, this run {after or 'none'}"
+
+
+def _other_modules(before: BackendResult, after: BackendResult) -> str:
+    """Compare which modules were chosen: what one side alone counted would seem new."""
+    one, other = _chosen(before), _chosen(after)
+    if EVERYTHING in one or EVERYTHING in other or set(one) & _WIDE == set(other) & _WIDE:
+        return ""
+    return _differing("choice of counted modules", " ".join(one), " ".join(other))
+
+
+_WIDE = WORDS.keys() - {EVERYTHING}
+
+
+def common_modules(before: Measurement, after: Measurement) -> tuple[str, ...]:
+    """Return the modules that both sides counted, if one counted everything; else nothing."""
+    one, other = _chosen(before.of), _chosen(after.of)
+    if (EVERYTHING in one) == (EVERYTHING in other):
+        return ()
+    return other if EVERYTHING in one else one
+
+
+def _chosen(backend: BackendResult) -> tuple[str, ...]:
+    """Return the modules that were chosen, by names with wildcards or by words."""
+    chosen = backend.settings.get("modules")
+    return tuple(chosen) if isinstance(chosen, list) else ()
+
+
+def differing_modules(before: Measurement, after: Measurement) -> tuple[Setting, ...]:
+    """Return the choice of modules as a setting, if only those of one side are compared."""
+    if not common_modules(before, after):
+        return ()
+    one, other = (" ".join(_chosen(side.of)) for side in (before, after))
+    return (Setting("modules that counts counted", one, other),)
+
+
+def _words(scales: tuple[int, ...]) -> str:
+    return ",".join(map(str, scales))
+
+
+def other_work(before: Measurement, after: Measurement) -> str:
+    """Return why costs per task of the two cannot be compared, empty if they can."""
+    tasks = tasks_of_rounds(before, after)
+    if tasks is None:
+        return ""
+    return (
+        f"another amount of work: {tasks[0]:.0f} tasks a round in the baseline, {tasks[1]:.0f} in "
+        "this run, and costs are per task"
+    )
+
+
+def tasks_of_rounds(before: Measurement, after: Measurement) -> tuple[float, float] | None:
+    """Return the tasks of a round of each side; None if they are about the same."""
+    one, other = (side.of.window.tasks / max(1, side.of.window.rounds) for side in (before, after))
+    return None if abs(other - one) <= SAME_WORK * max(one, other) else (one, other)
+
+
+def obstacle_to_time(before: Measurement, after: Measurement) -> str:
+    """Return why CPU time and shares of the two cannot be compared, empty if they can."""
+    return (
+        another_machine(before, after)
+        or other_work(before, after)
+        or too_few_samples(before, after)
+    )
+
+
+def too_few_samples(before: Measurement, after: Measurement) -> str:
+    """Return why shares cannot be compared if either side has too few samples."""
+    samples = [side.of.shares.busy_samples if side.of.shares else 0 for side in (before, after)]
+    if min(samples) < MIN_SAMPLES:
+        return f"{min(samples)} busy samples, at least {MIN_SAMPLES} are needed"
+    return ""
+
+
+def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
+    """Return why two sides of one session cannot be compared; their Pythons may differ."""
+    return doubt_of_sides(before, after) or _too_few_pairs(before, after, MIN_ROUNDS)
+
+
+def obstacle_to_metric(
+    metric: str, before: Measurement, after: Measurement, *, is_per_round: bool = False
+) -> str:
+    """Return why an exact metric of the two cannot be compared, empty if it can.
+
+    Decisions are of the whole window, so they are comparable if one side makes more tasks of the
+    same body; and messages, transitions and decisions do not depend on the interpreter.
+    """
+    known = METRICS[metric]
+    is_of_body = known.is_decision or is_per_round
+    if not is_of_body and (reason := other_work(before, after)):
+        return reason
+    if before.python == after.python:
+        return ""
+    if known.is_held:
+        return f"numbers of objects of Python {before.python} and {after.python} are not the same"
+    if known.of_functions:
+        return f"bytecodes of Python {before.python} and {after.python} are not the same"
+    return ""
+
+
+def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
+    """Return why there are too few pairs of rounds to estimate the scatter."""
+    pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
+    if pairs < needed:
+        return (
+            f"{pairs} {'pair' if pairs == 1 else 'pairs'} of rounds, at least {needed} are needed "
+            "to see what scatters: give a larger budget, or the test less work"
+        )
+    return ""
+
+
+def another_machine(before: OfRecord, after: OfRecord) -> str:
+    """Return that times are not comparable if the machines differ or are unknown."""
+    machines = [before.machine, after.machine]
+    if machines[0] == machines[1] and all(machines):
+        return ""
+    return (
+        f"times are of another machine: {machines[0] or 'unknown'} and {machines[1] or 'unknown'}; "
+        "exact metrics compare across machines"
+    )
+
+
+def renamed_tests(vanished: Collection[str], new: Collection[str]) -> list[tuple[str, str]]:
+    """Return pairs (old ID, new ID) of tests with the same name, if the name is unique."""
+    olds, news = Counter(map(_name, vanished)), Counter(map(_name, new))
+    return [
+        (old, candidate)
+        for old in sorted(vanished)
+        for candidate in new
+        if _name(old) == _name(candidate) and olds[_name(old)] == news[_name(candidate)] == 1
+    ]
+
+
+def _name(test_id: str) -> str:
+    return test_id.rpartition("::")[2]

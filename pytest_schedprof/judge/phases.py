@@ -1,0 +1,193 @@
+"""CPU time per task of the phases of a computation, from the client to its results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_schedprof.judge.costs import Costs, Unit
+from pytest_schedprof.model.evidence import STEPS, Evidence, Phase, Phases, RunAmounts, step_of
+from pytest_schedprof.model.limit import CLIENT_PREFIX, Estimate
+from pytest_schedprof.model.metric import (
+    CLIENT,
+    CPU,
+    OF_CLIENT,
+    RECEIVING,
+    REST,
+    SCHEDULER,
+    STEP_METRICS,
+    WORKERS,
+)
+from pytest_schedprof.model.profile import Function, compile_pattern
+from pytest_schedprof.model.result import BackendResult, SampledShares, Segment, Window
+
+CLIENT_OWNERS = tuple(f"{CLIENT_PREFIX}{phase}" for phase in OF_CLIENT)
+"""Names of the client's phases in limits."""
+
+INTAKE_CPU = STEP_METRICS[CPU]
+
+
+def phases_of(found: Sequence[BackendResult]) -> Phases | None:
+    """Return the phases as the first sampling backend saw them, else the first backend.
+
+    None if no backend saw a task.
+    """
+    worked = [each for each in found if each.window.tasks]
+    best = next((each for each in worked if each.shares), worked[0] if worked else None)
+    if best is None:
+        return None
+    window = best.window
+    sent = _timed("client", CLIENT, window)
+    scheduler = _scheduler(best.shares, window) if best.shares else ()
+    worked_on = _timed("workers", WORKERS, window)
+    phases = (*sent, *scheduler, *worked_on, *_timed("client", (RECEIVING,), window))
+    steps = tuple(step for each in worked for step in _steps(each))
+    if best.shares is None:
+        return Phases(window.tasks, phases, "", steps)
+    return Phases(window.tasks, phases, best.backend, steps, best.shares.busy_samples)
+
+
+def _steps(result: BackendResult) -> list[Phase]:
+    """Return the steps of graph intake that a backend timed, in their order."""
+    functions = result.costs.functions if result.costs else ()
+    found = {step_of(each.function): each.total for each in functions}
+    return [
+        Phase("scheduler", step, found[step][INTAKE_CPU] / result.window.tasks)
+        for step in STEPS
+        if INTAKE_CPU in found.get(step, {})
+    ]
+
+
+def _timed(where: str, names: Sequence[str], window: Window) -> Iterator[Phase]:
+    """Yield phases whose CPU time was read from clocks, of those segments that have them."""
+    for name in names:
+        found = [each.client if where == "client" else each.workers for each in window.segments]
+        spent = [each[name] for each in found if name in each]
+        if spent:
+            yield Phase(where, name, sum(spent) / window.tasks)
+
+
+def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
+    held = {each.owner: each.share.value for each in shares.owners}
+    cpu = window.cpu_seconds / window.tasks
+    left = cpu * shares.busy_part if shares.is_shared else cpu
+    for name, owners in SCHEDULER.items():
+        share = sum(held.get(owner, 0.0) for owner in owners)
+        cost = cpu * share * shares.busy_part
+        left -= cost
+        yield Phase("scheduler", name, cost)
+    yield Phase("scheduler", REST, max(0.0, left))
+
+
+def bar_of(phases: Phases) -> list[tuple[str, float]]:
+    """Return labels and amounts for a bar."""
+    return [(f"{each.where}: {each.name}", each.cpu_seconds_per_task) for each in phases.phases]
+
+
+def bar_of_steps(phases: Phases) -> list[tuple[str, float]]:
+    """Return labels and amounts for a bar of the steps that cost anything."""
+    costs = [(each.name, each.cpu_seconds_per_task) for each in phases.steps]
+    return [(name, cost) for name, cost in costs if cost]
+
+
+class ClientCosts:
+    """Measurements for limits on the client's phases: CPU time in the windows of one backend."""
+
+    def __init__(self, rounds: Sequence[Sequence[Segment]]) -> None:
+        self._rounds = rounds
+
+    def seen(self, metric: str) -> Collection[Function]:
+        """Return no functions: phases are not split by function."""
+        return ()
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the cost of one phase, named as in `@client-sending`."""
+        return self._costs(subject).of(metric, "")
+
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """Return the growth exponent of one phase."""
+        return self._costs(subject).growth(metric, "")
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Return why the growth cannot be judged, as with fewer than two scales."""
+        return self._costs(subject).doubt_of_growth(metric, "")
+
+    def doubt(self, metric: str, subject: str) -> str:
+        """Return why a phase cannot be judged.
+
+        The system may have no clocks of threads, or the test no client of ours.
+        """
+        phase = _phase(subject)
+        if all(phase in segment.client for each in self._rounds for segment in each):
+            return self._costs(subject).doubt(metric, "")
+        return (
+            f"the client's {phase} was not timed: it needs schedprof_scheduler, and a system that "
+            "has clocks for threads"
+        )
+
+    def _costs(self, subject: str) -> Costs:
+        return Costs([_unit(each, _phase(subject)) for each in self._rounds])
+
+
+def _phase(subject: str) -> str:
+    return subject.removeprefix(f"@{CLIENT_PREFIX}")
+
+
+def _unit(segments: Sequence[Segment], phase: str) -> Unit:
+    spent = sum(segment.client.get(phase, 0.0) for segment in segments)
+    tasks = sum(segment.tasks for segment in segments)
+    return Unit(tasks, {}, {CPU: spent}, scale=segments[0].scale)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceMeasurements:
+    """Measurements of one kind of evidence, for its limits.
+
+    A run of the body counts as one: its amount is already of the whole run, or a mean.
+    """
+
+    evidence: Evidence
+
+    def seen(self, metric: str) -> Collection[str]:
+        """Return the measures, tasks or phases that there are amounts of."""
+        return [each.subject for each in self._of(metric) if each.subject]
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the mean over runs, of those at the largest scale."""
+        units = self._units(metric, subject)
+        largest = max((unit.scale for unit in units), default=0)
+        return Costs([unit for unit in units if unit.scale == largest]).of(metric, "")
+
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """Return the exponent with which the amount grows with the scale of the test."""
+        return Costs(self._units(metric, subject)).growth(metric, "")
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Return why the growth cannot be judged."""
+        if any(not each.scales for each in self._of(metric)):
+            return f"growth needs a test that runs at two scales or more, and a {metric} of each"
+        return Costs(self._units(metric, subject)).doubt_of_growth(metric, "")
+
+    def doubt(self, metric: str, subject: str) -> str:
+        """Return why the metric cannot be judged: evidence is missing, or has not all figures."""
+        if self.evidence.missing:
+            return f"no evidence {self.evidence.kind!r}: {self.evidence.missing}"
+        if self._matching(metric, subject):
+            return ""
+        return "; ".join(self.evidence.notes) or f"evidence {self.evidence.kind!r} has no figure"
+
+    def _of(self, metric: str) -> list[RunAmounts]:
+        return [each for each in self.evidence.amounts if each.metric == metric]
+
+    def _matching(self, metric: str, pattern: str) -> list[RunAmounts]:
+        matches = compile_pattern(pattern).fullmatch
+        return [each for each in self._of(metric) if matches(each.subject)]
+
+    def _units(self, metric: str, subject: str) -> list[Unit]:
+        found = [each for each in self._of(metric) if each.subject == subject]
+        return [_amount_unit(each, number) for each in found for number in range(len(each.amounts))]
+
+
+def _amount_unit(found: RunAmounts, number: int) -> Unit:
+    whole: Mapping[str, float] = {found.metric: found.amounts[number]}
+    return Unit(1, {}, whole, scale=found.scales[number] if found.scales else 0)

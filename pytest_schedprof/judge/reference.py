@@ -1,0 +1,264 @@
+"""Earlier results, to compare a test's current measurements with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from pytest_schedprof.judge.compare import (
+    Earlier,
+    choose,
+    compare_in_turns,
+    compare_one,
+    with_earlier,
+)
+from pytest_schedprof.judge.contrast import DEFAULT_POLICY, Figure, Policy
+from pytest_schedprof.judge.costs import exactly, line_of, roughly
+from pytest_schedprof.judge.estimate import bound_at
+from pytest_schedprof.judge.matching import (
+    Measurement,
+    OfRecord,
+    another_kind,
+    another_machine,
+    measurements,
+    obstacle_in_turns,
+    obstacle_to_metric,
+    obstacle_to_time,
+    other_work,
+)
+from pytest_schedprof.judge.phases import EvidenceMeasurements
+from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.limit import Estimate
+from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
+from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.result import FunctionCost, Result
+
+
+@dataclass(frozen=True, slots=True)
+class OfEvidence(OfRecord):
+    """One kind of evidence of a test."""
+
+    of: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceBefore:
+    """Evidence of one kind from an earlier run, or from another side."""
+
+    after: OfRecord
+    found: OfEvidence | None
+    reason: str
+    """Why nothing was found, if nothing was."""
+    is_same_machine: bool = False
+
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
+        """Return why a limit on the metric of these cannot be judged; empty if it can."""
+        if self.found is None:
+            return self.reason
+        if reason := another_kind(self.found, self.after):
+            return reason
+        is_of_machine = METRICS[metric].units is TIME and not self.is_same_machine
+        if is_of_machine and (reason := another_machine(self.found, self.after)):
+            return reason
+        there = {each.subject for each in self.found.of.amounts if each.metric == metric}
+        if not there:
+            return f"the baseline has no figures of {metric!r}"
+        lacking = sorted({*subjects} - there) if METRICS[metric].choices else []
+        return f"the baseline has no {metric}({lacking[0]})" if lacking else ""
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the earlier estimate of a metric; 0 of a task that did not run."""
+        assert self.found is not None
+        return EvidenceMeasurements(self.found.of).of(metric, subject)
+
+    def line(self, metric: str, function: Function) -> str:
+        """Return the same name: each has a figure of its own."""
+        return function
+
+
+def evidence_of(result: Result, kind: str) -> Iterator[OfEvidence]:
+    """Yield the evidence of a kind that has figures."""
+    for each in result.evidence:
+        if each.kind == kind and each.amounts:
+            yield OfEvidence(result, each)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The earlier results that a session compares its tests with."""
+
+    name: str
+    results: Sequence[Result]
+    policy: Policy = DEFAULT_POLICY
+    run: Path | None = None
+    """Directory of the run that they are of, if it is still there."""
+    earlier: Earlier | None = None
+    """The runs before them, if they are the newest run of a series."""
+
+    @cached_property
+    def _measurements(self) -> Mapping[tuple[str, str], Sequence[Measurement]]:
+        return measurements(self.results)
+
+    @cached_property
+    def test_ids(self) -> frozenset[str]:
+        """IDs of the tests that it contains."""
+        return frozenset(test_id for test_id, _ in self._measurements)
+
+    def _candidates(self, after: Measurement) -> Sequence[Measurement]:
+        return self._measurements.get((after.result.test_id, after.of.backend), ())
+
+    def before(self, after: Measurement) -> Before:
+        """Return what one backend measured of the same test earlier."""
+        if after.result.test_id not in self.test_ids:
+            return Before(after, None, f"baseline {self.name!r} does not contain this test")
+        found, reason = choose(self._candidates(after), after)
+        return Before(after, found, reason)
+
+    def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
+        """Return the newest evidence of the kind of the same test."""
+        after = OfRecord(result)
+        if result.test_id not in self.test_ids:
+            return EvidenceBefore(after, None, f"baseline {self.name!r} does not contain this test")
+        usable = [each for each in self.results if each.is_usable]
+        same = [each for each in usable if each.test_id == result.test_id]
+        same.sort(key=lambda each: each.started_at, reverse=True)
+        found = next((each for result in same for each in evidence_of(result, kind)), None)
+        return EvidenceBefore(after, found, f"baseline {self.name!r} has no evidence {kind!r}")
+
+    def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
+        """Return the comparison by the session's policy; none for a new test."""
+        key = (after.result.test_id, after.of.backend)
+        candidates = with_earlier(self._candidates(after), self.earlier, *key)
+        if not candidates and after.result.test_id not in self.test_ids:
+            return []
+        return [
+            compare_one(
+                candidates,
+                after,
+                self.policy,
+                is_binding=is_binding,
+                is_series=self.earlier is not None,
+            )
+        ]
+
+
+@dataclass(frozen=True)
+class InTurns:
+    """The other side of a test in turns: the same test on the same machine."""
+
+    name: str
+    result: Result
+    policy: Policy = DEFAULT_POLICY
+
+    def _found(self, after: Measurement) -> Measurement | None:
+        same = (each for each in self.result.backends if each.backend == after.of.backend)
+        return next((Measurement(self.result, each) for each in same), None)
+
+    def before(self, after: Measurement) -> Before:
+        """Return what one backend measured on the other side."""
+        found = self._found(after)
+        if found is None:
+            return Before(after, None, f"nothing was measured with {self.name!r}")
+        reason = obstacle_in_turns(found, after)
+        return Before(after, None if reason else found, reason)
+
+    def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
+        """Return the evidence of the kind from the other side, which has the same machine."""
+        found = next(iter(evidence_of(self.result, kind)), None)
+        reason = f"{self.name!r} has no evidence {kind!r}"
+        return EvidenceBefore(OfRecord(result), found, reason, is_same_machine=True)
+
+    def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
+        """Return the comparison by the session's policy."""
+        found = self._found(after)
+        if found is None:
+            return []
+        return [compare_in_turns(found, after, self.policy, is_binding=is_binding)]
+
+
+@dataclass(frozen=True)
+class Before:
+    """An earlier measurement, as the baseline of relative limits."""
+
+    after: Measurement
+    found: Measurement | None
+    reason: str
+    """Why no measurement was found; else empty."""
+
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
+        """Return why a limit on the metric cannot be judged; empty if it can."""
+        if self.found is None:
+            return self.reason
+        if METRICS[metric].is_exact:
+            return obstacle_to_metric(metric, self.found, self.after)
+        if METRICS[metric].is_peak:
+            is_time = METRICS[metric].units is TIME
+            return another_machine(self.found, self.after) if is_time else ""
+        if self.after.of.shares is not None:
+            return obstacle_to_time(self.found, self.after)
+        return another_machine(self.found, self.after) or other_work(self.found, self.after)
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the earlier estimate of a metric."""
+        assert self.found is not None
+        if METRICS[metric].is_sampled:
+            return self._timed(self.found, metric, subject)
+        tasks = self.found.of.window.tasks
+        value = self._cost(metric, subject) / (1 if METRICS[metric].is_peak else tasks)
+        found = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
+        most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
+        return replace(found, high=found.high + most)
+
+    def line(self, metric: str, function: Function) -> str:
+        """Return under which name the baseline has a function: its own, or its module's others."""
+        line = line_of(function)
+        is_folded = not self._has(metric, function) and self._has(metric, line)
+        return line if is_folded else function
+
+    def _has(self, metric: str, name: str) -> bool:
+        return (metric, name) in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[tuple[str, str]]:
+        costs = self.found.of.costs if self.found else None
+        functions = costs.functions if costs else ()
+        return frozenset((metric, each.function) for each in functions for metric in each.total)
+
+    def _timed(self, side: Measurement, metric: str, subject: str) -> Estimate:
+        """Return a share, or CPU time per task."""
+        figures = side.figures()
+        shares = figures.self_shares if metric == SELF else figures.shares
+        if METRICS[metric].units is PERCENT:
+            return shares.get(subject, NEVER_SEEN)
+        if not subject:
+            return _bounded(figures.cpu, figures.tasks)
+        share = shares.get(subject, NEVER_SEEN)
+        return _bounded(figures.cost(subject, share.value), figures.tasks)
+
+    def _cost(self, metric: str, subject: str) -> float:
+        """Return a cost over the whole window, as in the record."""
+        costs = self.found.of.costs if self.found else None
+        if costs is None:
+            return 0.0
+        if not subject and metric in costs.whole:
+            return costs.whole[metric]
+        own = metric if ":" in subject else own_part(metric)
+        return sum(each.total.get(own, 0.0) for each in costs.functions if _is_of(each, subject))
+
+
+NEVER_SEEN = Estimate(0.0, 0.0, 0.001, samples=0, dispersion=0.0)
+"""Share of a function that a baseline lacks: functions with less are not kept."""
+
+
+def _is_of(each: FunctionCost, subject: str) -> bool:
+    if subject.startswith("@"):
+        return each.owner == subject[1:]
+    return not subject or each.function == subject
+
+
+def _bounded(figure: Figure, tasks: int) -> Estimate:
+    half = figure.error * bound_at(figure.freedom)
+    return Estimate(figure.value, max(0.0, figure.value - half), figure.value + half, tasks, 0.0)

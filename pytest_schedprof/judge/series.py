@@ -1,0 +1,354 @@
+"""Series of figures from the results of many runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import pi, sqrt
+from statistics import median
+from typing import TypeAlias
+
+from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
+from pytest_schedprof.judge.estimate import critical
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, RANKED, SELF, SHARE, own_part
+from pytest_schedprof.model.profile import compile_pattern
+from pytest_schedprof.model.result import (
+    WHOLE,
+    BackendResult,
+    FunctionCost,
+    MeasuredCosts,
+    Result,
+    SampledShares,
+)
+from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting, TestEntry
+
+LEAST_PART = 0.05
+"""Part of all samples or costs. A function that never reached it has no series unless asked for."""
+
+LEAST_EXACT = 0.005
+LEAST_TIMED = 0.05
+LEAST_SHARE = 0.02
+"""Smallest change to report: a fraction of exact and timed figures, a difference of shares."""
+
+Name: TypeAlias = tuple[str, str]
+"""Metric and subject of a series."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """One figure of a backend."""
+
+    value: float
+    part: float = 1.0
+    """Its part of the total of this metric; 1 for figures that are always shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The series that a user asked for."""
+
+    test: str = "*"
+    metrics: Collection[str] = field(default=())
+    """Empty for all that histories show without being asked."""
+    function: str = ""
+    """A pattern. If given, only matching functions have series, also small ones."""
+
+    def wants(self, metric: str, subject: str) -> bool:
+        """Whether the user asked for this series."""
+        is_one = ":" in subject and compile_pattern(self.function).fullmatch(subject)
+        if self.function and not is_one:
+            return False
+        return metric in self.metrics if self.metrics else not METRICS[metric].is_extra
+
+
+Found: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
+
+
+def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> list[Series]:
+    """Return the chosen series of runs; the runs come in the order of their commits."""
+    matches = compile_pattern(choice.test).fullmatch
+    found: dict[Setting, list[Found]] = defaultdict(list)
+    for run, results in runs:
+        for result in results:
+            if matches(result.test_id) and result.is_usable:
+                for setting, amounts in _settings(result):
+                    found[setting].append((_moment(run, result), amounts))
+    return [
+        each
+        for setting in sorted(found)
+        for each in _series(setting, found[setting], choice)
+        if each.figures
+    ]
+
+
+def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
+    """Yield the settings of a result with their figures. Exact figures are comparable between
+    machines, others are not, so they belong to different settings."""
+    for backend in result.backends:
+        amounts = dict(amounts_of(backend))
+        for is_exact in (True, False):
+            chosen = {n: each for n, each in amounts.items() if METRICS[n[0]].is_exact == is_exact}
+            yield _setting(result, backend, is_exact=is_exact), chosen
+
+
+def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setting:
+    cluster, environment = result.cluster, result.environment
+    machine = environment.scheduler_machine if environment and not is_exact else ""
+    return Setting(
+        result.test_id,
+        backend.backend,
+        backend.mode,
+        environment.minor_python if environment else "",
+        cluster.kind if cluster else "",
+        cluster.workers if cluster else 0,
+        backend.window.scales,
+        machine,
+    )
+
+
+def _moment(run: Run, result: Result) -> Moment:
+    versions = result.environment.versions if result.environment else {}
+    return Moment(run.run_id, run.started_at, run.commit, versions.get("distributed", ""))
+
+
+def _series(setting: Setting, found: list[Found], choice: Choice) -> Iterator[Series]:
+    names = {name for _, amounts in found for name in amounts if choice.wants(*name)}
+    large = [name for name in names if choice.function or _largest(found, name) >= LEAST_PART]
+    siblings = Counter(_place(name)[:2] for name in large)
+    for name in sorted(large, key=_place):
+        figures = tuple(_figures(found, name))
+        went = _course(name[0], figures, siblings[_place(name)[:2]])
+        yield Series(setting, *name, figures, went)
+
+
+def _largest(found: Iterable[Found], name: Name) -> float:
+    return max(amounts[name].part for _, amounts in found if name in amounts)
+
+
+def _place(name: Name) -> tuple[int, int, str]:
+    """Sort key: the scheduler as a whole, then owners, then functions."""
+    metric, subject = name
+    return list(METRICS).index(metric), bool(subject) + (":" in subject), subject
+
+
+def _figures(found: Iterable[Found], name: Name) -> Iterator[Figure]:
+    """Yield the figures of a series; a function that was not called in a run has the figure 0."""
+    for moment, amounts in found:
+        if name in amounts:
+            yield Figure(moment, amounts[name].value)
+        elif name[1] and any(metric == name[0] for metric, _ in amounts):
+            yield Figure(moment, 0.0)
+
+
+def _course(metric: str, figures: Collection[Figure], siblings: int) -> Course:
+    """Find the change points, with the level of the test divided over all series of the group."""
+    relative, absolute = least_change(metric)
+    values = [figure.value for figure in figures]
+    return course(values, relative=relative, absolute=absolute, siblings=siblings)
+
+
+def least_change(metric: str) -> tuple[float, float]:
+    """Smallest change to report, as a fraction and as an amount."""
+    if METRICS[metric].units is PERCENT:
+        return 0.0, LEAST_SHARE
+    return (LEAST_EXACT if METRICS[metric].is_exact else LEAST_TIMED), 0.0
+
+
+def amounts_of(backend: BackendResult) -> Iterator[tuple[Name, Amount]]:
+    """Yield every figure of a backend's result."""
+    tasks = backend.window.tasks
+    if backend.shares:
+        # Backends that do not sample slow the scheduler, so CPU time under them is not comparable.
+        if cost := backend.window.cpu_us_per_task:
+            yield (CPU, ""), Amount(cost * 1e-6)
+        if backend.shares.busy_samples:
+            yield from _shares(backend.shares)
+    if backend.costs:
+        yield from _costs(backend.costs, tasks)
+
+
+def _shares(shares: SampledShares) -> Iterator[tuple[Name, Amount]]:
+    for owner in shares.owners:
+        yield (SHARE, f"@{owner.owner}"), Amount(owner.share.value)
+    for each in shares.functions:
+        yield (SHARE, each.function), Amount(each.share.value, each.share.value)
+        yield (SELF, each.function), Amount(each.self_share.value, each.self_share.value)
+
+
+def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
+    for metric, row in METRICS.items():
+        divisor = 1 if row.is_peak else tasks
+        if row.of_metric or not divisor or row.is_sampled:
+            continue
+        if metric in costs.whole:
+            yield (metric, ""), Amount(costs.whole[metric] / divisor)
+        functions = [each for each in costs.functions if metric in each.total]
+        if functions:
+            yield from _of_functions(
+                metric, functions, divisor, is_summed=metric not in costs.whole
+            )
+
+
+def _of_functions(
+    metric: str, functions: Collection[FunctionCost], divisor: int, *, is_summed: bool
+) -> Iterator[tuple[Name, Amount]]:
+    # Seconds of a caller include those of its callees: only self seconds can be summed.
+    own = own_part(metric)
+    owners: dict[str, float] = defaultdict(float)
+    for each in functions:
+        owners[each.owner] += each.total.get(own, 0)
+    together = sum(owners.values())
+    if is_summed and METRICS[metric].of_whole:
+        yield (metric, ""), Amount(together / divisor)
+    for owner, amount in owners.items() if METRICS[metric].of_owners else ():
+        yield (metric, f"@{owner}"), Amount(amount / divisor)
+    for each in functions:
+        part = each.total.get(own, 0) / together if together else 0.0
+        yield (metric, each.function), Amount(each.total[metric] / divisor, part)
+
+
+LEAST_RUNS = 10
+"""Fewer runs do not show how much a figure varies between them."""
+
+OF_LEVEL = 20
+"""Runs whose median is the level. After a step, half as many runs pass until the level follows."""
+
+RUNS_PER_FREEDOM = 3
+"""A quantile of differences estimates a scatter as well as a third of as many values would."""
+
+APART = (1, 2)
+"""Distances of the runs whose differences show the scatter: noise that lasts from run to run makes
+neighbours alike."""
+
+DEPARTURES = 2.0
+"""Standard deviations in the largest departure of a count in ten runs or more."""
+
+EACH = 0.02
+"""Largest chance that noise alone shows a change that counts, in each of the two runs that must
+show it. Noise that lasts for days makes runs alike, so the square of a chance promises too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What a series of runs tells of a figure."""
+
+    level: float
+    """The median of the runs, without the newest one."""
+    newest: float
+    """The figure of the newest run."""
+    scatter: float
+    """Standard deviation between runs. A step in the series does not raise it."""
+    error: float
+    """Standard error of the difference between one run and the level."""
+    freedom: int
+    """Degrees of freedom of that error."""
+
+
+def usual(values: Sequence[float]) -> Usual:
+    """Return what is usual for a figure.
+
+    Args:
+        values: one for each run, the newest last; `LEAST_RUNS` at least.
+    """
+    before = values[:-1][-OF_LEVEL:]
+    found = _scatter(values)
+    of_median = pi / 2 / len(before)
+    return Usual(
+        median(before),
+        values[-1],
+        found,
+        found * sqrt(1 + of_median),
+        max(1, len(values) // RUNS_PER_FREEDOM),
+    )
+
+
+def counts_from(found: Usual, chance: float = EACH) -> float:
+    """Return the smallest change from the level that counts, if two runs show it.
+
+    Args:
+        found: what is usual.
+        chance: that noise alone shows it in one run; smaller if many figures are judged together.
+    """
+    return found.error * critical(min(EACH, chance), found.freedom)
+
+
+def departure(values: Sequence[float]) -> float:
+    """Return how far any run departed from the runs around it, and came back.
+
+    A step is no departure, because it stays; so the last runs do not count yet. An exact figure has
+    none, however often its code was changed.
+    """
+    if min(values) == max(values):
+        return 0.0
+    around = range(len(values) - NEIGHBOURS + 1)
+    return max((_from_median(values[at : at + NEIGHBOURS]) for at in around), default=0.0)
+
+
+def scatter_of_count(values: Sequence[float]) -> float:
+    """Return the standard deviation of a count between runs: 0 if no run departed."""
+    found = departure(values)
+    return max(found / DEPARTURES, _scatter(values)) if found else 0.0
+
+
+def _scatter(values: Sequence[float]) -> float:
+    return max(scatter(values, apart) for apart in APART)
+
+
+def _from_median(window: Sequence[float]) -> float:
+    return abs(window[NEIGHBOURS // 2] - median(window))
+
+
+FEWEST = 3
+"""Smallest number of figures that is shown."""
+
+Figures: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Figures of the scheduler as a whole, by backend and metric."""
+
+Recent: TypeAlias = Mapping[tuple[str, str], tuple[str, Sequence[float]]]
+"""A metric and its figures, by test and backend (with its mode)."""
+
+
+def figures_of(result: Result) -> dict[str, dict[str, float]]:
+    """Return the figures of the scheduler as a whole in a test."""
+    return {label_of(each): _whole(each) for each in result.backends}
+
+
+def label_of(backend: BackendResult) -> str:
+    """Return the backend's name, with options that change what its figures mean."""
+    return f"{backend.backend} ({backend.mode})" if backend.mode else backend.backend
+
+
+def _whole(backend: BackendResult) -> dict[str, float]:
+    found = amounts_of(backend)
+    return {metric: amount.value for (metric, subject), amount in found if not subject}
+
+
+def recent_series(runs: Sequence[Run]) -> Recent:
+    """Return the series of the tests of the last run, over the runs with the same setting.
+
+    Args:
+        runs: in order of time.
+    """
+    if not runs:
+        return {}
+    found: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    settings = {each.test_id: each.setting for each in runs[-1].tests}
+    for run in runs:
+        for entry in run.tests:
+            if _is_worth_it(entry) and settings.get(entry.test_id) == entry.setting:
+                for backend, figures in entry.figures.items():
+                    found.setdefault((entry.test_id, backend), []).append(figures)
+    series = {key: _telling(figures) for key, figures in found.items()}
+    return {key: each for key, each in series.items() if len(each[1]) >= FEWEST}
+
+
+def _is_worth_it(entry: TestEntry) -> bool:
+    """Whether the test did its work: it passed, or failed by a limit only."""
+    return entry.outcome in WHOLE or entry.verdict is Verdict.FAIL
+
+
+def _telling(found: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:
+    metric = next((name for name in RANKED if name in found[-1]), "")
+    return metric, [figures[metric] for figures in found if metric in figures]

@@ -1,0 +1,295 @@
+"""Shares of all functions and owners in the profiles of one backend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import hypot
+
+from pytest_schedprof.judge.costs import Costs
+from pytest_schedprof.judge.estimate import (
+    MIN_ROUNDS,
+    degrees_of_freedom,
+    effective_units,
+    estimate,
+)
+from pytest_schedprof.judge.owners import doubt_of_collector, owner_of
+from pytest_schedprof.judge.tally import Tally, tally_blocks, total, undivided
+from pytest_schedprof.model.limit import MIN_SAMPLES, Estimate
+from pytest_schedprof.model.metric import CPU, SELF, SHARE
+from pytest_schedprof.model.profile import (
+    CostProfile,
+    Function,
+    SampleProfile,
+    SpanName,
+    compile_pattern,
+)
+from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares, SpanCost
+
+MICROSECONDS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class BusyTime:
+    """What all busy samples stand for, in microseconds per task."""
+
+    cpu: float
+    wall: float
+    """By the clock; 0 where samples were taken at steps of CPU time, or where nobody knows."""
+
+    @property
+    def waited(self) -> float:
+        """Time that threads waited for a processor."""
+        return max(0.0, self.wall - self.cpu)
+
+    @property
+    def waited_part(self) -> float:
+        """The same as a part of the clock's time."""
+        return self.waited / self.wall if self.wall else 0.0
+
+    def bounds(self, share: Estimate) -> tuple[float, float]:
+        """Return the least and the most CPU time of what has that share of the samples."""
+        if not self.waited:
+            return share.low * self.cpu, share.high * self.cpu
+        low = max(0.0, share.low * self.wall - self.waited)
+        return low, min(share.high * self.wall, self.cpu)
+
+    def widened(self, share: Estimate, cost: Estimate) -> Estimate:
+        """Return a cost whose bounds hold wherever it was that the threads waited."""
+        if not self.waited:
+            return cost
+        low, high = self.bounds(share)
+        return replace(cost, low=min(cost.low, low), high=max(cost.high, high))
+
+
+def wall_of(samples: int, seconds: float, tasks: int) -> float:
+    """Return the microseconds per task that samples stand for."""
+    return samples * seconds * MICROSECONDS / max(1, tasks)
+
+
+UNDIVIDED_MATTERS = 0.01
+"""Samples that may be the scheduler's or not, as a fraction of its busy samples, from which on no
+limit on their functions is judged."""
+
+NO_COSTS = Costs(())
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Busy samples by unit, from which the share of any function or owner is estimated."""
+
+    units: tuple[Tally, ...]
+    rounds: bool
+    drift: float
+    total: Tally
+    untrusted: str = ""
+    """Why the profiles cannot judge any limit; empty if they can."""
+    is_held_back: bool = False
+    """Whether the samples of the collector's callbacks stand for the time that it ran."""
+    whole: Costs = NO_COSTS
+    """Costs of the scheduler as a whole."""
+    undivided: Mapping[Function, int] = field(default_factory=dict)
+    """Samples that may be the scheduler's or not, by function and by `@owner`."""
+    is_shared: bool = False
+    """Whether workers and clients ran in the scheduler's process."""
+    sample_seconds: float = 0.0
+    """Time by the clock that each sample stands for; 0 of samples at steps of CPU time."""
+
+    @property
+    def cpu(self) -> Estimate:
+        """CPU time of the scheduler per task; times a share it is the cost of a function."""
+        return self.whole.of(CPU, "")
+
+    @property
+    def inference(self) -> str:
+        """Name of the unit whose scatter gives the bounds."""
+        return "rounds" if self.rounds else "blocks"
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of that scatter."""
+        totals = [unit.busy for unit in self.units if unit.busy]
+        return degrees_of_freedom(effective_units(totals), rounds=self.rounds) if totals else 0
+
+    def seen(self, metric: str) -> Collection[Function]:
+        """Return every function that is in a busy sample."""
+        return self.total.inclusive
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return a share, or the CPU time per task that corresponds to it."""
+        if metric == CPU:
+            return self._cost(self.of(SHARE, subject)) if subject else self.cpu
+        if subject.startswith("@"):
+            return self.of_owner(subject[1:])
+        return self.of_function_itself(subject) if metric == SELF else self.of_function(subject)
+
+    def doubt(self, metric: str, subject: str) -> str:
+        """Return why there is no verdict: an unreliable profile, too few samples, or no task."""
+        seen = self.total.inclusive
+        if doubt := self.untrusted or doubt_of_collector(subject, seen, self.is_held_back):
+            return doubt
+        if doubt := self._doubt_of_undivided(subject):
+            return doubt
+        if metric == CPU and not self.cpu.samples:
+            return "the scheduler processed no task, and costs are per task"
+        if not subject or self.total.busy >= MIN_SAMPLES:
+            return ""
+        return (
+            f"{self.total.busy} busy samples, at least {MIN_SAMPLES} are needed: give the "
+            "scheduler more work, raise the rate or the rounds"
+        )
+
+    def _doubt_of_undivided(self, subject: str) -> str:
+        """Return that nobody knows whose samples these are, if they are many."""
+        matches = compile_pattern(subject).fullmatch
+        most = max((n for each, n in self.undivided.items() if matches(each)), default=0)
+        if most <= UNDIVIDED_MATTERS * self.total.busy:
+            return ""
+        samples = "1 sample" if most == 1 else f"{most} samples"
+        return (
+            f"in the test's own process {samples} of {subject} may be a worker's or the client's: "
+            "use the fixture schedprof_scheduler"
+        )
+
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """Return the growth of the whole; a share is a ratio and does not grow."""
+        return self.whole.growth(metric, subject)
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Return why the growth cannot be judged: of single functions it never can."""
+        if subject:
+            return (
+                f"samples tell the growth of {metric} as a whole only; for functions limit the "
+                "growth of calls or bytecodes"
+            )
+        return self.whole.doubt_of_growth(metric, subject)
+
+    def sampled(self) -> SampledShares:
+        """Return all shares for the record."""
+        return SampledShares(
+            busy_samples=self.total.busy,
+            idle_samples=self.total.idle,
+            empty_samples=self.total.empty,
+            inference=self.inference,
+            functions=self.functions(),
+            owners=self.owners(),
+            freedom=self.freedom,
+            is_shared=self.is_shared,
+            waiting_samples=self.total.waiting,
+            sample_seconds=self.sample_seconds,
+        )
+
+    def _cost(self, share: Estimate) -> Estimate:
+        """Multiply a share with the CPU time of busy samples; the rest was not the scheduler's."""
+        busy, cpu = self.total.busy_part, self.cpu
+        mine = replace(cpu, value=cpu.value * busy, low=cpu.low * busy, high=cpu.high * busy)
+        wall = wall_of(self.total.busy, self.sample_seconds, cpu.samples)
+        return BusyTime(mine.high, wall).widened(share, product(share, mine))
+
+    def of_function(self, function: Function) -> Estimate:
+        """Return the share of samples whose stack contains the function."""
+        return self._estimate(lambda unit: unit.inclusive[function])
+
+    def of_function_itself(self, function: Function) -> Estimate:
+        """Return the share of samples whose stack ends in the function."""
+        return self._estimate(lambda unit: unit.own[function])
+
+    def of_owner(self, owner: str) -> Estimate:
+        """Return the share of samples that belong to the owner."""
+        return self._estimate(lambda unit: unit.owners[owner])
+
+    def of_span(self, name: SpanName) -> Estimate:
+        """Return the share of samples in which work was done for the spans of that name."""
+        return self._estimate(lambda unit: unit.spans[name])
+
+    def functions(self) -> tuple[FunctionShare, ...]:
+        """Return the shares of all functions, the hottest first."""
+        names = sorted(
+            self.total.inclusive,
+            key=lambda name: (-self.total.inclusive[name], -self.total.own[name], name),
+        )
+        return tuple(
+            FunctionShare(
+                function=name,
+                owner=owner_of(name),
+                share=self.of_function(name),
+                self_share=self.of_function_itself(name),
+            )
+            for name in names
+        )
+
+    def owners(self) -> tuple[OwnerShare, ...]:
+        """Return the shares of all owners, the hottest first."""
+        names = sorted(self.total.owners, key=lambda name: (-self.total.owners[name], name))
+        return tuple(OwnerShare(owner=name, share=self.of_owner(name)) for name in names)
+
+    def _estimate(self, count: Callable[[Tally], int]) -> Estimate:
+        return estimate(
+            [count(unit) for unit in self.units],
+            [unit.busy for unit in self.units],
+            rounds=self.rounds,
+            drift=self.drift,
+        )
+
+
+def product(share: Estimate, cost: Estimate) -> Estimate:
+    """Multiply a share with a cost; relative errors of independent factors add in quadrature."""
+    low = hypot((share.value - share.low) * cost.value, (cost.value - cost.low) * share.value)
+    high = hypot((share.high - share.value) * cost.value, (cost.high - cost.value) * share.value)
+    value = share.value * cost.value
+    return Estimate(value, max(0.0, value - low), value + high, cost.samples, 0.0)
+
+
+def shares_of(
+    rounds: Sequence[Sequence[SampleProfile]], *, drift: float, whole: Costs = NO_COSTS
+) -> Shares:
+    """Return the shares of the profiles of all rounds.
+
+    The units are rounds if there are enough of them, else blocks of each window.
+    """
+    units = [
+        total(block for profile in each for block in tally_blocks(profile, 1)) for each in rounds
+    ]
+    profiles = [profile for each in rounds for profile in each]
+    doubt = next((profile.doubt for profile in profiles if profile.doubt), "")
+    is_held_back = all(profile.is_held_back for profile in profiles)
+    has_rounds = sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS
+    if not has_rounds:
+        units = [block for profile in profiles for block in tally_blocks(profile)]
+    return Shares(
+        tuple(units),
+        has_rounds,
+        drift,
+        total(units),
+        doubt,
+        is_held_back,
+        whole,
+        undivided=sum(map(undivided, profiles), Counter()),
+        is_shared=any(profile.is_shared for profile in profiles),
+        sample_seconds=max((profile.sample_seconds for profile in profiles), default=0.0),
+    )
+
+
+def counted_by_span(profiles: Iterable[CostProfile]) -> tuple[SpanCost, ...]:
+    """Add up what was counted for the spans of each name, the most expensive first."""
+    tasks: Counter[SpanName] = Counter()
+    sums: dict[SpanName, dict[str, float]] = {}
+    for profile in profiles:
+        for span in profile.spans:
+            tasks[span.name] += span.tasks
+            into = sums.setdefault(span.name, {})
+            for metric, amount in span.counts.items():
+                into[metric] = into.get(metric, 0) + amount
+    costs = (SpanCost(name, tasks[name], total) for name, total in sums.items())
+    return tuple(sorted(costs, key=lambda cost: (-max(cost.total.values(), default=0), cost.name)))
+
+
+def sampled_by_span(shares: Shares, profiles: Iterable[SampleProfile]) -> tuple[SpanCost, ...]:
+    """Return the share of the spans of each name, the largest first."""
+    tasks: Counter[SpanName] = Counter()
+    for profile in profiles:
+        tasks.update(dict(profile.span_tasks))
+    names = {*tasks, *shares.total.spans}
+    ordered = sorted(names, key=lambda name: (-shares.total.spans[name], name))
+    return tuple(SpanCost(name, tasks[name], share=shares.of_span(name)) for name in ordered)

@@ -1,0 +1,210 @@
+"""Judge limits by shares and costs, with three verdicts and the figures behind each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from math import fsum, hypot
+from typing import Protocol
+
+from pytest_schedprof.errors import LimitError
+from pytest_schedprof.judge.costs import is_line
+from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.profile import Function, compile_pattern
+
+DIGITS = 12
+"""Digits of a difference: with more, `1.05 * 1.01 - 1.0605` would not be 0."""
+
+MOST_NAMED = 20
+"""Names that an error tells at most."""
+
+_ORDER = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, Verdict.PASS: 2}
+
+
+class Baseline(Protocol):
+    """An earlier measurement, for limits that are relative to it."""
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the earlier estimate of a metric."""
+
+    def line(self, metric: str, function: Function) -> str:
+        """Return under which name the baseline has a function: its own, or its module's others."""
+
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
+        """Return why a limit on the metric of these cannot be judged; empty if it can."""
+
+
+class NoBaseline:
+    """The baseline of sessions without one: relative limits are inconclusive."""
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Never called: doubt() is non-empty."""
+        raise NotImplementedError
+
+    def line(self, metric: str, function: Function) -> str:
+        """Never called: doubt() is non-empty."""
+        raise NotImplementedError
+
+    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
+        """Return what to do about it."""
+        return "no baseline to compare with: give one with --schedprof-compare"
+
+
+NO_BASELINE = NoBaseline()
+
+
+def judge(
+    limit: Limit,
+    measurements: Measurements,
+    known: Sequence[Function],
+    baseline: Baseline = NO_BASELINE,
+) -> LimitResult:
+    """Judge one limit.
+
+    Args:
+        limit: the limit to judge.
+        measurements: what was measured.
+        known: functions of the scheduler's code that match the limit's pattern.
+        baseline: what relative limits are relative to.
+
+    Raises:
+        LimitError: if the pattern matches nothing in the scheduler's code.
+    """
+    subjects = _subjects(limit, measurements, known)
+    doubt = _doubt(limit, measurements)
+    if doubt or (limit.is_relative and (doubt := baseline.doubt(limit.metric, subjects))):
+        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
+    findings = sorted(
+        _findings(limit, subjects, measurements, baseline),
+        key=lambda finding: (_ORDER[finding.verdict], -finding.estimate.value, finding.subject),
+    )
+    verdict = Verdict.worst([finding.verdict for finding in findings])
+    return LimitResult(str(limit), verdict, tuple(findings), parsed=limit)
+
+
+def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function]) -> list[str]:
+    """Return the subjects to judge: the whole, an owner, or each function that was seen.
+
+    If no function was seen, one known function stands for all: it cannot break the limit.
+    """
+    if METRICS[limit.metric].is_longest and not limit.pattern:
+        return [_longest(limit.metric, measurements)]
+    if limit.owner or not limit.pattern:
+        return [limit.pattern]
+    matches = compile_pattern(limit.pattern).fullmatch
+    seen = [
+        function
+        for function in measurements.seen(limit.measured)
+        if matches(function) and is_line(function) == is_line(limit.pattern)
+    ]
+    if seen:
+        return seen
+    if not known:
+        raise LimitError(f"schedprof: limit {str(limit)!r}: {_names_nothing(limit, measurements)}")
+    return list(known[:1])
+
+
+def _names_nothing(limit: Limit, measurements: Measurements) -> str:
+    named = METRICS[limit.measured].named
+    if named:
+        there = ", ".join(sorted(measurements.seen(limit.measured))[:MOST_NAMED]) or "none"
+        return f"{limit.pattern!r} names no {named} of the test; there were: {there}"
+    return (
+        f"{limit.pattern!r} names nothing in the scheduler's code; see `functions` in a "
+        "result.json for names that exist"
+    )
+
+
+def _longest(metric: str, measurements: Measurements) -> str:
+    """Return the function that has the figure of the whole; empty if none has."""
+    whole = measurements.of(metric, "").value
+    found = (name for name in measurements.seen(metric) if measurements.of(metric, name).value)
+    return next((name for name in found if measurements.of(metric, name).value >= whole), "")
+
+
+def _doubt(limit: Limit, measurements: Measurements) -> str:
+    if limit.of and (doubt := measurements.doubt_of_growth(limit.of, limit.pattern)):
+        return doubt
+    return measurements.doubt(limit.measured, limit.pattern)
+
+
+def _findings(
+    limit: Limit, subjects: Sequence[str], measurements: Measurements, baseline: Baseline
+) -> Iterator[Finding]:
+    """Judge each subject, and together those that the baseline has in one line only.
+
+    That line is of all rare functions of a module, so the limit must be on the whole module, too.
+    """
+    together: dict[str, list[str]] = defaultdict(list)
+    for subject in subjects:
+        is_alone = not (limit.is_relative and limit.pattern.endswith(":*"))
+        line = subject if is_alone else baseline.line(limit.metric, subject)
+        if line == subject:
+            yield _find(limit, subject, measurements, baseline)
+        else:
+            together[line].append(subject)
+    for line, functions in together.items():
+        now = _sum([measurements.of(limit.measured, each) for each in functions])
+        before = baseline.of(limit.metric, line)
+        low, high = excess(now, before, limit.factor)
+        yield Finding(line, now, _verdict(low, high, limit.bound), before)
+
+
+def _sum(parts: Sequence[Estimate]) -> Estimate:
+    """Add up exact figures of functions."""
+    return replace(
+        parts[0],
+        value=fsum(each.value for each in parts),
+        low=fsum(each.low for each in parts),
+        high=fsum(each.high for each in parts),
+    )
+
+
+def _find(limit: Limit, subject: str, measurements: Measurements, baseline: Baseline) -> Finding:
+    of = measurements.growth if limit.of else measurements.of
+    estimate = of(limit.measured, subject)
+    if not limit.is_relative:
+        return Finding(subject, estimate, _verdict(estimate.low, estimate.high, limit.bound))
+    before = baseline.of(limit.metric, subject)
+    low, high = excess(estimate, before, limit.factor)
+    return Finding(subject, estimate, _verdict(low, high, limit.bound), before)
+
+
+def _verdict(low: float, high: float, bound: float) -> Verdict:
+    """Fail or pass only if the bounds rule out the contrary."""
+    if low > bound:
+        return Verdict.FAIL
+    return Verdict.PASS if high <= bound else Verdict.INCONCLUSIVE
+
+
+def excess(estimate: Estimate, before: Estimate, factor: float) -> tuple[float, float]:
+    """Return the bounds of `estimate - factor * before`, computed from those of both.
+
+    The distances of the values to their bounds are added as squares: the lower distance of one
+    with the upper distance of the other (Newcombe 1998, method 10; Zou and Donner 2008).
+    """
+    value = round(estimate.value - factor * before.value, DIGITS)
+    low = hypot(estimate.value - estimate.low, factor * (before.high - before.value))
+    high = hypot(estimate.high - estimate.value, factor * (before.value - before.low))
+    return value - low, value + high
+
+
+class Measurements(Protocol):
+    """Estimates of one backend, for every metric and subject that a limit can name."""
+
+    def seen(self, metric: str) -> Collection[Function]:
+        """Return the functions that were seen."""
+
+    def of(self, metric: str, subject: str) -> Estimate:
+        """Return the metric of a function, an `@owner`, or the whole if the subject is empty."""
+
+    def growth(self, metric: str, subject: str) -> Estimate:
+        """Return the exponent with which the amount grows with the scale of the test."""
+
+    def doubt_of_growth(self, metric: str, subject: str) -> str:
+        """Return why the growth cannot be judged, empty if it can."""
+
+    def doubt(self, metric: str, subject: str) -> str:
+        """Return why the metric cannot be judged, empty if it can."""

@@ -1,0 +1,1 @@
+"""One test from its plan to its record; the settings; context managers for scripts; the doctor."""

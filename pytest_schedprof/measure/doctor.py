@@ -1,0 +1,201 @@
+"""Examines a scheduler: its facts, and whether each backend really works there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_schedprof.agent import checkup as agent
+from pytest_schedprof.agent import checkup as privileges
+from pytest_schedprof.agent import facts
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.registry import BackendRegistry, find_backends
+from pytest_schedprof.clusters.child import launched
+from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.control.control import Control
+from pytest_schedprof.control.reachability import open_line
+from pytest_schedprof.errors import (
+    BackendInvalidError,
+    BackendUnavailableError,
+    FormatError,
+    RecordingError,
+    SchedulerLostError,
+    as_own,
+)
+from pytest_schedprof.model.backend import (
+    BackendCheck,
+    Checkup,
+    ClockOffset,
+    Machine,
+    read_privileges,
+)
+from pytest_schedprof.model.result import differences
+
+RATE_HZ = 100.0
+ROUND_TRIPS = 5
+START_S = 30.0
+"""Least time allowed for starting a scheduler, which is slow on a busy machine."""
+
+Options = Mapping[str, Mapping[str, object]]
+"""Options of each backend, by its name."""
+
+
+def examine(
+    address: str | None, chosen: Collection[str], options: Options, *, timeout_s: float
+) -> Checkup:
+    """Examine the scheduler at the address, or without one a scheduler started for this.
+
+    Raises:
+        SettingsError: for an address, a backend or an option that is not valid.
+        SchedulerLostError: if no scheduler answers, or it dies while it is examined.
+    """
+    registry = find_backends()
+    registry.check([*chosen, *options])
+    backends = {name: _made(registry, name, options) for name in registry.names}
+    with _line_to(address, timeout_s) as control:
+        return _examined(control, backends, chosen, is_own=address is None, timeout_s=timeout_s)
+
+
+def _made(registry: BackendRegistry, name: str, options: Options) -> Backend | BackendInvalidError:
+    """Make a backend; one that is not chosen may be of no use, which the checkup says."""
+    try:
+        given = {**registry.sparing_of(name), **options.get(name, {})}
+        return registry.make(name, rate_hz=RATE_HZ, options=given)
+    except BackendInvalidError as error:
+        return error
+
+
+@contextmanager
+def _line_to(address: str | None, timeout_s: float) -> Iterator[Control]:
+    if address is not None:
+        with open_line(address, None, timeout_s) as control:
+            yield control
+        return
+    cluster = LocalProcesses(0, timeout_s=max(timeout_s, START_S))
+    try:
+        with Control(cluster.address, timeout_s=timeout_s) as control:
+            yield control
+    finally:
+        cluster.close()
+
+
+def _examined(
+    control: Control,
+    backends: Mapping[str, Backend | BackendInvalidError],
+    chosen: Collection[str],
+    *,
+    is_own: bool,
+    timeout_s: float,
+) -> Checkup:
+    here, there = _here(), Machine(**control.call(agent.examine))
+    is_main_thread = control.call(agent.is_in_main_thread)
+    checks = []
+    for name, each in backends.items():
+        if isinstance(each, BackendInvalidError):
+            checks.append(_unusable(name, each))
+            continue
+        check_it = _checked_apart if is_own and each.launcher else _checked
+        check = check_it(each, control, is_chosen=name in chosen, timeout_s=timeout_s)
+        notes = dict(each.notes(there, is_main_thread=is_main_thread))
+        kept_hz = _kept_hz(each, check, control, timeout_s) if is_own else None
+        checks.append(replace(check, notes=notes, kept_hz=kept_hz))
+    return Checkup(
+        address=control.address,
+        is_own=is_own,
+        here=here,
+        scheduler=there,
+        workers=len(control.call(facts.describe)["workers"]),
+        loop_in_main_thread=is_main_thread,
+        privileges=read_privileges(control.call(privileges.privileges)),
+        clock=_clock(control),
+        differences=differences(here.versions, there.versions, python=(here.python, there.python)),
+        backends=tuple(checks),
+    )
+
+
+def _kept_hz(
+    backend: Backend, check: BackendCheck, control: Control, timeout_s: float
+) -> float | None:
+    """Ask a backend that works what rate it keeps up with, on a scheduler that nobody else uses."""
+    if not check.works or backend.launcher:
+        return None
+    try:
+        return backend.kept_rate(control, timeout_s=timeout_s)
+    except (RecordingError, FormatError):  # too high a rate for it: the one of the check is none
+        return None
+
+
+def _here() -> Machine:
+    """Describe this machine, with the working directory: artifacts are kept there."""
+    directory = os.getcwd()
+    found = Machine(**agent.examine())
+    return replace(found, directory=directory, free_bytes=agent.free_bytes(directory))
+
+
+def _clock(control: Control) -> ClockOffset:
+    """Estimate the clock offset from the shortest of a few round trips."""
+    return min((_round_trip(control) for _ in range(ROUND_TRIPS)), key=lambda it: it.uncertainty)
+
+
+def _round_trip(control: Control) -> ClockOffset:
+    asked_at, begun = time.time(), time.perf_counter()
+    told: float = control.call(agent.now)
+    half = (time.perf_counter() - begun) / 2  # the answer was given somewhere in the middle
+    return ClockOffset(told - (asked_at + half), half)
+
+
+def _unusable(name: str, error: BackendInvalidError) -> BackendCheck:
+    reason = str(error).removeprefix("schedprof: ")
+    return BackendCheck(name, is_chosen=False, works=False, seconds=0.0, reason=reason)
+
+
+def _checked_apart(
+    backend: Backend, control: Control, *, is_chosen: bool, timeout_s: float
+) -> BackendCheck:
+    """Check a backend on a scheduler of its own, which its launcher starts if it was chosen."""
+    try:
+        program = launched(backend.launcher, Path())[1][0]
+        if not is_chosen:
+            return _untried(backend, program)
+        cluster = LocalProcesses(0, timeout_s=timeout_s, launcher=backend.launcher)
+    except BackendUnavailableError as error:
+        reason = error.reason.removeprefix("schedprof: ")
+        return BackendCheck(backend.name, is_chosen, False, 0.0, reason, error.remedies)
+    try:
+        with Control(cluster.address, timeout_s=timeout_s) as line:
+            return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)
+    finally:
+        cluster.close()
+
+
+def _untried(backend: Backend, program: str) -> BackendCheck:
+    reason = f"not tried: it takes a scheduler of its own, started by {program}, which is installed"
+    remedy = f"to try it: schedprof doctor --backend {backend.name}"
+    return BackendCheck(backend.name, False, False, 0.0, reason, (remedy,))
+
+
+def _checked(
+    backend: Backend, control: Control, *, is_chosen: bool, timeout_s: float
+) -> BackendCheck:
+    """Record for a moment and read the profile."""
+    begun = time.perf_counter()
+    reason, remedies = "", tuple[str, ...]()
+    try:
+        recording = backend.start(control, timeout_s=timeout_s)
+        control.call(facts.describe)  # some work to record
+        backend.read(recording.stop(timeout_s=timeout_s).content, control.name_places)
+    except BackendUnavailableError as error:
+        reason, remedies = error.reason, error.remedies
+    except SchedulerLostError:
+        raise
+    except Exception as error:  # other backends may still work
+        reason = str(as_own(error))
+    seconds = time.perf_counter() - begun
+    reason = reason.removeprefix("schedprof: ")
+    return BackendCheck(
+        backend.name, is_chosen, not reason, seconds, reason, remedies, rank=backend.rank
+    )

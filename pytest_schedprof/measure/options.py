@@ -1,0 +1,374 @@
+"""The table of options: the names of each on the command line, in ini files and in markers.
+
+pytest imports this module at every start, so `Option` is a plain class: creating the class
+of a named tuple takes half a millisecond, and that of a dataclass more. Options name their readers,
+so that `values.py` and the errors are imported with the first value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_schedprof.clusters import DEFAULT as DEFAULT_CLUSTER
+from pytest_schedprof.clusters import KINDS as CLUSTERS
+from pytest_schedprof.evidence import KINDS as EVIDENCE
+
+if TYPE_CHECKING:
+    import pytest
+
+DEFAULT_BACKEND = ("pyspy",)
+DEFAULT_BISECTED = ("counts", "virtual")
+"""Backend and cluster of a search: counts in virtual time decide with one run."""
+
+
+class Option:
+    """One setting in all its forms."""
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        reader: str,
+        wanted: str,
+        default: Any,
+        metavar: str = "",
+        in_marker: bool = True,
+        adds_up: bool = False,
+        is_flag: bool = False,
+        flag: str = "",
+        ini: str = "",
+    ) -> None:
+        self.name = name
+        self.help = help
+        self.reader = reader
+        """Name of the function in `values.py` that converts text or a marker's Python value."""
+        self.wanted = wanted
+        """What a value must be, for error messages."""
+        self.default = default
+        self.metavar = metavar
+        self.in_marker = in_marker
+        self.adds_up = adds_up
+        """Whether it may be given several times; the values are collected."""
+        self.is_flag = is_flag
+        self.flag = flag
+        """Command-line form, if it is not `--schedprof-<name>`."""
+        self.ini = ini
+        """Ini form, if it is not `schedprof_<name>`."""
+
+    @property
+    def flag_name(self) -> str:
+        """Name on the command line."""
+        return self.flag or f"--schedprof-{self.name}"
+
+    @property
+    def ini_name(self) -> str:
+        """Name in pytest's ini file."""
+        return self.ini or f"schedprof_{self.name}"
+
+    @property
+    def attribute(self) -> str:
+        """Attribute of pytest's options that holds the command line's value."""
+        return f"schedprof_{self.name}_given"
+
+    def value(self, raw: Any, source: str) -> Any:
+        """Convert a raw value.
+
+        Raises:
+            SettingsError: names the value, its source, and what it must be.
+        """
+        from pytest_schedprof.errors import SettingsError, quoted
+        from pytest_schedprof.measure import values
+
+        try:
+            return getattr(values, self.reader)(raw)
+        except (ValueError, TypeError, OverflowError) as error:
+            most = f" of at most {values.MOST}" if isinstance(error, OverflowError) else ""
+            raise SettingsError(
+                f"schedprof: {self.name} must be {self.wanted}{most}, got {quoted(raw)} "
+                f"(from {source})"
+            ) from None
+
+
+_CLUSTER_NAMES = tuple(CLUSTERS)
+
+
+def _described_clusters() -> str:
+    return ", ".join(
+        f"{name!r} ({'default: ' if name == DEFAULT_CLUSTER else ''}{kind.description})"
+        for name, kind in CLUSTERS.items()
+    )
+
+
+def _default_workers() -> str:
+    counts = {name: kind.default_workers for name, kind in CLUSTERS.items()}
+    return " and ".join(f"{count} of a {name} one" for name, count in counts.items() if count)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "backend",
+        "profile the scheduler with these backends (comma separated); overrides markers, and "
+        "also profiles unmarked tests that use schedprof_scheduler; 'off' disables profiling. "
+        "In the ini file: default for markers that name no backend",
+        "words",
+        "names of backends, or 'off'",
+        DEFAULT_BACKEND,
+        metavar="NAMES",
+        flag="--schedprof",
+    ),
+    Option(
+        "dir",
+        "directory for artifacts, default .schedprof; relative to the working directory, or in "
+        "the ini file to the root directory",
+        "text",
+        "a path",
+        ".schedprof",
+        metavar="DIR",
+        in_marker=False,
+    ),
+    Option(
+        "keep",
+        "size of the recordings to keep of a test that passed without any change, for example "
+        "20MB, or 0 for none; of any other test all are kept. default all",
+        "kept",
+        "a size such as 20MB or 0, or 'all'",
+        None,
+        metavar="SIZE",
+    ),
+    Option(
+        "limit",
+        "limit for every profiled test, for example 'share(@stealing) <= 10%%'; may be repeated. "
+        "In a marker: positional arguments",
+        "limit",
+        "a limit such as 'share(@comm) <= 30%'",
+        (),
+        metavar="LIMIT",
+        in_marker=False,
+        adds_up=True,
+        ini="schedprof_limits",
+    ),
+    Option(
+        "strict",
+        "fail tests whose limits are inconclusive",
+        "boolean",
+        "true or false",
+        False,
+        is_flag=True,
+    ),
+    Option(
+        "rate",
+        "samples per second for sampling backends, default 100",
+        "rate",
+        "a positive number of samples per second",
+        100.0,
+        metavar="HZ",
+    ),
+    Option(
+        "workers",
+        f"number of workers, default {_default_workers()}",
+        "count",
+        "a positive whole number",
+        None,
+        metavar="N",
+    ),
+    Option(
+        "threads",
+        "threads per worker, default 1",
+        "count",
+        "a positive whole number",
+        None,
+        metavar="N",
+    ),
+    Option(
+        "cluster",
+        f"{_described_clusters()}, or the address of a running scheduler",
+        "cluster",
+        f"{', '.join(map(repr, CLUSTERS))}, or an address such as tcp://127.0.0.1:8786",
+        DEFAULT_CLUSTER,
+        metavar="KIND",
+    ),
+    Option(
+        "workload",
+        "file of schedprof record, or a pattern for several of one recording: hollow workers run "
+        "its tasks as they were in reality; workers and threads are those of the file unless given",
+        "text",
+        "a path",
+        None,
+        metavar="FILE",
+    ),
+    Option(
+        "rounds",
+        "number of times to run the body of each profiled test, default 1, or 3 with "
+        "--schedprof-save or --schedprof-compare; from 3 on, intervals are computed from the "
+        "scatter between rounds",
+        "count",
+        "a positive whole number",
+        1,
+        metavar="N",
+    ),
+    Option(
+        "seeds",
+        "repeat each test under this many seeds of a simulated cluster or one in virtual time, as "
+        "tests of their own; default 1",
+        "count",
+        "a positive whole number",
+        1,
+        metavar="N",
+    ),
+    Option(
+        "scale",
+        "run the body at each of these sizes (comma separated), which the test gets from the "
+        "fixture schedprof_scale; limits such as growth(bytecodes) <= 1.05 bound how costs grow",
+        "scale",
+        "positive whole numbers such as 100,1000",
+        (),
+        metavar="SIZES",
+    ),
+    Option(
+        "targets",
+        "processes to profile (comma separated): 'scheduler', and in addition 'workers' (or "
+        "'workers:2' for two worker processes, or addresses of workers) and 'client'; limits "
+        "always apply to the scheduler",
+        "targets",
+        "'scheduler' and any of 'workers', 'workers:N', 'client' and addresses of workers",
+        ("scheduler",),
+        metavar="KINDS",
+    ),
+    Option(
+        "evidence",
+        f"data from dask's own instruments to collect for each profiled test (comma separated): "
+        f"{', '.join(EVIDENCE)}; or 'all'",
+        "evidence",
+        f"any of {', '.join(EVIDENCE)}, or 'all'",
+        (),
+        metavar="KINDS",
+    ),
+    Option(
+        "save",
+        "save the results of this session as a baseline: a name, a path or a URL",
+        "text",
+        "a name, a path or a URL",
+        None,
+        metavar="NAME",
+        in_marker=False,
+    ),
+    Option(
+        "compare",
+        "compare with a baseline: a name, a path, a URL, the directory of a run, or 'latest'; "
+        "tests that regressed fail",
+        "text",
+        "a name, a path, a URL, or 'latest'",
+        None,
+        metavar="NAME",
+        in_marker=False,
+    ),
+    Option(
+        "against",
+        "also run each test on a second scheduler, in turns, and compare: the interpreter of "
+        "another environment, a requirement such as distributed==2026.7.0, a source checkout, or "
+        "settings such as workers=200 or config:distributed.scheduler.worker-saturation=inf",
+        "text",
+        "an interpreter, a requirement, a checkout or settings",
+        None,
+        metavar="WHAT",
+        in_marker=False,
+    ),
+    Option(
+        "budget",
+        "with --schedprof-against: seconds to spend on each test at most, default 60",
+        "wait",
+        "a positive number of seconds, at most 86400 (a day)",
+        60.0,
+        metavar="SECONDS",
+    ),
+    Option(
+        "null",
+        "with --schedprof-against: also run each test on a third scheduler with the same code as "
+        "the first, so that regressions found there show the rate of false alarms",
+        "boolean",
+        "true or false",
+        False,
+        is_flag=True,
+    ),
+    Option(
+        "timeout",
+        "seconds to wait for a backend or a cluster to start or stop, default 30",
+        "wait",
+        "a positive number of seconds, at most 86400 (a day)",
+        30.0,
+        metavar="SECONDS",
+    ),
+    Option(
+        "cluster_option",
+        f"option of a {', '.join(_CLUSTER_NAMES[:-1])} or {_CLUSTER_NAMES[-1]} cluster, for "
+        "example duration=50ms; may be repeated. "
+        "In a marker: cluster_options={'duration': '50ms'}",
+        "cluster_option",
+        "name=value",
+        (),
+        metavar="N=V",
+        in_marker=False,
+        adds_up=True,
+        flag="--schedprof-cluster-option",
+        ini="schedprof_cluster_options",
+    ),
+    Option(
+        "option",
+        "option of a backend, for example pyspy.native=true; may be repeated. "
+        "In a marker: options={'native': True}",
+        "assignment",
+        "backend.option=value",
+        (),
+        metavar="B.O=V",
+        in_marker=False,
+        adds_up=True,
+        ini="schedprof_options",
+    ),
+)
+
+MARKER_KEYWORDS = (
+    *(option.name for option in OPTIONS if option.in_marker),
+    "options",
+    "cluster_options",
+)
+
+MARKER_HELP = (
+    "schedprof(*limits, "
+    + ", ".join(f"{keyword}=..." for keyword in MARKER_KEYWORDS)
+    + "): profile the scheduler during this test and fail it if a limit is broken, for example "
+    'schedprof("share(distributed.stealing:*) <= 10%", backend="pyspy"). '
+    "Markers of function, class and module add up; see docs/limits.md and docs/options.md."
+)
+
+
+def option_named(name: str) -> Option:
+    """Return the option of that name."""
+    return next(option for option in OPTIONS if option.name == name)
+
+
+def is_given(config: pytest.Config, option: Option) -> bool:
+    """Whether the command line or the ini file sets an option."""
+    return config.getoption(option.attribute) is not None or bool(config.getini(option.ini_name))
+
+
+def is_any_given(config: pytest.Config) -> bool:
+    """Whether the command line or the ini file sets any option."""
+    return any(is_given(config, option) for option in OPTIONS)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option to pytest, without defaults: those are applied from the table."""
+    group = parser.getgroup("schedprof", "profiling of dask schedulers")
+    for option in OPTIONS:
+        common: dict[str, Any] = {"dest": option.attribute, "default": None, "help": option.help}
+        if option.is_flag:
+            negative = option.flag_name.replace("--", "--no-", 1)
+            group.addoption(option.flag_name, action="store_true", **common)
+            group.addoption(
+                negative, action="store_false", **{**common, "help": f"turn {option.name} off"}
+            )
+        else:
+            action = "append" if option.adds_up else "store"
+            group.addoption(option.flag_name, action=action, metavar=option.metavar, **common)
+        kind: Literal["linelist", "string"] = "linelist" if option.adds_up else "string"
+        parser.addini(option.ini_name, option.help.replace("%%", "%"), type=kind, default=None)

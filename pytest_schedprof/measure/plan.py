@@ -1,0 +1,238 @@
+"""The plan of a profiled test: which backends record which runs of its body, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from pytest_schedprof.backends.contract import Backend, side_by_side
+from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.errors import LimitError, SettingsError
+from pytest_schedprof.evidence import KINDS
+from pytest_schedprof.evidence.contract import Kind, Need
+from pytest_schedprof.judge.compare import InterimChecks
+from pytest_schedprof.judge.reference import Reference
+from pytest_schedprof.measure.settings import ANY_BACKEND, Settings
+from pytest_schedprof.model.backend import recommended
+from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.metric import METRICS, SHARE
+from pytest_schedprof.model.words import listed
+
+FIRST_CHECK = 4
+FIRST_CHECK_OF_COUNTS = 3
+"""Pairs of rounds before the first interim check of a test that is compared in turns. Three show
+which counts are steady."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a test is to be profiled. Made before the test runs, so that mistakes show at once."""
+
+    settings: Settings
+    backends: tuple[Backend, ...]
+    limits: tuple[Limit, ...] = ()
+    unjudged: tuple[str, ...] = ()
+    """Limits that no backend of the run measures, or that need a baseline where there is none."""
+    reference: Reference | None = None
+    """The baseline that the test is compared with, unless it is compared in turns."""
+    evidence: tuple[type[Kind], ...] = ()
+    """Kinds of evidence to gather."""
+
+    @property
+    def has_own_measure(self) -> bool:
+        """Whether the test's own limits say what a regression is."""
+        return any(limit.is_relative for limit in self.limits)
+
+    @property
+    def limits_client_alone(self) -> bool:
+        """Whether all limits are on what the client does: it may define graphs and run none."""
+        limits = self.settings.limit
+        return bool(limits) and all(_is_here(each.measured) for each in limits)
+
+    @property
+    def needs_scheduler(self) -> str | None:
+        """What must have a scheduler: empty if the test as a whole, None if nothing of it."""
+        if not any(_is_here(each.measured) for each in self.settings.limit):
+            return ""
+        limits = (each for each in self.settings.limit if not _is_here(each.measured))
+        backends = (each for each in self.backends if not any(map(_is_here, each.metrics)))
+        needs = (
+            *(f"limit {str(each)!r}" for each in limits),
+            *(f"backend {each.name}" for each in backends),
+            *(f"evidence {each.name}" for each in self.evidence),
+        )
+        return next(iter(needs), None)
+
+    @property
+    def times_client(self) -> bool:
+        """Whether the client's phases are timed: they are evidence, or a limit bounds them."""
+        is_limited = any(limit.is_of_client for limit in self.limits)
+        return is_limited or self.needs(Need.CLIENT_PHASES)
+
+    @property
+    def times_workers(self) -> bool:
+        """Whether the workers' phases are timed."""
+        return self.needs(Need.WORKER_PHASES)
+
+    def needs(self, need: Need) -> bool:
+        """Whether any kind of evidence needs this."""
+        return any(need in kind.needs for kind in self.evidence)
+
+    @property
+    def options_of_evidence(self) -> dict[str, dict[str, Any]]:
+        """Options of each kind of evidence."""
+        return {kind.name: self.settings.options_of(kind.name, ()) for kind in self.evidence}
+
+    @property
+    def launcher(self) -> tuple[str, ...]:
+        """Command that starts the scheduler's interpreter, if a backend needs one."""
+        return next((each.launcher for each in self.backends if each.launcher), ())
+
+    @property
+    def interim_checks(self) -> InterimChecks:
+        """The schedule of interim checks, for a test that is compared in turns."""
+        samples = any(SHARE in backend.metrics for backend in self.backends)
+        first = max(FIRST_CHECK if samples else FIRST_CHECK_OF_COUNTS, self.settings.rounds)
+        return InterimChecks(first, self.settings.budget)
+
+    @property
+    def body_runs(self) -> list[BodyRun]:
+        """All runs of the body.
+
+        Each round has every kind of run, so that a change of the machine's load affects all alike.
+        """
+        return self.runs_of_a_round * self.settings.rounds
+
+    @property
+    def runs_of_a_round(self) -> list[BodyRun]:
+        """The runs of one round: at each scale one for each group of backends."""
+        together = side_by_side(self.backends)
+        if self.evidence and all(map(_disturbs, together)):
+            together.append(())  # a run without backends, for evidence
+        return [
+            BodyRun(scale, backends, not _disturbs(backends))
+            for scale in self.settings.scale or (0,)
+            for backends in together
+        ]
+
+
+class BodyRun(NamedTuple):
+    """One run of the test's body."""
+
+    scale: int
+    """Size of the workload; 0 if the test runs at one size only."""
+    backends: tuple[Backend, ...]
+    has_evidence: bool
+    """Whether evidence is gathered. Not beside a backend that disturbs: it would measure the
+    instruments of evidence, which work inside the scheduler."""
+
+
+def _is_here(metric: str) -> bool:
+    """Whether a metric is of the test's own process."""
+    return metric in METRICS and METRICS[metric].is_here
+
+
+def _disturbs(backends: Sequence[Backend]) -> bool:
+    return any(backend.disturbs for backend in backends)
+
+
+class ArtifactStore(Protocol):
+    """Where artifacts are kept: the directory of a run, or one that a caller gave."""
+
+    def prepare(self) -> None:
+        """Raise ArtifactError if nothing can be kept."""
+
+    def new_test(self, test_id: str) -> Path | None:
+        """Return the directory of a test's artifacts, or None if nobody keeps them."""
+
+
+def make_plan(
+    settings: Settings,
+    registry: BackendRegistry,
+    store: ArtifactStore,
+    reference: Reference | None = None,
+    evidence: tuple[type[Kind], ...] = (),
+) -> Plan:
+    """Check everything that can be checked before the test runs.
+
+    Raises:
+        SettingsError: for a backend, option, target or limit that is not possible.
+        ArtifactError: if artifacts cannot be kept.
+    """
+    kinds = {*KINDS, *(kind.name for kind in evidence)}
+    owners = {owner for owner, _, _ in settings.option} - {ANY_BACKEND} - kinds
+    for kind in evidence:
+        kind.read_options(settings.options_of(kind.name, ()))
+    registry.check([*settings.backend, *sorted(owners)])
+    _check_shared_options(settings, registry)
+    backends = tuple(_make(name, settings, registry) for name in settings.backend)
+    unmeasured = _unmeasured(settings, backends)
+    _check_targets(settings, backends, registry)
+    store.prepare()
+    has_baseline = reference is not None or settings.against is not None
+    unjudged = unmeasured + _baseless(settings, unmeasured, has_baseline)
+    limits = tuple(limit for limit in settings.limit if limit not in unjudged)
+    return Plan(settings, backends, limits, tuple(map(str, unjudged)), reference, evidence)
+
+
+def _unmeasured(settings: Settings, backends: Sequence[Backend]) -> list[Limit]:
+    """Return the limits that no backend measures: a mistake, unless the run chose the backends."""
+    measured = {metric for backend in backends for metric in backend.metrics}
+    of_backends = (limit for limit in settings.limit if not limit.evidence)
+    unmeasured = [limit for limit in of_backends if limit.measured not in measured]
+    if unmeasured and not settings.is_forced:
+        raise LimitError(
+            f"schedprof: limit {str(unmeasured[0])!r} needs a backend that measures "
+            f"{unmeasured[0].measured!r}; {', '.join(settings.backend)} cannot"
+        )
+    return unmeasured
+
+
+def _baseless(settings: Settings, unmeasured: list[Limit], has_baseline: bool) -> list[Limit]:
+    """Return the other limits that need a baseline, if there is none."""
+    if has_baseline:
+        return []
+    return [each for each in settings.limit if each.is_relative and each not in unmeasured]
+
+
+def _check_targets(
+    settings: Settings, backends: Sequence[Backend], registry: BackendRegistry
+) -> None:
+    """Refuse a target that none of the backends can observe."""
+    kinds = frozenset().union(*(backend.targets for backend in backends))
+    for target in settings.targets:
+        if not _can_observe(kinds, target):
+            known = registry.facts.values()
+            others = recommended(each for each in known if _can_observe(each.targets, target))
+            raise SettingsError(
+                f"schedprof: target {target!r} cannot be observed by "
+                f"{', '.join(settings.backend)}; {listed(others)} can"
+            )
+
+
+def _can_observe(kinds: Collection[str], target: str) -> bool:
+    """Whether a backend for these kinds of targets can observe one that a user named."""
+    return (target if target in kinds else "workers") in kinds
+
+
+def _make(name: str, settings: Settings, registry: BackendRegistry) -> Backend:
+    of_backends = (limit for limit in settings.limit if not limit.evidence)
+    patterns = [limit.pattern for limit in of_backends if ":" in limit.pattern]
+    options = settings.options_of(name, registry.options_of(name))
+    return registry.make(name, rate_hz=settings.rate, options=options, patterns=patterns)
+
+
+def _check_shared_options(settings: Settings, registry: BackendRegistry) -> None:
+    """Refuse an option that no backend of the test knows, unless the run chose the backends."""
+    if settings.is_forced:
+        return
+    shared = [name for owner, name, _ in settings.option if owner == ANY_BACKEND]
+    known = {name for backend in settings.backend for name in registry.options_of(backend)}
+    for name in shared:
+        if name not in known:
+            raise SettingsError(
+                f"schedprof: backend {' or '.join(map(repr, settings.backend))} has no option "
+                f"{name!r}; known: {', '.join(sorted(known)) or 'none'}"
+            )

@@ -1,0 +1,214 @@
+"""`profile_scheduler`: profile a body as the plugin profiles a test, with limits and a record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from distributed import Client
+
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.clusters.under_test import Measure, SchedulerUnderTest
+from pytest_schedprof.errors import (
+    LimitBrokenError,
+    LimitError,
+    RecordingError,
+    SchedprofError,
+    SettingsError,
+    together,
+)
+from pytest_schedprof.evidence.contract import EvidenceRegistry
+from pytest_schedprof.evidence.report import source_of
+from pytest_schedprof.measure.assessment import keep_record
+from pytest_schedprof.measure.blocks import Attachment, Block
+from pytest_schedprof.measure.markers import read_call
+from pytest_schedprof.measure.plan import make_plan
+from pytest_schedprof.measure.profiling import ProfiledTest
+from pytest_schedprof.measure.recorder import no_watch
+from pytest_schedprof.measure.settings import Settings
+from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.store.run_directory import RESULT_FILE, check_room, make_directory
+
+
+def profile_scheduler(
+    backends: str | Sequence[str] = "pyspy",
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    client: Client | None = None,
+    name: str = "profile_scheduler",
+    limits: str | Iterable[str] = (),
+    strict: bool = False,
+    rate: float = 100,
+    timeout: float = 30,
+    targets: str | Sequence[str] = "scheduler",
+    evidence: str | Sequence[str] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Block[SchedulerProfile]:
+    """Profile the scheduler while the body of a `with` or `async with` runs, and judge it.
+
+    The body runs once, so all backends observe it at the same time. Only one of them may slow the
+    scheduler down, and then limits are only possible on its own metrics.
+
+    Args:
+        backends: names, in a list or separated by commas.
+        directory: where to write artifacts and `result.json`, created if it does not exist; by
+            default nothing is written.
+        client: the client of the scheduler; by default the current one.
+        name: the name of the body in the record, as `test_id`.
+        limits: as in a marker; a broken one raises LimitBrokenError after the body.
+        strict: whether an inconclusive limit raises too.
+        rate: samples per second for sampling backends.
+        timeout: seconds to wait for a backend to start or stop.
+        targets: what to profile: `scheduler`, and in addition `workers`, `workers:2`, addresses
+            of workers, `client`.
+        evidence: kinds of data from dask's own instruments, or `all`.
+        options: options of each backend, for example `{"pyspy": {"native": True}}`.
+
+    Raises:
+        SettingsError: for an invalid argument.
+    """
+    source = "profile_scheduler"
+    values = {"backend": backends, "strict": strict, "rate": rate, "timeout": timeout}
+    values["targets"] = targets
+    if evidence:
+        values["evidence"] = evidence
+    settings = read_call(source, limits, options or {}, **values)
+    find_backends().check(settings.backend)
+    EvidenceRegistry().check(settings.evidence)
+    for backend, _, _ in settings.option:
+        if backend not in (*settings.backend, *EvidenceRegistry().with_options(settings.evidence)):
+            raise SettingsError(
+                f"schedprof: options are given for {backend!r}, which is not one of the backends "
+                f"{', '.join(settings.backend)}, and no kind of evidence"
+            )
+    return _ProfileBlock(settings, None if directory is None else Path(directory), client, name)
+
+
+class SchedulerProfile:
+    """The value of `with profile_scheduler() as profile`."""
+
+    def __init__(self, profiled: ProfiledTest) -> None:
+        self._profiled = profiled
+        self._result: Result | None = None
+
+    @property
+    def result(self) -> Result:
+        """The record, as in result.json, once the body has ended.
+
+        Raises:
+            RecordingError: inside the body.
+        """
+        if self._result is None:
+            raise RecordingError("schedprof: the result is available only after the `with` block")
+        return self._result
+
+    def measure(self) -> Measure:
+        """Profile only the inner block: `with profile.measure():`, or `async with`."""
+        return Measure(self._profiled.recorder.measure)
+
+
+class _ProfileBlock(Block[SchedulerProfile]):
+    """Records, judges and writes as the plugin does for a test."""
+
+    def __init__(
+        self, settings: Settings, directory: Path | None, client: Client | None, name: str
+    ) -> None:
+        super().__init__(client)
+        self._settings = settings
+        self._place = _GivenDirectory(directory and directory.absolute())
+        self._name = name
+
+    def begin(self, client: Client, opened: ExitStack) -> SchedulerProfile:
+        """Start the backends; raise before the body runs if one does not work."""
+        kinds = EvidenceRegistry().kinds(self._settings.gathered)
+        plan = make_plan(self._settings, find_backends(), self._place, evidence=kinds)
+        _check_together(plan.backends, self._settings.limit)
+        cluster = Attachment(client, timeout_s=self._settings.timeout)
+        opened.callback(cluster.close)
+        scheduler = SchedulerUnderTest(client, cluster, cluster.control)
+        code = partial(source_of, self.caller)
+        self._profiled = ProfiledTest(self._name, plan, self._place, scheduler, code=code)
+        if self.is_async:
+            self._profiled.recorder.watch = no_watch
+        self._round = opened.enter_context(ExitStack())
+        self._round.enter_context(self._profiled.schedule.once())
+        if errors := self._profiled.recorder.errors:
+            raise together(errors)
+        self._profile = SchedulerProfile(self._profiled)
+        return self._profile
+
+    def end(self, *, failed: bool) -> None:
+        """Judge and write the result before raising anything."""
+        self._round.close()
+        profiled = self._profiled
+        profiled.assess()
+        result = _warned(profiled.record("failed" if failed else "passed"), profiled.plan.backends)
+        self._profile._result = result
+        errors = list(profiled.judgement.assessment.errors)
+        try:
+            keep_record(profiled.directory, result)
+        except SchedprofError as error:
+            errors.append(error)
+        errors += [LimitBrokenError(text) for text in profiled.judgement.broken()]
+        if errors:
+            raise together(errors)
+
+
+class _GivenDirectory:
+    """The directory that the caller gave, if any: artifacts go directly into it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def prepare(self) -> None:
+        """Make the directory and check that records can be written to it."""
+        if self._path is not None:
+            make_directory(self._path)
+            check_room(self._path / RESULT_FILE)
+
+    def new_test(self, test_id: str) -> Path | None:
+        """Return the same directory for every test."""
+        return self._path
+
+
+def _warned(result: Result, backends: Sequence[Backend]) -> Result:
+    """Add warnings to results that were recorded while a backend slowed the scheduler down.
+
+    That backend's own result gets a warning if evidence was gathered meanwhile, because it
+    measured the instruments of evidence too.
+    """
+    for name in (backend.name for backend in backends if backend.disturbs):
+        beside = f"recorded while {name} slowed the scheduler down"
+        own = "all figures include the cost of gathering evidence" if result.evidence else ""
+        noted = (
+            _with_warning(each, own if each.backend == name else beside) for each in result.backends
+        )
+        result = replace(result, backends=tuple(noted))
+    return result
+
+
+def _with_warning(result: BackendResult, text: str) -> BackendResult:
+    return replace(result, warnings=(*result.warnings, text)) if text else result
+
+
+def _check_together(backends: Sequence[Backend], limits: Sequence[Limit]) -> None:
+    """Refuse combinations in which one backend would spoil what another one measures."""
+    disturbing = [backend for backend in backends if backend.disturbs]
+    if len(disturbing) > 1:
+        raise SettingsError(
+            f"schedprof: {' and '.join(each.name for each in disturbing)} cannot record at the "
+            "same time, because each slows the scheduler down: profile once with each"
+        )
+    for limit in limits if disturbing else ():
+        if not limit.evidence and limit.measured not in disturbing[0].metrics:
+            raise LimitError(
+                f"schedprof: limit {str(limit)!r} cannot be judged while {disturbing[0].name} "
+                "slows the scheduler down: profile without it"
+            )

@@ -1,0 +1,426 @@
+"""One profiled test from its plan to its record. Knows no pytest.
+
+The path of a test through this room:
+
+1. `plan.py` checks the settings and says which backends record which runs of the body.
+2. `schedule.py` yields each run with the side (`sides.py`) that it runs on.
+3. `recorder.py` starts and stops the backends around a run and keeps their raw bytes.
+4. `judging.py` stores the bytes (`keeping.py`), reads them and judges limits (`assessment.py`),
+   compares with a baseline, and says why the test must fail.
+5. `ProfiledTest.conclude` writes the record when the test's outcome is known. Until then the
+   record says that the test did not end.
+
+Each of these files imports only earlier ones and those named with them, so the path has no way
+back. `doctor.py` is a command of its own on top of the same recorder.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from time import time as now  # tests may leave `time.time` patched
+
+from dask.callbacks import Callback
+
+from pytest_schedprof.agent import sources
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.errors import (
+    NoSchedulerError,
+    RecordingError,
+    SchedprofError,
+    SchedulerLostError,
+    as_own,
+)
+from pytest_schedprof.evidence.contract import ObservedTest
+from pytest_schedprof.evidence.gathering import gather
+from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.measure.assessment import Assessment, keep_log, keep_record, keep_rounds
+from pytest_schedprof.measure.judging import is_decided, judge_test, unjudged
+from pytest_schedprof.measure.plan import ArtifactStore, BodyRun, Plan
+from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measure.sides import Attempt, Side, Sides
+from pytest_schedprof.model.explanation import Source
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.profile import Function, is_of_library
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.report.changes import NEWS
+from pytest_schedprof.store.places import Folder
+from pytest_schedprof.store.run_directory import AGAINST, NULL, make_directory
+from pytest_schedprof.store.sources import add_sources, read_sources
+
+
+class Schedule:
+    """The runs of a test's body, and how far they are."""
+
+    def __init__(self, plan: Plan, sides: Sides) -> None:
+        self.sides = sides
+        self.policy = DEFAULT_POLICY
+        """How the sides are compared: each interim check takes its part of the error rate."""
+        self.done = 0
+        """Runs of the body that have ended, over all sides."""
+        self.planned = 0 if sides.against else len(plan.body_runs)
+        """Runs that there will be; 0 if they go on until the test is decided."""
+        self.budget_s = plan.settings.budget
+        """Seconds that a test may take to be decided."""
+        self._plan = plan
+        self._started = time.monotonic()
+        self._whole_pairs = 0
+        """Rounds that every side has completed."""
+
+    def body_runs(self) -> Iterator[tuple[BodyRun, Side]]:
+        """Yield each run of the body with the side that it runs on."""
+        for body_run, side in self._runs():
+            yield body_run, side
+            self.done += 1
+
+    def once(self) -> AbstractContextManager[None]:
+        """Record a body that can run only once: with all backends side by side."""
+        return self.sides.here.run(BodyRun(0, self._plan.backends, has_evidence=True))
+
+    def break_off(self) -> None:
+        """Discard rounds that not every side completed, because the test is interrupted."""
+        whole = self._whole_pairs * len(self._plan.runs_of_a_round)
+        for side in self.sides.all if whole else ():
+            del side.recorder.rounds[whole:]
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that the recorded runs processed, over all sides."""
+        return sum(side.recorder.tasks for side in self.sides.all)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the test began."""
+        return time.monotonic() - self._started
+
+    def _runs(self) -> Iterator[tuple[BodyRun, Side]]:
+        if self.sides.against is None:
+            return ((body_run, self.sides.here) for body_run in self._plan.body_runs)
+        return self._in_turns(self.sides.against)
+
+    def _in_turns(self, against: Side) -> Iterator[tuple[BodyRun, Side]]:
+        begun = time.monotonic()
+        for pair in count(1):
+            for side in self._plan.interim_checks.order(self.sides.all, pair):
+                yield from ((body_run, side) for body_run in self._plan.runs_of_a_round)
+            self._whole_pairs = pair
+            if self._is_enough(pair, time.monotonic() - begun, against):
+                return
+
+    def _is_enough(self, pairs: int, elapsed_s: float, against: Side) -> bool:
+        """Whether more rounds would tell nothing, or there is no time for them."""
+        checks = self._plan.interim_checks
+        self.policy = checks.policy(DEFAULT_POLICY, pairs, elapsed_s)
+        is_broken = any(side.recorder.errors for side in self.sides.all)
+        if is_broken or not checks.has_time_for_more(pairs, elapsed_s):
+            return True
+        return checks.is_due(pairs) and self._is_decided(against)
+
+    def _is_decided(self, against: Side) -> bool:
+        try:
+            return is_decided(self._plan, self.sides.here, against, self.policy)
+        except Exception as error:  # it must not look like a failure of the test's body
+            against.recorder.errors.append(as_own(error))
+            return True
+
+
+NEGLIGIBLE = 0.001
+"""Share of a function below which its source is not kept."""
+
+
+def keep_sources(run: Path, sides: Iterable[Side]) -> None:
+    """Ask each side's scheduler for sources that the run does not have yet.
+
+    The figures are right without them, so a scheduler that is lost, or a full disk, is no error.
+    """
+    every = list(sides)
+    names = sorted({name for side in every for name in _functions(side)})
+    for side in every:
+        with suppress(SchedprofError):
+            _keep(run, side, names)
+
+
+def _keep(run: Path, side: Side, names: list[Function]) -> None:
+    code = side.environment.code
+    known = read_sources(Folder(str(run)), code)
+    missing = [name for name in names if name not in known]
+    if not (code and missing):
+        return
+    found = side.recorder.control.call(sources.sources_of, missing)
+    add_sources(run, code, {name: Source(*found.get(name, ("", 0, ""))) for name in missing})
+
+
+def _functions(side: Side) -> Iterator[Function]:
+    """Yield the functions of a side's figures; Python's own library explains nothing."""
+    for backend in side.assessment.backends:
+        costs, shares = backend.costs, backend.shares
+        named = [each.function for each in (costs.functions if costs else ())]
+        named += [
+            each.function
+            for each in (shares.functions if shares else ())
+            if each.share.value >= NEGLIGIBLE
+        ]
+        yield from (name for name in named if not is_of_library(name.partition(":")[0]))
+
+
+UNREMARKABLE = ("passed", "skipped")
+
+
+def is_remarkable(result: Result) -> bool:
+    """Whether somebody may want to look at what was recorded of the test."""
+    changed = (change.outcome in NEWS for each in result.comparisons for change in each.changes)
+    is_calm = result.outcome in UNREMARKABLE and result.verdict is Verdict.PASS
+    return not is_calm or any(changed)
+
+
+def trimmed(result: Result, directory: Path, most: int) -> Result:
+    """Remove the files of backends that are too large; return the record without them.
+
+    The files of a backend belong together. Those of the smallest are kept first, since a trace of
+    all calls takes a thousand times the room of all samples.
+
+    Args:
+        result: of one side of a test.
+        directory: of its files.
+        most: bytes that may be kept.
+    """
+    sizes = {each.backend: _size(each, directory) for each in result.backends}
+    left_out: dict[str, int] = {}
+    for backend, size in sorted(sizes.items(), key=lambda each: each[1]):
+        most -= size
+        if most < 0 and size:
+            left_out[backend] = size
+    backends = (_without(each, directory, left_out.get(each.backend)) for each in result.backends)
+    return replace(result, backends=tuple(backends))
+
+
+def _without(backend: BackendResult, directory: Path, size: int | None) -> BackendResult:
+    if size is None:
+        return backend
+    for file in _files(backend, directory):
+        with suppress(OSError):  # what cannot be removed only takes room
+            file.unlink()
+    targets = tuple(replace(each, artifacts=()) for each in backend.targets)
+    return replace(backend, artifacts=(), targets=targets, left_out=size)
+
+
+def _size(backend: BackendResult, directory: Path) -> int:
+    total = 0
+    for file in _files(backend, directory):
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total
+
+
+def _files(backend: BackendResult, directory: Path) -> Iterator[Path]:
+    yield from (directory / name for name in backend.artifacts)
+    yield from (directory / name for each in backend.targets for name in each.artifacts)
+
+
+UNFINISHED = "schedprof: the test did not end: its session was killed, or is still running"
+
+INTERRUPTED = "schedprof: interrupted twice before the test was judged; its profiles are kept"
+
+NO_OTHERS: Mapping[str, SchedulerUnderTest] = {}
+
+
+class ProfiledTest:
+    """One attempt at a test: `schedule` runs it, `judgement` judges it, `conclude` writes it."""
+
+    def __init__(
+        self,
+        test_id: str,
+        plan: Plan,
+        store: ArtifactStore,
+        scheduler: SchedulerUnderTest | InProcess,
+        other_schedulers: Mapping[str, SchedulerUnderTest] = NO_OTHERS,
+        callbacks: Sequence[Callback] = (),
+        must_have_scheduler: bool = True,
+        code: Callable[[], str] = str,
+    ) -> None:
+        """Put a recorder on each scheduler.
+
+        Args:
+            other_schedulers: those that the body runs on in turns with this one, by the names of
+                their sides.
+            callbacks: for dask's local schedulers.
+            must_have_scheduler: whether it is an error if no scheduler runs in this process.
+            code: returns the source of the body, or nothing.
+        """
+        self.plan = plan
+        self.directory: Path | None = None
+        """Directory of the artifacts, once the test is assessed; None if nobody keeps them."""
+        self.unprofiled = ""
+        """Why there is nothing to judge or to keep, although that is no error; else empty."""
+        self._must_have_scheduler = must_have_scheduler
+        self._attempt = Attempt(test_id, now())
+        self._store = store
+        self._observed = ObservedTest(
+            test_id,
+            callbacks=callbacks,
+            options=plan.options_of_evidence,
+            code=code,
+            limits=[each for each in plan.settings.limit if each.evidence],
+        )
+        self.is_assessed = False
+        """Whether the runs of the body are over."""
+        self.schedule = Schedule(plan, self._sides(scheduler, other_schedulers))
+        self.judgement = unjudged(plan, self.schedule.sides)
+
+    def _sides(
+        self, scheduler: SchedulerUnderTest | InProcess, others: Mapping[str, SchedulerUnderTest]
+    ) -> Sides:
+        names = {AGAINST: self.plan.settings.against or AGAINST, NULL: "the null arm"}
+        sides = {name: self._side(each, names[name]) for name, each in others.items()}
+        return Sides(self._side(scheduler), sides.get(AGAINST), sides.get(NULL))
+
+    def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
+        gathering = gather(self.plan.evidence, scheduler, self._observed)
+        return Side(self._attempt, self.plan, scheduler, gathering, name)
+
+    def tell_by(self, tell: Callable[[str], None]) -> None:
+        """Have the user told at once what a recording says before its window."""
+        for side in self.schedule.sides.all:
+            side.recorder.tell = tell
+
+    @property
+    def recorder(self) -> Recorder:
+        """The recorder of the scheduler under test."""
+        return self.schedule.sides.here.recorder
+
+    def begin(self) -> None:
+        """Store a record of a test that does not end: it stays if the session is killed."""
+        with suppress(Exception):  # `assess` tells what is wrong with the directory
+            self.directory = self._store.new_test(self._attempt.test_id)
+            unfinished = replace(self.record("unfinished"), troubles=(UNFINISHED,))
+            keep_record(self.directory, unfinished)
+
+    def keep_rounds(self) -> None:
+        """Store the files of the rounds so far, in case that the test does not end."""
+        with suppress(Exception):  # `assess` tries again, and tells why they cannot be stored
+            sides = self.schedule.sides
+            for name, side in {"": sides.here, **sides.others}.items():
+                if self.directory is not None:
+                    make_directory(self.directory / name)
+                    keep_rounds(side.recorder, self.directory / name)
+
+    def assess(self) -> None:
+        """Store and judge what was recorded, once; raises nothing but an interruption.
+
+        If a Ctrl-C or a test's timeout interrupts it, it begins again before it lets these pass: a
+        test that was measured must not be lost while it is judged.
+        """
+        if self.is_assessed:
+            return
+        self.is_assessed = True
+        for side in self.schedule.sides.all:
+            side.close_window()
+        left = self._leave()
+        if self._is_of_no_interest(left):
+            self._drop(left)
+            return
+        self.recorder.errors.extend(left)
+        try:
+            self._judge()
+        except BaseException:
+            self._fail(RecordingError(INTERRUPTED))
+            self._judge()
+            raise
+        finally:  # always, because the instruments of evidence are at work on the schedulers
+            for side in self.schedule.sides.all:
+                side.gathering.keep(None, ())
+
+    def _leave(self) -> list[SchedprofError]:
+        """Return what was wrong with the scheduler, now that the test's body is over."""
+        one_thread = [each.name for each in self.plan.backends if not each.sees_threads]
+        try:
+            return self.schedule.sides.here.scheduler.leave(one_thread)
+        except Exception as error:
+            return [as_own(error)]
+
+    def _is_of_no_interest(self, left: Sequence[SchedprofError]) -> bool:
+        """Whether no scheduler ran, and that is no error."""
+        is_absent = any(isinstance(error, NoSchedulerError) for error in left)
+        return is_absent and not self._must_have_scheduler
+
+    def _drop(self, left: Sequence[SchedprofError]) -> None:
+        """Keep nothing of the test but the reason."""
+        self.unprofiled = str(left[0])
+        self.schedule.sides.here.gathering.keep(None, ())
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _judge(self) -> None:
+        """Judge the test, and keep its evidence; errors become a part of the judgement."""
+        sides = self.schedule.sides
+        if any(isinstance(error, NoSchedulerError) for error in self.recorder.errors):
+            return self._fail()  # limits on a scheduler that never ran have no verdict
+        try:
+            if self.directory is None:
+                self.directory = self._store.new_test(self._attempt.test_id)
+            self.judgement = judge_test(self.plan, sides, self.schedule.policy, self.directory)
+            self._keep_sources(sides)
+            self._keep_log(sides.here)
+        except Exception as error:
+            self._fail(as_own(error))
+        sides.here.gathering.keep(self.directory, self.judgement.assessment.backends)
+
+    def _keep_sources(self, sides: Sides) -> None:
+        """Keep sources where results are compared, now or later: elsewhere nobody explains them."""
+        settings = self.plan.settings
+        if self.directory and (settings.save or settings.compare or settings.against):
+            keep_sources(self.directory.parents[1], sides.all)
+
+    def _fail(self, *errors: SchedprofError) -> None:
+        """Judge the test by what went wrong alone."""
+        failed = Assessment((), (*self.recorder.errors, *errors))
+        self.judgement = replace(self.judgement, directory=self.directory, assessment=failed)
+
+    def _keep_log(self, here: Side) -> None:
+        """Keep the log of a scheduler that was lost."""
+        assessment = self.judgement.assessment
+        if not any(isinstance(error, SchedulerLostError) for error in assessment.errors):
+            return
+        errors = list(assessment.errors)
+        keep_log(self.directory, here.log(), errors)
+        lost = replace(assessment, errors=tuple(errors))
+        self.judgement = replace(self.judgement, assessment=lost)
+
+    def record(self, outcome: str) -> Result:
+        """Return the record of the test with this outcome."""
+        here = self.schedule.sides.here
+        here.assessment = self.judgement.assessment
+        return replace(
+            here.record(),
+            outcome=outcome,
+            unjudged=self.plan.unjudged,
+            baseline=self.judgement.baseline,
+            comparisons=self.judgement.comparisons,
+            null=self.judgement.null,
+        )
+
+    def conclude(self, outcome: str) -> Result:
+        """Write the record now that the test's outcome is known, and return it.
+
+        Raises:
+            ArtifactError: if it cannot be written.
+        """
+        result = self.record(outcome)
+        if self.directory is not None and self.plan.settings.keep is not None:
+            result = self._trimmed(result, self.directory, self.plan.settings.keep)
+        keep_record(self.directory, result)
+        return result
+
+    def _trimmed(self, result: Result, directory: Path, most: int) -> Result:
+        """Remove recordings that nobody needs to look at, also those of the other sides."""
+        if is_remarkable(result):
+            return result
+        for name, side in self.schedule.sides.others.items():
+            keep_record(directory / name, trimmed(side.record(), directory / name, most))
+        return trimmed(result, directory, most)

@@ -1,0 +1,397 @@
+"""Records one test: starts and stops the backends around what is measured. Knows no pytest.
+
+Profiler errors are kept in `errors` and never raised: they must not hide the test's own failure.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import time as now  # tests may leave `time.time` patched
+from typing import Any, TypeAlias
+
+from pytest_schedprof.agent import facts, recordings
+from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
+from pytest_schedprof.control.control import Control, Target
+from pytest_schedprof.control.targets import find_targets
+from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError, as_own
+from pytest_schedprof.model.result import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """What was recorded between a start and a stop of the backends."""
+
+    facts: Segment
+    raw: dict[str, RawProfile]
+    """Profiles of the scheduler, by the backend's name."""
+    elsewhere: tuple[tuple[str, Target, RawProfile], ...] = ()
+    """Profiles of other targets, each with its backend's name."""
+
+
+def end_window(recording: Recording) -> None:
+    """Tell a recording that goes on that its window has ended."""
+    told: Callable[[], None] = getattr(recording, "end_window", lambda: None)
+    told()
+
+
+def end_here(recording: Recording) -> None:
+    """End what a recording has in this process, also if the scheduler is lost; few have any."""
+    ended: Callable[[], None] = getattr(recording, "end_here", lambda: None)
+    ended()
+
+
+def salvaged(recording: Recording) -> RawProfile | None:
+    """Return what survived the scheduler; recordings of third parties need not support this."""
+    salvage: Callable[[], RawProfile | None] = getattr(recording, "salvage", lambda: None)
+    return salvage()
+
+
+def segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
+    """Return the facts of a segment from the scheduler's counters at its start and at its end."""
+    if any(after[name] < before[name] for name in ("tasks", "transitions")):
+        raise RecordingError(
+            "schedprof: the scheduler's counters ran backwards, so costs per task are unknown; "
+            "do not reset them during the test"
+        )
+    return Segment(
+        seconds=after["time"] - before["time"],
+        cpu_seconds=after["cpu"] - before["cpu"],
+        tasks=after["tasks"] - before["tasks"],
+        transitions=after["transitions"] - before["transitions"],
+        others_tasks=after.get("others_tasks", 0),
+        hash=after.get("hash", ""),
+    )
+
+
+DEATH_PATIENCE_S = 5.0
+"""How long to wait for the cluster to say how its scheduler died."""
+
+STEADY_S = 0.15
+"""A scheduler that made no transition for this long has finished its work."""
+
+SETTLING_S = 2.0
+"""How long to wait for that. Backends that disturb count or time everything the scheduler does:
+also the end of the test's work, and what is left of the round before."""
+
+
+Watch: TypeAlias = Callable[[], Callable[[], Mapping[str, float]]]
+"""Starts timing client or workers. Returns what stops it and returns CPU seconds by phase."""
+
+
+def no_watch() -> Callable[[], Mapping[str, float]]:
+    """Time nothing: phases were not asked for."""
+    return dict
+
+
+@dataclass(slots=True)
+class _Open:
+    """A segment that is being recorded."""
+
+    begun_at: float
+    before: dict[str, Any]
+    targets: list[Target]
+    """Targets that were asked to record, even if they have not answered."""
+    recordings: list[tuple[str, Target, Recording]]
+    is_window_asked: bool = False
+    """Whether the scheduler was asked to open the window, even if it has not answered."""
+    unwatch: Callable[[], Mapping[str, float]] = dict
+    unwatch_workers: Callable[[], Mapping[str, float]] = dict
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records the rounds of one test; `measure` narrows a round to parts of the body."""
+
+    control: Control
+    backends: Sequence[Backend]
+    timeout_s: float
+    death: Callable[[float], str | None] = lambda patience_s: None
+    """Return how the scheduler died, waiting so many seconds for it; None if it did not."""
+    targets: Sequence[str] = ()
+    """Kinds of processes to observe beside the scheduler."""
+    is_shared: bool = False
+    """Whether other clients may use the scheduler too."""
+    watch: Watch = no_watch
+    watch_workers: Watch = no_watch
+    is_repeated: bool = False
+    """Whether rounds are compared with each other: each begins without garbage then."""
+    tell: Callable[[str], None] | None = None
+    """Tells the user at once what a recording says before its window; None if nobody listens."""
+    rounds: list[list[SegmentRecord]] = field(default_factory=list)
+    errors: list[SchedprofError] = field(default_factory=list)
+    """Errors of the recording itself."""
+    kept: dict[Path, RawProfile] = field(default_factory=dict)
+    """Files that have been written, with what they hold."""
+    _open: _Open | None = None
+    _lasting: list[tuple[SegmentRecord, str, Recording]] = field(default_factory=list)
+    """Recordings that go on after their window, with its segment and the backend's name."""
+    _depth: int = 0
+    _is_narrowed: bool = False
+    _is_in_round: bool = False
+    _scale: int = 0
+    _taking_part: Sequence[Backend] = ()
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def troubles(self) -> list[str]:
+        """The message of each error."""
+        return [str(error) for error in self.errors]
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that the recorded rounds processed."""
+        return sum(segment.facts.tasks for each in self.rounds for segment in each)
+
+    @contextmanager
+    def round(self, backends: Sequence[Backend] | None = None, scale: int = 0) -> Iterator[None]:
+        """Record what happens inside as one round, with these backends or with all."""
+        self._scale = scale
+        self._taking_part = self.backends if backends is None else backends
+        self.rounds.append([])
+        self._is_narrowed = False
+        self._is_in_round = True
+        self._start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_in_round = False
+                self._refuse_open_window()
+                self._stop(keep=not self._is_narrowed)
+                self._finish()
+
+    def _refuse_open_window(self) -> None:
+        """Fail a test whose body ends before its window: nobody knows what it would measure."""
+        if self._depth:
+            self._depth = 0
+            self.errors.append(
+                RecordingError(
+                    "schedprof: a measure() block was still open when the profiled code ended, so "
+                    "it measured nothing; end the thread or task that holds it before"
+                )
+            )
+
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Narrow the round to what happens inside; nested, or between rounds, it changes nothing.
+
+        Calls that overlap in several threads or coroutines count as one, from the first one's
+        begin to the last one's end.
+        """
+        with self._lock:
+            number = len(self.rounds)
+            if self._is_in_round:
+                self._enter_window()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._leave_window(number)
+
+    def _enter_window(self) -> None:
+        if self._depth == 0:
+            self._stop(keep=False)
+            self._is_narrowed = True
+            self._start()
+        self._depth += 1
+
+    def _leave_window(self, number: int) -> None:
+        """End a call of `measure` that began in the round of this number."""
+        if number != len(self.rounds) or not self._depth:
+            return  # its round is over
+        self._depth -= 1
+        if self._depth == 0:
+            self._stop(keep=True)
+
+    def _start(self) -> None:
+        """Start all backends, or none."""
+        self._finish()
+        if self.errors:
+            return
+        opened = _Open(now(), {}, [], [])
+        with self._keeping_trouble(), self._unless_interrupted(opened):
+            try:
+                self._settle()
+                opened.unwatch_workers = self.watch_workers()
+                if self.is_repeated:
+                    self.control.call(facts.collect_garbage)
+                for backend, target in self._observations():
+                    opened.targets.append(target)
+                    recording = backend.start(target, timeout_s=self.timeout_s)
+                    opened.recordings.append((backend.name, target, recording))
+                self._forewarn(opened)
+                opened.is_window_asked = True
+                opened.before = self.control.call(facts.open_window, self._own_client)
+                opened.unwatch = self.watch()  # last: the recorder's own work is no phase
+                self._open = opened
+            finally:
+                if self._open is not opened:
+                    self._abandon(opened)
+
+    def _forewarn(self, opened: _Open) -> None:
+        """Tell what the recordings can say before their window; few have anything to say."""
+        if (tell := self.tell) is None:
+            return
+        for _, _, recording in opened.recordings:
+            if (forewarn := getattr(recording, "forewarn", None)) is not None:
+                for text in forewarn(timeout_s=self.timeout_s):
+                    tell(text)
+
+    @property
+    def _own_client(self) -> str:
+        """ID of the client whose tasks to tell from others'; empty if no other can connect."""
+        return self.control.client_id if self.is_shared else ""
+
+    def _observations(self) -> Iterator[tuple[Backend, Target]]:
+        """Yield what to observe with which backend.
+
+        The scheduler comes last, because it works to start and fetch the recordings of workers.
+        """
+        wanted = [target for target in self.targets if target != self.control.kind]
+        for target in find_targets(self.control, wanted) if wanted else ():
+            for backend in self._taking_part:
+                if target.kind in backend.targets:
+                    yield backend, target
+        for backend in self._taking_part:
+            yield backend, self.control
+
+    def _stop(self, *, keep: bool) -> None:
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        client = dict(opened.unwatch())
+        if death := self._death(0):
+            is_kept = keep and self._salvage(opened, client)
+            what = "its profile is kept up to then" if is_kept else "its profile is lost"
+            self.errors.append(SchedulerLostError(f"schedprof: {death}; {what}"))
+        elif not keep:
+            self._abandon(opened)
+        else:
+            with self._keeping_trouble(), self._unless_interrupted(opened):
+                try:
+                    self.rounds[-1].append(self._close(opened, client))
+                except SchedulerLostError:
+                    self._salvage(opened, client)
+                    raise
+        self._end_here(opened)
+
+    def _salvage(self, opened: _Open, client: dict[str, float]) -> bool:
+        """Keep profiles that survived a lost scheduler; return whether there are any.
+
+        How many tasks it processed and how much CPU time it used is not known then.
+        """
+        seconds = now() - opened.begun_at
+        segment = Segment(seconds, 0.0, tasks=0, transitions=0, scale=self._scale, client=client)
+        found = self._brought(segment, opened, salvaged)
+        if found.raw:
+            self.rounds[-1].append(found)
+        return bool(found.raw)
+
+    def _close(self, opened: _Open, client: dict[str, float]) -> SegmentRecord:
+        self._settle()
+        after = self.control.call(facts.close_window, self._own_client)
+        segment = replace(segment_between(opened.before, after), scale=self._scale, client=client)
+        lasting = {backend.name for backend in self._taking_part if backend.outlasts}
+        for name, _, recording in opened.recordings:
+            if name in lasting:
+                end_window(recording)
+        ending = [each for each in opened.recordings if each[0] not in lasting]
+        found = self._brought(segment, replace(opened, recordings=ending), self._stopped)
+        workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
+        found = replace(found, facts=replace(segment, workers=workers))
+        going_on = [each for each in opened.recordings if each[0] in lasting]
+        self._lasting += [(found, name, recording) for name, _, recording in going_on]
+        return found
+
+    def _finish(self) -> None:
+        """Stop the recordings that went on after their window."""
+        lasting, self._lasting = self._lasting, []
+        for segment, name, recording in lasting:
+            with self._keeping_trouble():
+                self._settle()
+                if (brought := self._stopped(recording)) is not None:
+                    segment.raw[name] = brought
+
+    def _brought(
+        self, segment: Segment, opened: _Open, fetch: Callable[[Recording], RawProfile | None]
+    ) -> SegmentRecord:
+        """Fetch what each recording has, the scheduler's first."""
+        raw: dict[str, RawProfile] = {}
+        elsewhere: list[tuple[str, Target, RawProfile]] = []
+        for name, target, recording in reversed(opened.recordings):
+            with self._keeping_trouble():
+                if (brought := fetch(recording)) is None:
+                    continue
+                if target is self.control:
+                    raw[name] = brought
+                else:
+                    elsewhere.insert(0, (name, target, brought))
+        return SegmentRecord(segment, raw, tuple(elsewhere))
+
+    def _stopped(self, recording: Recording) -> RawProfile | None:
+        """Stop a recording; if the scheduler is lost meanwhile, return what survived it."""
+        try:
+            return recording.stop(timeout_s=self.timeout_s)
+        except SchedulerLostError as error:
+            self.errors.append(self._explained(error))
+            return salvaged(recording)
+
+    def _settle(self) -> None:
+        """Wait until the scheduler has finished earlier work, if a backend would measure it."""
+        if any(backend.disturbs for backend in self._taking_part):
+            self.control.call(facts.settle, STEADY_S, SETTLING_S)
+
+    def _abandon(self, opened: _Open) -> None:
+        if opened.is_window_asked:
+            with self._keeping_trouble():
+                self.control.call(facts.close_window, self._own_client)
+        for _, _, recording in reversed(opened.recordings):
+            with self._keeping_trouble():
+                recording.abandon(timeout_s=self.timeout_s)
+
+    def _end_here(self, opened: _Open) -> None:
+        """End what is left of recordings in this process: the scheduler was lost, for example."""
+        for _, _, recording in opened.recordings:
+            with self._keeping_trouble():
+                end_here(recording)
+
+    @contextmanager
+    def _unless_interrupted(self, opened: _Open) -> Iterator[None]:
+        """End all recordings if a Ctrl-C or a test's timeout interrupts a start or a stop."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            self._end_here(opened)
+            for target in {id(each): each for each in opened.targets}.values():
+                with self._keeping_trouble():
+                    target.call(recordings.end_all, target.client_id)
+            raise
+
+    def _death(self, patience_s: float) -> str | None:
+        """Return how the scheduler died; asking may fail too, as where Docker has to be asked."""
+        try:
+            return self.death(patience_s)
+        except Exception as error:
+            return str(as_own(error)).removeprefix("schedprof: ")
+
+    def _explained(self, error: SchedulerLostError) -> SchedulerLostError:
+        """Return the error that says how the scheduler died, if that is known."""
+        death = self._death(DEATH_PATIENCE_S)
+        return SchedulerLostError(f"schedprof: {death}") if death else error
+
+    @contextmanager
+    def _keeping_trouble(self) -> Iterator[None]:
+        """Append errors to `errors` instead of raising them."""
+        try:
+            yield
+        except SchedulerLostError as error:
+            self.errors.append(self._explained(error))
+        except Exception as error:
+            # A third party's backend may raise anything, and the test is not to blame.
+            self.errors.append(as_own(error))

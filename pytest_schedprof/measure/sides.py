@@ -1,0 +1,194 @@
+"""The schedulers that one test runs on, each with its recorder and what was recorded there.
+
+Most tests have one side. A test that is compared in turns (`--schedprof-against`) has a second one
+with other code, and a third one with the same code if it asks for the null arm.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from pytest_schedprof import __version__
+from pytest_schedprof.agent import facts
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.under_test import CurrentWindow, SchedulerUnderTest
+from pytest_schedprof.evidence.client import ClientWatch, watch_here
+from pytest_schedprof.evidence.gathering import Gathering
+from pytest_schedprof.evidence.workers import WorkerWatch
+from pytest_schedprof.judge.estimate import CONFIDENCE
+from pytest_schedprof.measure.assessment import NOT_ASSESSED
+from pytest_schedprof.measure.plan import BodyRun, Plan
+from pytest_schedprof.measure.recorder import Recorder, Watch, no_watch
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.result import ClusterFacts, Environment, Result
+from pytest_schedprof.store.run_directory import AGAINST, NULL, side_word
+
+
+class Attempt(NamedTuple):
+    """One attempt at a test."""
+
+    test_id: str
+    started_at: float
+    """In seconds since the epoch."""
+
+
+class Side:
+    """One scheduler on which the test's body runs."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        plan: Plan,
+        scheduler: SchedulerUnderTest | InProcess,
+        gathering: Gathering,
+        name: str = "",
+    ) -> None:
+        self.scheduler = scheduler
+        self.name = name
+        """What messages call this side; empty for the scheduler under test."""
+        self.gathering = gathering
+        """Gathers evidence on every side: its cost must be the same on both of a comparison."""
+        # Read before the body runs: a test may leave the modules patched that are asked here.
+        self.environment = environment_of(scheduler.description)
+        self.recorder = Recorder(
+            scheduler.control,
+            plan.backends,
+            plan.settings.timeout,
+            death=scheduler.cluster.death,
+            targets=plan.settings.targets,
+            is_shared=not scheduler.cluster.is_ours,
+            watch=_watch(scheduler) if plan.times_client else no_watch,
+            watch_workers=_watch_workers(scheduler) if plan.times_workers else no_watch,
+            is_repeated=plan.settings.rounds > 1 or plan.settings.against is not None,
+        )
+        scheduler.window = self.recorder.measure
+        self.assessment = NOT_ASSESSED
+        self._attempt = attempt
+
+    @contextmanager
+    def run(self, body_run: BodyRun) -> Iterator[None]:
+        """Record one run of the body."""
+        gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
+        self._begin_round()
+        window = CurrentWindow.of(self.recorder.measure, self.is_in_process)
+        with gathered, self.recorder.round(body_run.backends, body_run.scale), window:
+            yield
+
+    def _begin_round(self) -> None:
+        """Tell the cluster that a round begins; a user's own class may lack the method."""
+        begin: Callable[[], None] = getattr(self.scheduler.cluster, "begin_round", lambda: None)
+        begin()
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the record says of each kind of evidence, once it was kept."""
+        return self.gathering.kept or ()
+
+    @evidence.setter
+    def evidence(self, judged: tuple[Evidence, ...]) -> None:
+        self.gathering.kept = judged
+
+    def close_window(self) -> None:
+        """Make `measure()` do nothing: a teardown that calls it is no part of the test."""
+        self.scheduler.window = nullcontext
+
+    def log(self) -> bytes:
+        """Return the scheduler's log, if its cluster has one; a user's own class may lack it."""
+        log: Callable[[], bytes] = getattr(self.scheduler.cluster, "log", bytes)
+        return log()
+
+    @property
+    def is_in_process(self) -> bool:
+        """Whether the scheduler lives in the test's process."""
+        return isinstance(self.scheduler, InProcess)
+
+    @property
+    def cluster(self) -> ClusterFacts:
+        """The cluster that runs the body."""
+        description = self.scheduler.description
+        return ClusterFacts(
+            kind=self.scheduler.cluster.kind,
+            address=self.scheduler.address,
+            workers=len(description["workers"]),
+            threads=description["threads"],
+            options=dict(getattr(self.scheduler.cluster, "options", {})),
+        )
+
+    def record(self) -> Result:
+        """Return the record of what has been assessed on this side so far."""
+        began = datetime.fromtimestamp(self._attempt.started_at, UTC)
+        return Result(
+            test_id=self._attempt.test_id,
+            outcome="passed",
+            started_at=began.isoformat(),
+            cluster=self.cluster,
+            environment=self.environment,
+            confidence=CONFIDENCE,
+            schedprof_version=__version__,
+            backends=self.assessment.backends,
+            troubles=self.assessment.troubles,
+            evidence=self.evidence,
+        )
+
+
+class Sides(NamedTuple):
+    """All sides of one test."""
+
+    here: Side
+    """The scheduler under test."""
+    against: Side | None = None
+    """The scheduler of other code, if the test is compared in turns."""
+    null: Side | None = None
+    """Another scheduler of the same code, to see how often a comparison gives a false alarm."""
+
+    @property
+    def others(self) -> dict[str, Side]:
+        """The sides beside the one under test, by the name of their directory."""
+        named = {AGAINST: self.against, NULL: self.null}
+        return {name: side for name, side in named.items() if side is not None}
+
+    @property
+    def gatherings_beside(self) -> dict[str, Gathering]:
+        """The evidence of the other sides, by what these are called."""
+        return {side_word(name, side.name): side.gathering for name, side in self.others.items()}
+
+    @property
+    def all(self) -> list[Side]:
+        """Every side in the order of a round's first turn, the one under test last."""
+        return [*self.others.values(), self.here]
+
+
+def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:
+    """Watch the test's client; in process, where clients are not known in advance, all of them."""
+    return watch_here if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
+
+
+def _watch_workers(scheduler: SchedulerUnderTest | InProcess) -> Watch:
+    """Watch the workers of a scheduler that is known before the body runs."""
+    return no_watch if isinstance(scheduler, InProcess) else WorkerWatch(scheduler.control)
+
+
+def environment_of(description: dict[str, Any]) -> Environment:
+    """Return the environment of this process and of the scheduler that gave the description."""
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        machine=platform.machine(),
+        cpu_count=os.cpu_count() or 1,
+        scheduler_python=description["python"],
+        scheduler_platform=description["platform"],
+        versions=description["versions"],
+        test_versions=facts.versions(),
+        scheduler_machine=description["machine"],
+        configuration=description["configuration"],
+        hash_seed=description["hash_seed"],
+        test_hash_seed=facts.hash_seed(),
+        event_loop=description.get("event_loop", ""),
+        code=description.get("code", ""),
+        compiled=tuple(description.get("compiled", ())),
+    )

@@ -1,1 +1,0 @@
-"""Measuring one test: plan, run, record, judge. `profiling.py` describes the path."""

@@ -1,0 +1,43 @@
+"""Records the work that a scheduler is asked to do, and replays it on other clusters.
+
+DASK_SCHEDPROF__RECORD__PATH=monday.schedprof dask scheduler --preload pytest_schedprof.replay
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger("distributed.schedprof")  # dask shows what is below `distributed`
+
+
+def dask_setup(scheduler: Any) -> None:
+    """Begin to record as the scheduler starts; dask calls this for `--preload`.
+
+    Dask's options say where and how: `schedprof.record.path` is the file, which has a name of its
+    own by default; with `schedprof.record.anonymous` no name of the users' is kept.
+    With `schedprof.record.rotate`, a size such as 100MB or a time such as 1h, the file is followed
+    by others, which are numbered.
+    """
+    import dask
+
+    default = f"workload-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.schedprof"
+    path = Path(dask.config.get("schedprof.record.path", default))
+    try:
+        anonymous = bool(dask.config.get("schedprof.record.anonymous", False))
+        rotate = dask.config.get("schedprof.record.rotate", None)
+        _begin(scheduler, path, anonymous=anonymous, rotate=rotate)
+    except Exception as error:  # never into the scheduler, which must start
+        logger.warning("schedprof: the workload is not recorded into %s: %s", path, error)
+
+
+def _begin(scheduler: Any, path: Path, *, anonymous: bool, rotate: Any) -> None:
+    from pytest_schedprof.replay.recorder import WorkloadRecorder
+    from pytest_schedprof.replay.writing import NO_LIMIT, FileWriter, read_limit
+
+    limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
+    WorkloadRecorder(scheduler, FileWriter(path, limit), anonymous=anonymous).begin()
+    logger.info("schedprof: records the workload into %s", path)

@@ -1,0 +1,161 @@
+"""Records a scheduler's workload from a client, into files on the client's side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from distributed import Client
+
+from pytest_schedprof.errors import ClusterError, SettingsError
+from pytest_schedprof.replay.recorder import FLUSH_S, NAME, WorkloadRecorder
+from pytest_schedprof.replay.writing import (
+    NO_LIMIT,
+    Limit,
+    Outbox,
+    RecordingFiles,
+    numbered,
+    read_limit,
+)
+
+CONNECTING_S = 10.0
+
+
+def connect(address: str) -> Client:
+    """Connect to a scheduler.
+
+    Raises:
+        ClusterError: none answers there.
+    """
+    try:
+        return Client(address, timeout=CONNECTING_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"schedprof: no scheduler answers at {address}: {error}") from None
+
+
+def begin(anonymous: bool, limit: Limit, dask_scheduler: Any = None) -> str:
+    """Begin to record on the scheduler; return why not, or an empty text."""
+    earlier = dask_scheduler.extensions.get(NAME)
+    if earlier is not None and not earlier.is_over:
+        return "its workload is being recorded already"
+    WorkloadRecorder(dask_scheduler, Outbox(limit), anonymous=anonymous).begin()
+    return ""
+
+
+def take(is_last: bool, dask_scheduler: Any = None) -> tuple[list[bytes], bool]:
+    """Return what was recorded since the last time, and whether the recording goes on.
+
+    The first part belongs to the file of the last time, each other one to a file of its own.
+    """
+    recorder = dask_scheduler.extensions.get(NAME)
+    if recorder is None or not isinstance(recorder.writer, Outbox):
+        return [], False
+    if is_last:
+        recorder.end()
+    return recorder.writer.take(), not recorder.is_over
+
+
+@contextmanager
+def record_workload(
+    client: Client, path: str | Path, *, anonymous: bool = False, rotate: str | None = None
+) -> Iterator[Path]:
+    """Record what a scheduler is asked while the block runs, into a new file.
+
+    Args:
+        client: connected to the scheduler, which must have pytest-schedprof installed.
+        path: the file.
+        anonymous: name prefixes and resources by letters, and do not tell when it was recorded.
+        rotate: a size such as 100MB or a time such as 1h, after which the next file is begun. They
+            have numbers in their names, and the block gets the pattern of these.
+
+    Raises:
+        SettingsError: the file exists or cannot be written.
+        ClusterError: the scheduler cannot record.
+    """
+    path = Path(path)
+    limit = _limit(rotate)
+    try:
+        files = RecordingFiles(path, is_numbered=limit != NO_LIMIT)
+    except OSError as error:
+        raise SettingsError(
+            f"schedprof: the workload cannot be written to {path}: {error.strerror}"
+        ) from None
+    try:
+        _begin(client, anonymous, limit)
+        with Fetching(client, files):
+            yield path if limit == NO_LIMIT else numbered(path, "*")
+    finally:
+        files.close()
+
+
+def _limit(rotate: str | None) -> Limit:
+    try:
+        return NO_LIMIT if rotate is None else read_limit(str(rotate))
+    except ValueError as error:
+        raise SettingsError(f"schedprof: rotate: {error}") from None
+
+
+def _begin(client: Client, anonymous: bool, limit: Limit) -> None:
+    try:
+        problem = client.run_on_scheduler(begin, anonymous, limit)
+    except Exception as error:
+        raise ClusterError(
+            f"schedprof: the scheduler at {client.scheduler.address} cannot record its workload: "  # type: ignore[union-attr]
+            f"{type(error).__name__}: {error}; pytest-schedprof must be installed there"
+        ) from error
+    if problem:
+        raise ClusterError(f"schedprof: the scheduler cannot record its workload: {problem}")
+
+
+class Fetching:
+    """Fetches blocks in a thread of its own while a block of code runs."""
+
+    def __init__(self, client: Client, files: RecordingFiles) -> None:
+        self._client, self._files = client, files
+        self._is_over = threading.Event()
+        self._problem: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="schedprof-record", daemon=True)
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """End the recording, and fetch the rest.
+
+        Raises:
+            ClusterError: something went wrong meanwhile, and the block itself raises nothing.
+        """
+        self._is_over.set()
+        self._thread.join()
+        self._fetch(is_last=True)
+        if self._problem is not None and kind is None:
+            raise ClusterError(
+                f"schedprof: the recording into {self._files.name} has ended early: "
+                f"{type(self._problem).__name__}: {self._problem}; the file is whole up to there"
+            ) from self._problem
+
+    def _run(self) -> None:
+        while not self._is_over.wait(FLUSH_S):
+            if not self._fetch(is_last=False):
+                return
+
+    def _fetch(self, *, is_last: bool) -> bool:
+        """Fetch and write blocks; return whether there are more to come."""
+        try:
+            parts, goes_on = self._client.run_on_scheduler(take, is_last)
+            if self._problem is None:
+                self._write(parts)
+        except Exception as error:
+            self._problem = self._problem or error
+            return False
+        return bool(goes_on)
+
+    def _write(self, parts: Sequence[bytes]) -> None:
+        for number, part in enumerate(parts):
+            if number:
+                self._files.begin_next()
+            self._files.write(part)

@@ -1,0 +1,435 @@
+"""Handlers of messages that note what they hear of workers and clients, and then do their work."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from distributed.metrics import time
+from distributed.worker_state_machine import TaskFinishedMsg
+
+from pytest_schedprof.formats.workload import MICRO, differences, numbers
+
+ABSENT: Any = object()
+"""Stands for what is not there."""
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Places:
+    """What was replaced, in tables of handlers and in the attributes of a scheduler."""
+
+    def __init__(self) -> None:
+        self._replaced: list[tuple[dict[Any, Any], Any, Any, Any]] = []
+        """Table, key, what stands there now, and what stood there before."""
+
+    def handler(self, table: dict[str, Any], name: str, wrap: Wrap) -> None:
+        """Wrap the handler of a message."""
+        self._put(table, name, wrap(table[name]))
+
+    def method(self, owner: Any, name: str, wrap: Wrap) -> None:
+        """Wrap a method that an object calls of itself."""
+        self._put(vars(owner), name, wrap(getattr(owner, name)))
+
+    def _put(self, table: dict[str, Any], name: str, mine: Any) -> None:
+        self._replaced.append((table, name, mine, table.get(name, ABSENT)))
+        table[name] = mine
+
+    def put_back(self) -> None:
+        """Put back what was there, unless somebody else has replaced it, who calls it still."""
+        for table, name, mine, before in self._replaced:
+            if table.get(name) is not mine:
+                continue
+            if before is ABSENT:
+                del table[name]
+            else:
+                table[name] = before
+        self._replaced.clear()
+
+
+class Presence:
+    """Makes a plugin one of the scheduler's while something is under way that it waits for.
+
+    A scheduler calls each of its plugins for each transition of each task. For one that does
+    nothing then, that is a hundredth of all that the scheduler does.
+    """
+
+    def __init__(self, plugins: dict[str, Any], name: str, plugin: Any) -> None:
+        self._plugins, self._name, self._plugin = plugins, name, plugin
+        self._under_way = 0
+
+    def __enter__(self) -> None:
+        self._under_way += 1
+        self._plugins[self._name] = self._plugin
+
+    def __exit__(self, *error: object) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self.end()
+
+    def told(self) -> None:
+        """Leave before the end of what is under way: what was waited for has come."""
+        if self._under_way <= 1:
+            self.end()
+
+    def end(self) -> None:
+        """Leave the plugins."""
+        self._plugins.pop(self._name, None)
+
+    def during(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function, or a coroutine function, during which the plugin is there."""
+
+        @functools.wraps(real)
+        def call(*args: Any, **keywords: Any) -> Any:
+            with self:
+                return real(*args, **keywords)
+
+        @functools.wraps(real)
+        async def coroutine(*args: Any, **keywords: Any) -> Any:
+            with self:
+                return await real(*args, **keywords)
+
+        return coroutine if inspect.iscoroutinefunction(real) else call
+
+
+MOST_GROUPS = 50_000
+"""Groups that are known by number at the same time; the oldest are forgotten first."""
+
+TOGETHER_S = 0.001
+"""Releases of a client that are nearer than this count as one."""
+
+
+class Rows:
+    """Ends of tasks, releases and workers; they are many and small, so they share blocks."""
+
+    def __init__(self) -> None:
+        self.clients = Numbered()
+        self.results: list[tuple[int, float, Any, int | None, bool]] = []
+        """Number, time, what was begun and ended when, size, and whether it erred."""
+        self.workers: list[tuple[float, int, bool, int, int, bool]] = []
+        self.releases: list[tuple[float, str, int]] = []
+        """Time, client, and a task that it needs no more."""
+        self._joined: list[tuple[float, int, list[int]]] = []
+        """The same with all tasks of one moment, and the client's number."""
+
+    def release_all(self, time: float, client: str) -> None:
+        """Note that a client has left and needs nothing any more: no task is named."""
+        if self.clients.known(client) is not None:
+            self.join_releases()
+            self._joined.append((time, self.clients.of(client), []))
+            self.clients.forget(client)
+
+    def join_releases(self) -> None:
+        """Make one of releases that are near to each other, for futures go one by one.
+
+        It has the time of the first. So this is called before each graph, which may need what
+        was released right after it.
+        """
+        begun, whose = float("-inf"), None
+        ids: list[int] = []
+        for when, client, number in self.releases:
+            if client == whose and when - begun < TOGETHER_S:
+                ids.append(number)
+            else:
+                begun, whose, ids = when, client, [number]
+                self._joined.append((when, self.clients.of(client), ids))
+        self.releases.clear()
+
+    def take(self, begun: float) -> list[dict[str, Any]]:
+        """Return the blocks of what there is, in a file that was begun at a time; forget that."""
+        self.join_releases()
+        blocks: list[dict[str, Any]] = []
+        if self.workers:
+            blocks.append({"kind": "workers", "workers": self.workers[:]})
+        if self.results:
+            blocks.append(self._results_block(begun))
+        if self._joined:
+            blocks.append(self._releases_block(begun))
+        for each in (self.workers, self.results, self._joined):
+            each.clear()
+        return blocks
+
+    def _results_block(self, begun: float) -> dict[str, Any]:
+        ids, times, startstops, nbytes, errors = zip(*self.results, strict=True)
+        return {
+            "kind": "results",
+            "ids": differences(ids),
+            "times": differences([round((time - begun) * MICRO) for time in times]),
+            "durations": numbers(_micros(startstops)),
+            "nbytes": numbers([each or 0 for each in nbytes]),
+            "errors": bytes(errors),
+        }
+
+    def _releases_block(self, begun: float) -> dict[str, Any]:
+        times, clients, ids = zip(*self._joined, strict=True)
+        return {
+            "kind": "releases",
+            "times": differences([round((time - begun) * MICRO) for time in times]),
+            "clients": numbers(clients),
+            "counts": numbers(map(len, ids)),
+            "ids": differences(chain.from_iterable(ids)),
+        }
+
+
+def _micros(startstops: Iterable[Any]) -> list[int]:
+    """Return how long tasks were computed."""
+    found = []
+    for of_task in startstops:
+        spent = 0.0
+        for each in of_task or ():
+            if each["action"] == "compute":
+                spent += each["stop"] - each["start"]
+        found.append(round(spent * MICRO))
+    return found
+
+
+class GraphRows:
+    """The tasks of one graph, as columns."""
+
+    def __init__(self, time: float, client: int) -> None:
+        self.time, self.client = time, client
+        self.wanted: list[int] = []
+        self._groups: dict[tuple[str, int | None], int] = {}
+        self._annotations: list[Mapping[str, Any]] = []
+        self._texts: dict[str, int] = {}
+        """Numbers of annotations by their text."""
+        self._ids: list[int] = []
+        self._group: list[int] = []
+        self._degrees: list[int] = []
+        self._dependencies: list[int] = []
+        self._annotation: list[int] = []
+
+    def group(self, group: tuple[str, int | None]) -> int:
+        """Return the number of a group in this block."""
+        return self._groups.setdefault(group, len(self._groups))
+
+    def annotations(self, annotations: Mapping[str, Any]) -> int:
+        """Return the number of the annotations of a task in this block."""
+        text = repr(annotations) if annotations else ""
+        if text not in self._texts:
+            self._texts[text] = len(self._annotations)
+            self._annotations.append(annotations)
+        return self._texts[text]
+
+    def add(
+        self,
+        ids: Sequence[int],
+        group: Sequence[int],
+        annotation: Sequence[int],
+        needed: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
+        """Add tasks.
+
+        Args:
+            ids: their numbers.
+            group: those of their groups.
+            annotation: those of their annotations.
+            needed: how many others each one needs, and how far back the numbers of these are.
+        """
+        degrees, dependencies = needed or ([0] * len(ids), ())
+        self._ids += ids
+        self._group += group
+        self._annotation += annotation
+        self._degrees += degrees
+        self._dependencies += dependencies
+
+    def block(self) -> dict[str, Any]:
+        """Return the block."""
+        return {
+            "kind": "graph",
+            "time": self.time,
+            "client": self.client,
+            "groups": list(self._groups),
+            "annotations": self._annotations,
+            "ids": differences(self._ids),
+            "group": numbers(self._group),
+            "degrees": numbers(self._degrees),
+            "dependencies": numbers(self._dependencies),
+            "annotation": numbers(self._annotation),
+            "wanted": differences(self.wanted),
+        }
+
+
+class Numbered:
+    """Gives each thing the next number when it is first seen."""
+
+    def __init__(self, most: int = 0) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._next = 0
+        self._most = most
+
+    def of(self, thing: Any) -> int:
+        """Return its number."""
+        found = self._numbers.get(thing)
+        if found is None:
+            found = self._numbers[thing] = self._next
+            self._next += 1
+            if self._most and len(self._numbers) > self._most:
+                del self._numbers[next(iter(self._numbers))]
+        return found
+
+    def known(self, thing: Any) -> int | None:
+        """Return its number, if it has one."""
+        return self._numbers.get(thing)
+
+    def forget(self, thing: Any) -> None:
+        """Forget it, so that its number is not held for ever."""
+        self._numbers.pop(thing, None)
+
+
+FINISHED, ERRED = "task-finished", "task-erred"
+RELEASING, CANCELLING = "client-releases-keys", "cancel-keys"
+
+FIELDS = frozenset(
+    ("key", "run_id", "nbytes", "type", "typename", "metadata", "thread", "startstops")
+)
+"""Fields of a message about a finished task, in all releases that are known."""
+
+Handler = Callable[..., Any]
+
+
+class Hearing:
+    """Notes ends of tasks and releases, as rows, while the handlers stand in the tables.
+
+    What is called for each task does not call functions of Python, and is in no decorator.
+    """
+
+    def __init__(
+        self,
+        scheduler: Any,
+        numbers: dict[int, int],
+        rows: Rows,
+        give_up: Callable[[Exception], None],
+    ) -> None:
+        self._scheduler, self._numbers, self._rows = scheduler, numbers, rows
+        self._give_up = give_up
+
+    def begin(self, places: Places) -> None:
+        """Wrap the handlers."""
+        is_known = {*TaskFinishedMsg.__annotations__} == FIELDS
+        handlers = self._scheduler.stream_handlers
+        places.handler(handlers, FINISHED, self._on_finished if is_known else self._on_any_finished)
+        places.handler(handlers, ERRED, self._on_erred)
+        places.handler(handlers, RELEASING, self._on_release)
+        places.handler(handlers, CANCELLING, self._on_cancel)
+
+    def _on_finished(self, real: Handler) -> Handler:
+        """Return a handler that names the fields; one that the message lacks is None.
+
+        One that takes any fields and hands them on copies them twice, which takes three times as
+        many instructions.
+        """
+        scheduler, number_of, note = self._scheduler, self._numbers.get, self._rows.results.append
+        give_up = self._give_up
+
+        @functools.wraps(real)
+        def finished(
+            key: Any = None,
+            worker: Any = None,
+            stimulus_id: Any = None,
+            run_id: Any = None,
+            nbytes: Any = None,
+            type: Any = None,
+            typename: Any = None,
+            metadata: Any = None,
+            thread: Any = None,
+            startstops: Any = None,
+            status: Any = None,
+            **more: Any,
+        ) -> Any:
+            try:
+                number = number_of(id(scheduler.tasks.get(key)))
+                if number is not None:
+                    note((number, time(), startstops, nbytes, False))
+            except Exception as error:
+                give_up(error)
+            call = functools.partial(real, **more) if more else real
+            return call(
+                key=key,
+                worker=worker,
+                stimulus_id=stimulus_id,
+                run_id=run_id,
+                nbytes=nbytes,
+                type=type,
+                typename=typename,
+                metadata=metadata,
+                thread=thread,
+                startstops=startstops,
+                status=status,
+            )
+
+        return finished
+
+    def _on_any_finished(self, real: Handler) -> Handler:
+        """Return the same for a release whose messages have other fields."""
+
+        @functools.wraps(real)
+        def finished(**message: Any) -> Any:
+            self._note_end(message, message.get("nbytes"), is_error=False)
+            return real(**message)
+
+        return finished
+
+    def _on_erred(self, real: Handler) -> Handler:
+        @functools.wraps(real)
+        def erred(**message: Any) -> Any:
+            self._note_end(message, 0, is_error=True)
+            return real(**message)
+
+        return erred
+
+    def _note_end(self, message: dict[str, Any], nbytes: int | None, *, is_error: bool) -> None:
+        try:
+            number = self._numbers.get(id(self._scheduler.tasks.get(message["key"])))
+            if number is not None:
+                startstops = message.get("startstops")
+                self._rows.results.append((number, time(), startstops, nbytes, is_error))
+        except Exception as error:
+            self._give_up(error)
+
+    def _on_release(self, real: Handler) -> Handler:
+        note = self._note_release
+
+        @functools.wraps(real)
+        def release(keys: Any, client: Any, **more: Any) -> Any:
+            note(client, keys)
+            call = functools.partial(real, **more) if more else real
+            return call(keys=keys, client=client)
+
+        return release
+
+    def _note_release(self, client: str, keys: Collection[Any]) -> None:
+        try:
+            state_of, number_of = self._scheduler.tasks.get, self._numbers.get
+            now, note = time(), self._rows.releases.append
+            for key in keys:
+                number = number_of(id(state_of(key)))
+                if number is not None:
+                    note((now, client, number))
+        except Exception as error:
+            self._give_up(error)
+
+    def _on_cancel(self, real: Handler) -> Handler:
+        @functools.wraps(real)
+        def cancel(**message: Any) -> Any:
+            try:
+                keys = self._with_dependents(message["keys"])
+                self._note_release(message["client"], keys)
+            except Exception as error:
+                self._give_up(error)
+            return real(**message)
+
+        return cancel
+
+    def _with_dependents(self, keys: Collection[Any]) -> list[Any]:
+        """Return tasks that are cancelled with all that need them."""
+        found, waiting = dict.fromkeys(keys), list(keys)
+        while waiting:
+            state = self._scheduler.tasks.get(waiting.pop())
+            more = [each.key for each in (state.dependents if state else ())]
+            waiting += [key for key in more if key not in found]
+            found |= dict.fromkeys(more)
+        return list(found)

@@ -1,0 +1,482 @@
+"""Records what a scheduler is asked: a plugin of the scheduler."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import compress
+from operator import attrgetter, not_
+from typing import Any
+
+import dask.config
+from dask.utils import key_split, parse_bytes
+from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.metrics import time
+from tornado.ioloop import PeriodicCallback
+
+from pytest_schedprof.model.workload import Group
+from pytest_schedprof.replay.graphs import ACTOR
+from pytest_schedprof.replay.hearing import (
+    MOST_GROUPS,
+    GraphRows,
+    Hearing,
+    Numbered,
+    Places,
+    Presence,
+    Rows,
+)
+from pytest_schedprof.replay.writing import Writer
+
+MORE = 1000
+
+
+class KnownTasks:
+    """Gives each task the next number when it is first seen.
+
+    A task that was forgotten and comes again under its old key is a new one, so numbers belong to
+    the scheduler's states of tasks. To be told of the end of each would cost a call for each
+    transition. Instead the states are held here, and a few are looked at now and then.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        """By `id`, which is faster than the hash of a state."""
+        self._fresh: list[Any] = []
+        """What the numbers belong to, so that no other state can have the `id` of one."""
+        self._old: list[Any] = []
+        """The same, of those to look at before the others."""
+        self._next = self._swept = 0
+
+    def of(self, state: Any) -> int | None:
+        """Return the number of a task, if it has one."""
+        return self.numbers.get(id(state))
+
+    def add(self, states: Sequence[Any]) -> range:
+        """Number new tasks."""
+        added = range(self._next, self._next + len(states))
+        self._next = added.stop
+        self.numbers.update(zip(map(id, states), added, strict=True))
+        self._fresh += states
+        return added
+
+    @property
+    def next(self) -> int:
+        """The number of the next task."""
+        return self._next
+
+    def sweep(self, tasks: Mapping[Any, Any]) -> None:
+        """Let go of tasks that the scheduler forgot: look at two for each that came meanwhile."""
+        most = MORE + 2 * (self._next - self._swept)
+        self._swept = self._next
+        if not self._old:
+            self._old, self._fresh = self._fresh, []
+        states, state_of = self._old[-most:], tasks.get
+        del self._old[-most:]
+        there = [state_of(each.key) is each for each in states]
+        self._fresh.extend(compress(states, there))
+        for each in compress(states, map(not_, there)):
+            del self.numbers[id(each)]
+
+    def forget(self) -> None:
+        """Know no task any more."""
+        for each in (self.numbers, self._fresh, self._old):
+            each.clear()
+
+
+NO_ANNOTATIONS: dict[str, Any] = {}
+
+LETTERS = 10
+
+SECRET = 16
+"""Bytes of a secret that nobody can guess."""
+
+
+class Names:
+    """Names that users gave, as the file has them: the same, or letters in their place.
+
+    The letters are the same in all files of a recording. Without its secret, which is in none of
+    them, nobody can try which name gives them.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
+        """Empty if names are kept."""
+
+    def prefix(self, name: str) -> str:
+        """Return a prefix, or letters too if dask would read another prefix from a key."""
+        is_kept = not self.secret and key_split(Group(name).key(1)) == name
+        return name if is_kept else self._letters(name)
+
+    def resource(self, name: str) -> str:
+        """Return the name of a resource."""
+        return self._letters(name) if self.secret else name
+
+    def _letters(self, name: str) -> str:
+        text = name.encode("utf-8", "replace")
+        digest = hashlib.blake2b(text, digest_size=LETTERS, key=self.secret).digest()
+        return "".join(chr(ord("a") + byte % 26) for byte in digest)
+
+
+class Groups:
+    """Groups of the file by the scheduler's names."""
+
+    def __init__(self, given: Names) -> None:
+        self.given = given
+        self.numbers = Numbered(MOST_GROUPS)
+        self.names: dict[str, tuple[str, int | None]] = {}
+
+    def column(
+        self, states: Sequence[Any], number: Callable[[tuple[str, int | None]], int]
+    ) -> list[int]:
+        """Return what a function says of each task's group."""
+        found, last, its = [], None, 0
+        for state in states:
+            if (group := state.group) is not last:
+                last, its = group, number(self.of(group))
+            found.append(its)
+        return found
+
+    def of(self, group: Any) -> tuple[str, int | None]:
+        """Return the prefix and the number of a group of tasks."""
+        name = group.name
+        if (found := self.names.get(name)) is not None:
+            return found
+        prefix = self.given.prefix(group.prefix.name)
+        number = None if name == group.prefix.name else self.numbers.of(name)
+        if len(self.names) > MOST_GROUPS:
+            self.names.clear()
+        self.names[name] = prefix, number
+        return prefix, number
+
+
+def held_by(states: Sequence[Any]) -> list[Any]:
+    """Return those of some tasks, and of those that they need, whose results are there."""
+    needed = [each for state in states for each in state.dependencies if each.who_has]
+    held = [state for state in states if state.who_has]
+    return [*{id(each): each for each in [*held, *needed]}.values()]
+
+
+def needed_by(
+    states: Sequence[Any], ids: Sequence[int], numbers: Mapping[int, int]
+) -> tuple[list[int], list[int]]:
+    """Return how many tasks each one needs, and how far back the numbers of these are."""
+    degrees, distances = [], []
+    for number, state in zip(ids, states, strict=True):
+        known = state.dependencies
+        if known:
+            known = [number - numbers[id(each)] for each in known if id(each) in numbers]
+            distances += known
+        degrees.append(len(known))
+    return degrees, distances
+
+
+def are_plain(states: Sequence[Any]) -> bool:
+    """Whether no client wants anything of these tasks but their results."""
+    return not any(
+        [
+            (state.priority and state.priority[0])
+            or state.retries
+            or state.resource_restrictions
+            or state.worker_restrictions
+            or state.host_restrictions
+            or state.actor
+            for state in states
+        ]
+    )
+
+
+def annotations_of(state: Any, scheduler: Any, workers: Numbered, names: Names) -> dict[str, Any]:
+    """Return what the client wants of a task; workers are numbers, no addresses."""
+    priority, restricted = state.priority, state.worker_restrictions
+    found: dict[str, Any] = {}
+    if priority and priority[0]:
+        found["priority"] = -priority[0]
+    if state.retries:
+        found["retries"] = state.retries
+    if state.resource_restrictions:
+        found["resources"] = {
+            names.resource(name): amount for name, amount in state.resource_restrictions.items()
+        }
+    allowed = {*(restricted or ()), *_on_hosts(scheduler, state.host_restrictions or ())}
+    if allowed:
+        found["workers"] = sorted(workers.of(each) for each in allowed)
+    if state.loose_restrictions:
+        found["allow_other_workers"] = True
+    if state.actor:
+        found[ACTOR] = True
+    return found
+
+
+def _on_hosts(scheduler: Any, hosts: Collection[str]) -> set[str]:
+    """Return the workers that are on hosts now."""
+    known = scheduler.host_info
+    return {each for host in hosts if host in known for each in known[host]["addresses"]}
+
+
+logger = logging.getLogger("distributed.schedprof")  # dask shows what is below `distributed`
+
+NAME = "schedprof-record"
+
+FLUSH_S = 0.5
+"""A killed scheduler loses what happened since the last block."""
+
+INTAKE = "_create_taskstate_from_graph"
+"""The part of `update_graph` that tells plugins of a graph; what it waits for comes before."""
+
+RETIRING = "retire-workers"
+"""How the scheduler calls the cause if a worker leaves whose results were moved before."""
+
+PRIORITY = attrgetter("priority")
+
+STEADY = 0.01
+"""The bandwidth is noted again when it differs by more than this part."""
+
+
+def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let no error reach the scheduler: the recorder takes itself out and says so once."""
+
+    @functools.wraps(method)
+    def call(self: WorkloadRecorder, *args: Any, **keywords: Any) -> None:
+        try:
+            if not self.is_over:
+                method(self, *args, **keywords)
+        except Exception as error:
+            self.give_up(error)
+
+    return call
+
+
+class WorkloadRecorder(SchedulerPlugin):
+    """Notes graphs as they arrive, ends of tasks, releases, and workers that come and go.
+
+    Keys are replaced by numbers. Names of prefixes and resources are kept, or replaced by letters.
+    No code, no value and no annotation of the users' own is recorded.
+    """
+
+    name = NAME
+
+    # What is not waited for does nothing. A function of C that takes any arguments does nothing in
+    # a tenth of the time.
+    transition: Any = "".format
+
+    def __init__(self, scheduler: Any, writer: Writer, *, anonymous: bool = False) -> None:
+        self.scheduler, self.writer = scheduler, writer
+        self.is_over = False
+        self.begun = self.first_begun = time()
+        """When this file was begun, and when the first one was."""
+        self.recording = secrets.token_hex(16)
+        self.rows = Rows()
+        self.known = KnownTasks()
+        self.oldest = 0
+        """Number of the first task that is in this file."""
+        self.noted: set[int] = set()
+        """Older tasks that are in this file too."""
+        self.workers = Numbered()
+        self.staying: set[str] = set()
+        """Workers that have joined, as the file says."""
+        self.names = Names(secrets.token_bytes(SECRET) if anonymous else b"")
+        self.groups = Groups(self.names)
+        self.bandwidth = float(parse_bytes(dask.config.get("distributed.scheduler.bandwidth")))
+        self.flushing = PeriodicCallback(self.flush, FLUSH_S * 1000)
+        self.places = Places()
+        self.presence = Presence(scheduler.plugins, NAME, self)
+
+    def begin(self) -> None:
+        """Record from now on."""
+        try:
+            self._begin_file()
+            hearing = Hearing(self.scheduler, self.known.numbers, self.rows, self.give_up)
+            hearing.begin(self.places)
+            self._wait_for_rare_things()
+        except BaseException:
+            self._leave()
+            self.writer.abandon()
+            raise
+        self.scheduler.extensions[NAME] = self
+        self.flushing.start()
+
+    def _wait_for_rare_things(self) -> None:
+        """Be a plugin while graphs are taken in, and while workers and clients leave."""
+        scheduler, places, during = self.scheduler, self.places, self.presence.during
+        messages = scheduler.stream_handlers
+        if hasattr(scheduler, INTAKE):
+            places.method(scheduler, INTAKE, during)
+        else:
+            places.handler(messages, "update-graph", during)
+        places.method(scheduler, "remove_worker", during)
+        places.handler(scheduler.handlers, "unregister", during)
+        places.method(scheduler, "remove_client", during)
+        places.handler(messages, "close-client", during)
+        places.method(scheduler, "handle_worker", self._on_worker)
+
+    def _begin_file(self) -> None:
+        """Write what each file begins with, so that it can be read without the others."""
+        self.begun = time()
+        now = datetime.now(UTC).replace(microsecond=0).isoformat()
+        head = {
+            "kind": "head",
+            "distributed": version("distributed"),
+            "begun": "" if self.names.secret else now,
+            "name": self.recording,
+            "since": self.begun - self.first_begun,
+        }
+        self.writer.write(head)
+        self.oldest, self.noted = self.known.next, set()
+        for address in list(self.scheduler.workers):
+            self._note_worker(address, has_joined=True)
+        self._write_rows()
+
+    def end(self) -> None:
+        """Record no more, and close the file."""
+        self._finish()
+        if not self.is_over:
+            self._leave()
+            self.writer.close()
+
+    def give_up(self, error: Exception) -> None:
+        """Leave the scheduler alone after an error."""
+        if not self.is_over:
+            logger.warning(
+                "schedprof: the recording of the workload has ended early: %s: %s; the scheduler "
+                "runs on, and the file is whole up to here",
+                type(error).__name__,
+                error,
+            )
+            self._leave()
+            self.writer.abandon()
+
+    def _leave(self) -> None:
+        self.is_over = True
+        self.flushing.stop()
+        self.places.put_back()
+        self.presence.end()
+        self.known.forget()
+
+    @guarded
+    def flush(self) -> None:
+        """Hand over what was seen since the last time, and begin the next file if it is time."""
+        self.writer.check()
+        self._write_rows()
+        self.known.sweep(self.scheduler.tasks)
+        if self.writer.is_full():
+            self.writer.turn()
+            self._begin_file()
+
+    @guarded
+    def _finish(self) -> None:
+        self.writer.check()
+        self._write_rows()
+
+    def _write_rows(self) -> None:
+        for block in self.rows.take(self.begun):
+            self.writer.write(block)
+        bandwidth = float(self.scheduler.bandwidth)
+        if abs(bandwidth - self.bandwidth) > STEADY * self.bandwidth:
+            self.bandwidth = bandwidth
+            self.writer.write({"kind": "network", "bandwidth": bandwidth})
+
+    def teardown(self) -> None:
+        """End with the scheduler, which calls this for each extension."""
+        self.end()
+
+    # Graphs.
+
+    @guarded
+    def update_graph(
+        self,
+        scheduler: Any,
+        *,
+        client: str,
+        keys: Collection[Any],
+        tasks: Collection[Any],
+        **more: Any,
+    ) -> None:
+        """Note the tasks that are new, and what the client wants."""
+        self.rows.join_releases()
+        numbers, states = self.known.numbers, scheduler.tasks
+        new = [state for state in map(states.__getitem__, tasks) if id(state) not in numbers]
+        # Names are numbers in a replay, where dask orders tasks by name that it cannot tell apart.
+        new.sort(key=PRIORITY)
+        rows = GraphRows(time() - self.begun, self.rows.clients.of(client))
+        if self._note_held(rows, new):
+            new = [each for each in new if id(each) not in numbers]
+        self._add_tasks(rows, new)
+        rows.wanted = sorted([numbers[id(states[key])] for key in keys if key in states])
+        self.writer.write(rows.block())
+        self.presence.told()  # the transitions of its tasks follow
+
+    def _add_tasks(self, rows: GraphRows, new: Sequence[Any]) -> None:
+        ids = self.known.add(new)
+        if are_plain(new):
+            annotation = [rows.annotations(NO_ANNOTATIONS)] * len(new) if new else []
+        else:
+            found = (annotations_of(each, self.scheduler, self.workers, self.names) for each in new)
+            annotation = [*map(rows.annotations, found)]
+        needed = needed_by(new, ids, self.known.numbers)
+        rows.add(ids, self.groups.column(new, rows.group), annotation, needed)
+
+    def _note_held(self, rows: GraphRows, new: Sequence[Any]) -> bool:
+        """Note results that were there before the file; return whether any has a number now."""
+        before = self.known.next
+        for each in held_by(new):
+            self._hold(rows, each)
+        return self.known.next > before
+
+    def _hold(self, rows: GraphRows, state: Any) -> None:
+        """Note a task as one that has ended, if it has, and is not in the file."""
+        number = self.known.of(state)
+        if not state.who_has or (number is not None and number >= self.oldest):
+            return
+        if number is None:
+            (number,) = self.known.add([state])
+        if number not in self.noted:
+            self.noted.add(number)
+            group = rows.group(self.groups.of(state.group))
+            rows.add([number], [group], [rows.annotations(NO_ANNOTATIONS)])
+            self.rows.results.append((number, time(), (), state.nbytes, False))
+
+    # Clients and workers.
+
+    @guarded
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        """Note that a client wants nothing any more: no task is named."""
+        self.rows.release_all(time(), client)
+
+    def _on_worker(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that is called when a worker has joined, and lasts as long as it stays.
+
+        So it is no coroutine, during which the recorder would have to be a plugin.
+        """
+
+        @functools.wraps(real)
+        def handle_worker(*args: Any, **keywords: Any) -> Any:
+            self._note_joined(*args, **keywords)
+            return real(*args, **keywords)
+
+        return handle_worker
+
+    @guarded
+    def _note_joined(self, comm: Any, worker: str) -> None:
+        if worker not in self.staying:  # else the file was begun while it joined
+            self._note_worker(worker, has_joined=True)
+
+    @guarded
+    def remove_worker(
+        self, scheduler: Any, worker: str, *, stimulus_id: str = "", **more: Any
+    ) -> None:
+        """Note that a worker left; the scheduler knows it no more."""
+        self._note_worker(worker, has_joined=False, is_retired=stimulus_id.startswith(RETIRING))
+        self.workers.forget(worker)
+        self.staying.discard(worker)
+
+    def _note_worker(self, address: str, *, has_joined: bool, is_retired: bool = False) -> None:
+        state = self.scheduler.workers.get(address)
+        threads, memory = (state.nthreads, state.memory_limit or 0) if state else (0, 0)
+        worker, now = self.workers.of(address), time() - self.begun
+        self.staying.add(address)
+        self.rows.workers.append((now, worker, has_joined, threads, memory, is_retired))

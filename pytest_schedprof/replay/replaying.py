@@ -1,0 +1,285 @@
+"""Asks a cluster for the work that was recorded on another one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import warnings
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_schedprof.agent.decisions import WORLD
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.model.workload import WorkerEvent, Workforce, Workload, workforce_of
+from pytest_schedprof.replay.acting import ActingClient, Play
+from pytest_schedprof.replay.following import Script, scripts_of
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+logger = logging.getLogger("distributed.schedprof")  # dask shows what is below `distributed`
+
+POLL_S = 0.01
+
+
+def present(dask_scheduler: Any = None) -> list[tuple[str, str, int]]:
+    """Return the address, the name and the threads of each worker; runs on the scheduler."""
+    workers = dask_scheduler.workers.values()
+    return [(each.address, str(each.name), each.nthreads) for each in workers]
+
+
+def arrive_in_virtual_time(arriving: Sequence[tuple[str, int]], dask_scheduler: Any = None) -> bool:
+    """Let workers join a virtual cluster; return whether it is one. Runs on the scheduler."""
+    world = dask_scheduler.extensions.get(WORLD)
+    for name, threads in arriving if world is not None else ():
+        world.workers.arrive(name, threads)
+    return world is not None
+
+
+def leave_in_virtual_time(name: str, dask_scheduler: Any = None) -> bool:
+    """Let a worker of a virtual cluster leave; return whether it is one."""
+    world = dask_scheduler.extensions.get(WORLD)
+    if world is not None:
+        world.workers.act("kill", name, float("inf"))
+    return world is not None
+
+
+async def arrive(arriving: Sequence[tuple[str, int]], dask_worker: Any = None) -> bool:
+    """Let hollow workers join beside this one; return whether it is one."""
+    invite = getattr(getattr(dask_worker, "server", None), "invite", None)
+    if invite is None:
+        return False
+    await asyncio.gather(*(invite(dask_worker, name, threads) for name, threads in arriving))
+    return True
+
+
+def leave(dask_worker: Any = None) -> bool:
+    """Let this worker leave after its answer, if it is a hollow one; return whether it is."""
+    end = getattr(dask_worker, "_leave", None)
+    if end is not None:
+        asyncio.get_running_loop().call_soon(end, "left in the replay")
+    return end is not None
+
+
+class Stage:
+    """The workers that stand for the recorded ones."""
+
+    def __init__(self, client: Client, workforce: Workforce) -> None:
+        self._client, self._workforce = client, workforce
+        self.names: dict[int, str] = {}
+        """The cluster's workers by the numbers of those that they stand for."""
+        self._first: dict[str, int] = {}
+        """Threads of the workers that were there before the replay, by name."""
+        self._addresses: dict[str, str] = {}
+        """Their addresses."""
+        self._next = 0
+        self._can_change = True
+
+    async def look(self) -> None:
+        """Let the workers that are there stand for those that were there first."""
+        found = sorted(await self._present(), key=lambda each: _in_order(each[1]))
+        self._first = {name: threads for _, name, threads in found}
+        self._addresses = {name: address for address, name, _ in found}
+        numbers = (each.worker for each in self._workforce.first)
+        self.names.update(zip(numbers, self._first, strict=False))
+        self._next = 1 + max((int(each) for each in self._first if each.isdigit()), default=-1)
+
+    def where(self, worker: int) -> str:
+        """Return the address or name of the worker that stands for a recorded one.
+
+        It is another one if the cluster has too few.
+        """
+        name, addresses = self.names.get(worker), list(self._addresses.values())
+        if name is not None:
+            return self._addresses.get(name, name)
+        return addresses[worker % len(addresses)] if addresses else "nowhere"
+
+    async def act(self, play: Play) -> None:
+        """Let workers join and leave at their times."""
+        for events in _together(self._workforce.later):
+            if events[0].time > play.until:
+                return
+            await play.until_time(events[0].time / play.speed)
+            if not self._can_change:
+                return
+            await self._change(events)
+
+    async def _change(self, events: Sequence[WorkerEvent]) -> None:
+        if events[0].has_joined:
+            await self._arrive([(self._new_name(each.worker), each.threads) for each in events])
+            return
+        for each in events:
+            name = self.names.pop(each.worker, None)
+            if name is not None:
+                await self._leave(name, is_retired=each.is_retired)
+
+    def _new_name(self, worker: int) -> str:
+        name = self.names[worker] = str(self._next)
+        self._next += 1
+        return name
+
+    async def _arrive(self, arriving: Sequence[tuple[str, int]]) -> None:
+        """Let workers join, in virtual time or as hollow ones."""
+        client: Any = self._client
+        if await client.run_on_scheduler(arrive_in_virtual_time, arriving):
+            return
+        hosts = [address for address, _, _ in await self._present()][:1]
+        answers = await client.run(arrive, arriving, workers=hosts) if hosts else {}
+        self._say_if_not(any(answers.values()))
+
+    async def _leave(self, name: str, *, is_retired: bool) -> None:
+        client: Any = self._client
+        if is_retired:
+            _later(client.retire_workers(names=[name], close_workers=True))
+        elif not await client.run_on_scheduler(leave_in_virtual_time, name):
+            there = [address for address, each, _ in await self._present() if each == name]
+            answers = await client.run(leave, workers=there) if there else {}
+            self._say_if_not(any(answers.values()))
+
+    def _say_if_not(self, has_changed: bool) -> None:
+        if not has_changed and self._can_change:
+            self._can_change = False
+            logger.warning(
+                "schedprof: workers join and leave in the recorded workload; in a replay they can "
+                "on simulated and virtual clusters only"
+            )
+
+    async def restore(self) -> None:
+        """Leave the cluster with the workers that it had: another round may follow."""
+        if not (self._workforce.later and self._can_change):
+            return
+        client: Any = self._client
+        there = await self._names()
+        if missing := [each for each in self._first.items() if each[0] not in there]:
+            await self._arrive(missing)
+        if others := sorted(there - self._first.keys()):
+            await client.retire_workers(names=others, close_workers=True)
+        while self._can_change and await self._names() != self._first.keys():
+            await asyncio.sleep(POLL_S)
+
+    async def _names(self) -> set[str]:
+        return {name for _, name, _ in await self._present()}
+
+    async def _present(self) -> list[tuple[str, str, int]]:
+        client: Any = self._client
+        found: list[tuple[str, str, int]] = await client.run_on_scheduler(present)
+        return found
+
+
+_RUNNING: set[asyncio.Future[Any]] = set()
+
+
+def _later(awaitable: Awaitable[Any]) -> None:
+    """Let something run beside; a task that nobody holds may be collected before its end."""
+    task = asyncio.ensure_future(awaitable)
+    _RUNNING.add(task)
+    task.add_done_callback(_RUNNING.discard)
+
+
+TOGETHER_S = 0.01
+"""Workers that join within this time join together, as those of one job."""
+
+
+def _together(events: Sequence[WorkerEvent]) -> list[list[WorkerEvent]]:
+    """Return events in groups of the same kind and about the same time."""
+    groups: list[list[WorkerEvent]] = []
+    for each in events:
+        first = groups[-1][0] if groups else None
+        near = first is not None and each.time - first.time <= TOGETHER_S
+        if first is not None and near and first.has_joined == each.has_joined:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _in_order(name: str) -> tuple[bool, int, str]:
+    """Return what orders names: numbers by their size, before other names."""
+    return not name.isdigit(), int(name) if name.isdigit() else 0, name
+
+
+def replay(
+    client: Client,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    speed: float = 1.0,
+    until: float | None = None,
+    only: str = "*",
+) -> int:
+    """Do what the recorded clients did, and wait for what they waited for.
+
+    Durations and sizes are those of the cluster: simulated and virtual ones take them from the
+    file if their option `workload` names it. There workers join and leave as they did, too.
+
+    Args:
+        client: does what the first of the recorded clients did; others are made.
+        path: file of `schedprof record`, or a pattern for the files of one recording; by default
+            the workload that the test's marker names.
+        speed: how much faster than in reality graphs arrive.
+        until: seconds of the file after which nothing more is submitted.
+        only: pattern of prefixes; other tasks are left out.
+
+    Returns:
+        how many tasks were submitted; an asynchronous client returns a coroutine.
+    """
+    if not speed > 0:
+        raise SettingsError(f"schedprof: speed must be a positive number, got {speed!r}")
+    path = path or getattr(client, "schedprof_workload", None)
+    if path is None:
+        raise SettingsError(
+            "schedprof: replay needs the path of a file, or a test whose marker has workload="
+        )
+    workload = read_files(os.fspath(path))
+    end = float("inf") if until is None else until
+    done: int = client.sync(_replay, client, workload, speed, end, only)
+    return done
+
+
+async def _replay(client: Client, workload: Workload, speed: float, until: float, only: str) -> int:
+    stage = Stage(client, workforce_of(workload))
+    await stage.look()
+    play = Play(workload, speed, until, only, stage.where)
+    staging = asyncio.ensure_future(stage.act(play))
+    try:
+        await _act_all(client, play, scripts_of(play.workload))
+    finally:
+        staging.cancel()
+        await asyncio.gather(staging, return_exceptions=True)
+    await stage.restore()
+    return len(play.keys)
+
+
+async def _act_all(client: Client, play: Play, scripts: dict[int, Script]) -> None:
+    """Let each client act; if one fails, the others end too."""
+    acting = [
+        asyncio.ensure_future(
+            ActingClient(play, client, each).act() if first else _as_another(client, play, each)
+        )
+        for first, each in zip([True] + [False] * len(scripts), scripts.values(), strict=False)
+    ]
+    try:
+        await asyncio.gather(*acting)
+    finally:
+        for each in acting:
+            each.cancel()
+        await asyncio.gather(*acting, return_exceptions=True)
+
+
+async def _as_another(client: Client, play: Play, script: Script) -> None:
+    """Act as a client of its own, which connects and leaves as the recorded one did."""
+    from distributed import Client
+    from distributed.versions import VersionMismatchWarning
+
+    await play.until_time(script.actions[0].event.time / play.speed)
+    if script.actions[0].event.time > play.until:
+        return
+    scheduler: Any = client.scheduler
+    with warnings.catch_warnings():  # of these the first client has warned
+        warnings.simplefilter("ignore", VersionMismatchWarning)
+        another: Any = await Client(
+            scheduler.address, security=client.security, asynchronous=True, set_as_default=False
+        )
+    async with another:
+        await ActingClient(play, another, script).act()

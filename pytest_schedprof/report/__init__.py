@@ -1,0 +1,1 @@
+"""Words and numbers, tables, and thin writers: terminal, Markdown, JUnit, HTML. Pure."""

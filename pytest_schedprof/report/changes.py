@@ -1,0 +1,434 @@
+"""Comparisons as rows, sentences and counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from pytest_schedprof.judge.causes import enclosing
+from pytest_schedprof.judge.series import LEAST_RUNS, LEAST_TIMED
+from pytest_schedprof.model.comparison import (
+    Change,
+    Comparison,
+    Origin,
+    Outcome,
+    Report,
+    Thresholds,
+)
+from pytest_schedprof.model.explanation import Explanation, Part, Remark, Role
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
+from pytest_schedprof.model.result import WHOLE, Result
+from pytest_schedprof.report.tables import GRAVEST_FIRST, describe
+from pytest_schedprof.report.words import (
+    WHOLE_NAME,
+    Name,
+    counted,
+    details_of,
+    headline_of,
+    name_of,
+    sentence,
+    top_parts,
+    with_mode,
+)
+
+NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED)
+"""Outcomes of figures that changed."""
+
+CAUSES_SHOWN = 3
+"""Causes of one comparison that are told."""
+
+ROLES = {
+    Role.CHANGED: "its code differs",
+    Role.NEW: "it did not run before",
+    Role.DEARER: "its code is as before, and a call does more",
+    Role.CALLED: "it is called more often",
+}
+
+SHOWN_OF_TEST = 60
+"""Changes of one test that a page shows: nobody reads a longer table."""
+
+
+class ChangeRow(NamedTuple):
+    """A figure before and after."""
+
+    outcome: str
+    metric: str
+    before: str
+    after: str
+    change: str
+    bounds: str
+    owner: str
+    name: Name
+    note: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The text of each column but the note."""
+        return (*self[:7], str(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTable:
+    """The changes of one test under one backend."""
+
+    backend: str
+    verdict: str
+    count: str
+    reasons: tuple[str, ...]
+    rows: tuple[ChangeRow, ...]
+    parting: tuple[str, ...] = ()
+    """Whether the same was decided, and where it parts; empty if no decisions were compared."""
+    conditions: tuple[str, ...] = ()
+    """What costs are divided by if not by tasks; how large a rise counts, if earlier runs tell."""
+
+
+def change_row(change: Change) -> ChangeRow:
+    """Return the row of one figure."""
+    return ChangeRow(
+        change.outcome.value,
+        change.metric,
+        _amount(change, change.before),
+        _amount(change, change.after),
+        _difference(change),
+        _interval(change),
+        change.owner,
+        name_of(change.subject),
+        change.note,
+    )
+
+
+def is_told(change: Change) -> bool:
+    """Whether a summary shows the change.
+
+    The CPU time of the whole is shown even if undecided, because its bounds say by how much.
+    """
+    return change.outcome is not Outcome.UNDECIDED or change.metric == CPU
+
+
+def comparison_tables(comparisons: Iterable[Comparison]) -> tuple[ComparisonTable, ...]:
+    """Return a table for each test and backend."""
+    return tuple(_table(each) for each in comparisons)
+
+
+def _table(found: Comparison) -> ComparisonTable:
+    shown = [each for each in found.changes if is_told(each)][:SHOWN_OF_TEST]
+    return ComparisonTable(
+        with_mode(found.backend, found.mode),
+        found.verdict.value,
+        ", ".join([*outcome_words([found]), f"{found.same} the same"]),
+        found.reasons,
+        tuple(map(change_row, shown)),
+        (headline_of(found.parting), *details_of(found.parting)) if found.parting else (),
+        tuple(conditions_of(found)),
+    )
+
+
+def conditions_of(found: Comparison) -> Iterator[str]:
+    """Yield what explains the figures of one test and backend, and what holds for all of them."""
+    yield from cause_sentences(found)
+    if found.tasks is not None:
+        before, after = (f"{each:,.0f}" for each in found.tasks)
+        yield (
+            f"costs are per round: the body made {before} tasks before, and {after} now; "
+            "per task they could not be compared"
+        )
+    if noise := noise_words(found.thresholds):
+        yield noise
+
+
+def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, ChangeRow]]:
+    """Return the regressions of all tests, then the improvements, each with the ID of its test."""
+    comparisons = tuple(comparisons)
+    found = [
+        *((each.test_id, change) for each in comparisons for change in leading(each)),
+        *((each.test_id, change) for each in comparisons for change in each.of(Outcome.IMPROVED)),
+    ]
+    return [(test_id, change_row(change)) for test_id, change in found[:most]]
+
+
+def gravity(comparison: Comparison) -> int:
+    """Sort the comparisons with the most regressions first."""
+    return -len(comparison.of(Outcome.REGRESSED))
+
+
+def outcome_words(
+    comparisons: Iterable[Comparison], outcomes: Iterable[Outcome] = Outcome
+) -> list[str]:
+    """Return how many changes have each outcome, without the outcomes that none has."""
+    counts = Counter(change.outcome for each in comparisons for change in each.changes)
+    return [f"{counts[each]} {each.value}" for each in outcomes if counts[each]]
+
+
+def comparison_count(comparisons: Iterable[Comparison]) -> str:
+    """Return how many figures have each outcome, and in how many tests."""
+    comparisons = tuple(comparisons)
+    same = f"{sum(each.same for each in comparisons)} the same"
+    tests = counted(len({each.test_id for each in comparisons}), "test")
+    return f"{', '.join([*outcome_words(comparisons), same])} in {tests}"
+
+
+def unmatched_tests(report: Report) -> Iterator[str]:
+    """Return a line for each test that was renamed, or that was not measured on both sides."""
+    for old, new in report.renamed:
+        yield f"renamed: {old} is now {new}"
+    for what, tests in (
+        ("new", report.new),
+        ("vanished", report.vanished),
+        ("failed, and not compared", report.unusable),
+    ):
+        yield from (f"{what}: {test}" for test in tests)
+
+
+def condition_words(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    """Yield the settings that are compared, and where thresholds come from.
+
+    With the number of comparisons where not all have the same.
+    """
+    comparisons = tuple(comparisons)
+    counts = Counter(each.settings for each in comparisons)
+    for settings, count in counts.items():
+        if settings:
+            told = ", ".join(
+                f"{each.name} ({each.before} before, {each.after} now)" for each in settings
+            )
+            yield f"settings that differ{_some(count, comparisons)}: {told}"
+    origins = Counter(threshold_words(each.thresholds) for each in comparisons)
+    for told, count in origins.items():
+        if told:
+            yield f"{told}{_some(count, comparisons)}"
+
+
+def _some(count: int, comparisons: Sequence[Comparison]) -> str:
+    """Return for how many comparisons something holds; empty if it holds for all."""
+    return f" in {count} of {len(comparisons)} comparisons" if count < len(comparisons) else ""
+
+
+def threshold_words(thresholds: Thresholds | None) -> str:
+    """Return where thresholds come from; empty for constants, unless a series is too short."""
+    if thresholds is None:
+        return ""
+    if thresholds.origin is Origin.PAST:
+        return f"thresholds from {thresholds.runs} earlier runs"
+    if thresholds.runs is None:
+        return ""
+    runs = counted(thresholds.runs, "earlier run")
+    return f"constant thresholds: {runs}, {LEAST_RUNS} tell how much figures vary"
+
+
+def noise_words(thresholds: Thresholds | None) -> str:
+    """Return how large a rise of the CPU time counts by the earlier runs; empty if unknown."""
+    if thresholds is None or thresholds.cpu_rise is None:
+        return ""
+    what = "noisy" if thresholds.cpu_rise > LEAST_TIMED else "quiet"
+    return f"{what}: CPU time counts from {thresholds.cpu_rise:+.1%} on, in two runs"
+
+
+def regressions(comparison: Comparison) -> str:
+    """Return the causes of what regressed, or else the gravest regression, and how many more.
+
+    Each cause has a line of its own. It is empty if nothing regressed.
+    """
+    found = comparison.of(Outcome.REGRESSED)
+    if not found:
+        return ""
+    if causes := list(cause_sentences(comparison)):
+        return "\n  ".join(causes)
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{change_sentence(comparison, found[0])}{more}"
+
+
+def cause_sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield a sentence for each cause of what regressed, the last with what follows from them."""
+    shown, regressed = comparison.causes[:CAUSES_SHOWN], comparison.of(Outcome.REGRESSED)
+    for place, cause in enumerate(shown, start=1):
+        told = Change(
+            cause.metric, cause.function, "", Outcome.REGRESSED, cause.before, cause.after, 0.0, 0.0
+        )
+        mine = (cause.metric, cause.function)
+        own = (each for each in regressed if (each.metric, each.subject) == mine)
+        change = next(own, told)  # its own figure stands in tables; those of inner ones have theirs
+        more = _following(comparison) if place == len(shown) else ""
+        yield f"{change_sentence(comparison, change)}: {ROLES[cause.role]}{more}"
+
+
+def _following(comparison: Comparison) -> str:
+    """Return how many figures follow from the causes; empty if none does."""
+    names = {each.function for each in comparison.causes}
+    subjects = (each.subject for each in comparison.of(Outcome.REGRESSED))
+    count = sum(enclosing(each) not in names for each in subjects)
+    if not count:
+        return ""
+    verb, source = "follows" if count == 1 else "follow", "it" if len(names) == 1 else "them"
+    return f", and {counted(count, 'figure')} that {verb} from {source}"
+
+
+def leading(comparison: Comparison) -> list[Change]:
+    """Return the regressions of the causes, or else the gravest one."""
+    found = comparison.of(Outcome.REGRESSED)
+    names = {each.function for each in comparison.causes}
+    return [each for each in found if enclosing(each.subject) in names] or found[:1]
+
+
+def undecided(comparison: Comparison) -> str:
+    """Return why no verdict was possible; empty if one was."""
+    open_ones = comparison.of(Outcome.UNDECIDED)
+    told = [f"{change_sentence(comparison, each)}: {each.note}" for each in open_ones[:1]]
+    more = f", and {len(open_ones) - 1} more" if len(open_ones) > 1 else ""
+    return "; ".join([*comparison.reasons, *told]) + more
+
+
+def change_sentence(of: Comparison, change: Change) -> str:
+    """Return a change in words: `bytecodes of f: 1,052 before, 1,063 now per task (+1.05 %)`."""
+    metric = METRICS[change.metric]
+    unit = "task" if of.tasks is None else "round"
+    per_unit = "" if metric.units is PERCENT or metric.is_peak else f" per {unit}"
+    return (
+        f"{change.metric} of {change.subject or WHOLE_NAME}: "
+        f"{_amount(change, change.before)} before, {_amount(change, change.after)} now{per_unit} "
+        f"({_difference(change)})"
+    )
+
+
+def _amount(change: Change, value: float) -> str:
+    return readable(value, METRICS[change.metric])
+
+
+def _difference(change: Change) -> str:
+    """Return how much it changed: shares in percentage points, all else relative to before."""
+    if METRICS[change.metric].units is PERCENT:
+        return f"{change.difference * 100:+.1f} pp"
+    return "new" if change.relative is None else f"{change.relative:+.2%}"
+
+
+def _interval(change: Change) -> str:
+    """Return the bounds of the difference; empty for exact figures."""
+    if change.low == change.high:
+        return ""
+    if METRICS[change.metric].units is PERCENT:
+        return f"{change.low * 100:+.1f} to {change.high * 100:+.1f} pp"
+    if not change.before:
+        return ""
+    return f"{change.low / change.before:+.1%} to {change.high / change.before:+.1%}"
+
+
+MOST_FUNCTIONS = 3
+"""Functions that are told for each figure that regressed."""
+
+
+def remarks_of(results: Sequence[Result], explained: Sequence[Explanation]) -> list[Remark]:
+    """Return failures, then doubts.
+
+    Args:
+        results: one for each profiled test of the run.
+        explained: why figures regressed.
+    """
+    found = [remark for result in results for remark in _of_test(result, explained)]
+    return sorted(found, key=lambda each: each.verdict is not Verdict.FAIL)
+
+
+def _of_test(result: Result, explained: Sequence[Explanation]) -> Iterator[Remark]:
+    for comparison in (each for each in result.comparisons if each.is_binding):
+        if comparison.verdict is Verdict.FAIL:
+            yield from _regressed(comparison, explained)
+        elif comparison.reasons:  # not for single figures, of which there are some in each run
+            text = f"undecided: {undecided(comparison)}"
+            yield Remark(Verdict.INCONCLUSIVE, result.test_id, text)
+    for limit in result.limits:
+        if limit.verdict is not Verdict.PASS:
+            subject = _named(finding.subject for finding in limit.findings[:1])
+            yield Remark(limit.verdict, result.test_id, describe(limit), subject)
+    yield from (Remark(Verdict.INCONCLUSIVE, result.test_id, text) for text in result.troubles)
+
+
+def _regressed(comparison: Comparison, explained: Sequence[Explanation]) -> Iterator[Remark]:
+    """Yield the functions that explain a regression; what regressed most if none is known."""
+    measured = (comparison.test_id, comparison.backend)
+    mine = [each for each in explained if (each.test_id, each.backend) == measured]
+    if found := [remark for each in mine for remark in _rises(each)]:
+        yield from found
+        return
+    subject = _named(change.subject for change in comparison.of(Outcome.REGRESSED))
+    text = f"regressed: {regressions(comparison)}"
+    yield Remark(Verdict.FAIL, comparison.test_id, text, subject)
+
+
+def _rises(found: Explanation) -> Iterator[Remark]:
+    for part in [each for each in top_parts(found) if each.amount > 0][:MOST_FUNCTIONS]:
+        text = f"{found.metric} per task: {sentence(found, part).replace('`', '')}"
+        file, first, last = _place(part)
+        yield Remark(Verdict.FAIL, found.test_id, text, part.function, file, first, last)
+
+
+def _place(part: Part) -> tuple[str, int, int]:
+    """Return the file and the dearest lines of a function; no lines if they are not known."""
+    if part.source is None:
+        return "", 0, 0
+    if not part.source.places:
+        return part.source.file, 0, 0
+    dearest = part.source.places[0]
+    return part.source.file, dearest.first, dearest.last
+
+
+def _named(subjects: Iterable[str]) -> str:
+    """Return the first that is a function, not an owner or the whole; empty if none is."""
+    return next((each for each in subjects if ":" in each), "")
+
+
+HOTTEST = 10
+"""Tests that a summary shows if none of them has news."""
+
+WITH_NEWS = 20
+"""Tests with news that a summary shows: those of a longer list have one cause."""
+
+
+T = TypeVar("T")
+
+
+def mattering(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
+    """Return the tests that failed, are undecided or changed, and the hottest up to ten in all.
+
+    And the others.
+    """
+    news = sum(map(_has_news, results))
+    return parted(results, max(HOTTEST, min(news, WITH_NEWS)), _rank)
+
+
+def parted(
+    items: Sequence[T], most: int | None, rank: Callable[[T], Any]
+) -> tuple[list[T], list[T]]:
+    """Return the items of the lowest ranks, and the others; both in their order."""
+    ranked = sorted(range(len(items)), key=lambda number: rank(items[number]))
+    chosen = set(ranked[:most])
+    return (
+        [each for number, each in enumerate(items) if number in chosen],
+        [each for number, each in enumerate(items) if number not in chosen],
+    )
+
+
+def _rank(result: Result) -> tuple[bool, int, bool, float]:
+    """Sort failures first, then doubts, then changes, and what is equal by the scheduler's CPU."""
+    return (
+        result.outcome in WHOLE,
+        GRAVEST_FIRST.index(result.verdict),
+        not is_changed(result),
+        -scheduler_seconds(result),
+    )
+
+
+def _has_news(result: Result) -> bool:
+    has_failed = result.outcome not in WHOLE or result.verdict is not Verdict.PASS
+    return has_failed or is_changed(result)
+
+
+def is_changed(result: Result) -> bool:
+    """Whether a figure regressed, improved or shifted."""
+    changes = (change for each in result.comparisons for change in each.changes)
+    return any(change.outcome is not Outcome.UNDECIDED for change in changes)
+
+
+def scheduler_seconds(result: Result) -> float:
+    """Return the scheduler's CPU time in the test, by the backend that saw most of it."""
+    return max((each.window.cpu_seconds for each in result.backends), default=0.0)

@@ -1,0 +1,258 @@
+"""Output of `schedprof doctor` as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+import msgspec
+
+from pytest_schedprof.judge.series import amounts_of
+from pytest_schedprof.model.backend import (
+    SECCOMP_FILTER,
+    BackendCheck,
+    Checkup,
+    Machine,
+    Privileges,
+)
+from pytest_schedprof.model.metric import BYTES, METRICS, TIME
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.run import History, Series
+from pytest_schedprof.model.words import listed
+from pytest_schedprof.report.markup import BARS, Line, code, lines, plain, row, sparkline
+from pytest_schedprof.report.trends import (
+    history_words,
+    series_by_test,
+    series_name,
+    setting_words,
+    shown_series,
+    trend_row,
+    values_of,
+)
+
+DOCTOR_VERSION = 1
+WIDTH = 100
+GIGABYTE = 1e9
+
+
+def doctor_json(checkup: Checkup) -> str:
+    """Return all facts as JSON, with the version of the format first."""
+    record = {"schema_version": DOCTOR_VERSION, "works": checkup.works}
+    record |= msgspec.to_builtins(checkup)
+    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+
+
+def doctor_text(checkup: Checkup) -> str:
+    """Return a table of facts, a table of backends, and what to do."""
+    lines = [
+        f"{name:<13}{line}" for name, text in _facts(checkup) for name, line in _cell(name, text)
+    ]
+    lines += ["", *_backend_lines(checkup.backends), "", _verdict(checkup)]
+    return "\n".join(lines)
+
+
+def _cell(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """Wrap a text over several lines; its name stands before the first."""
+    for number, line in enumerate(wrap(text, WIDTH - 13, break_on_hyphens=False)):
+        yield "" if number else name, line
+
+
+def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
+    here, there = checkup.here, checkup.scheduler
+    started = ", started for this" if checkup.is_own else f", {checkup.workers} workers"
+    yield "scheduler", f"{checkup.address}, process {there.pid} of {_user(there)}{started}"
+    yield "platform", there.platform
+    yield "Python", f"{there.implementation} {there.python}, {there.interpreter}"
+    yield "versions", ", ".join(f"{name} {version}" for name, version in there.versions.items())
+    for text in checkup.differences:
+        yield "differs", text
+    place = "in the main thread" if checkup.loop_in_main_thread else "not in the main thread"
+    yield "event loop", _with_notes(place, "event loop", checkup)
+    tick = f"{there.tick_hz:g} Hz" if there.tick_hz else "unknown"
+    yield "kernel tick", _with_notes(tick, "kernel tick", checkup)
+    yield "privileges", ", ".join(_privileges(checkup.privileges))
+    yield "free disk", f"{_room(there)} there, {_room(here)} here"
+    offset, doubt = checkup.clock.seconds * 1e3, checkup.clock.uncertainty * 1e3
+    yield "clock", f"{offset:+.1f} ms from the one here, give or take {doubt:.1f} ms"
+
+
+def _user(machine: Machine) -> str:
+    return f"{machine.user or 'an unknown user'} (uid {machine.uid})"
+
+
+def _with_notes(text: str, fact: str, checkup: Checkup) -> str:
+    """Append what a fact means for the backends."""
+    notes = [each.notes[fact] for each in checkup.backends if fact in each.notes]
+    return f"{text}: {'; '.join(notes)}" if notes else text
+
+
+def _privileges(found: Privileges) -> Iterator[str]:
+    yield f"{found.container} container" if found.container else "no container"
+    yield "CAP_SYS_PTRACE" if found.may_ptrace else "no CAP_SYS_PTRACE"
+    yield "a seccomp filter" if found.seccomp == SECCOMP_FILTER else "no seccomp filter"
+    yield from (f"{call} is refused ({how})" for call, how in found.refused_calls.items())
+    if found.ptrace_scope >= 0:
+        yield f"ptrace_scope {found.ptrace_scope}"
+    if found.no_new_privileges:
+        yield "no new privileges"
+    if found.security_label:
+        yield f"confined as {found.security_label}"
+
+
+def _room(machine: Machine) -> str:
+    return f"{machine.free_bytes / GIGABYTE:.1f} GB in {machine.directory}"
+
+
+def _backend_lines(backends: Sequence[BackendCheck]) -> Iterator[str]:
+    yield f"{'backend':<13}works"
+    for each in backends:
+        text = _success(each) if each.works else f"no: {each.reason}"
+        yield from (f"{name:<13}{line}" for name, line in _cell(each.name, text))
+        yield from (f"{'':<15}- {remedy}" for remedy in each.remedies)
+
+
+def _success(check: BackendCheck) -> str:
+    text = f"yes, recorded and read in {check.seconds:.2f} s"
+    if check.kept_hz is None:
+        return text
+    return f"{text}; keeps up with about {check.kept_hz:.0f} samples a second of a busy scheduler"
+
+
+def _verdict(checkup: Checkup) -> str:
+    chosen = [each.name for each in checkup.backends if each.is_chosen]
+    refused = [each.name for each in checkup.backends if each.is_chosen and not each.works]
+    if not refused:
+        return f"{listed(chosen)} {_verb(chosen)} here"
+    working = [each for each in checkup.backends if each.works]
+    others = [each.name for each in sorted(working, key=_order)]
+    if not others:
+        return f"{listed(refused)} {_not(refused)} work here, nor does any other"
+    return f"{listed(refused)} {_not(refused)} work here; {listed(others)} {_verb(others)}"
+
+
+def _order(check: BackendCheck) -> tuple[bool, int]:
+    """Sort key by rank; backends without a rank come last."""
+    return check.rank is None, check.rank or 0
+
+
+def _verb(names: Sequence[str]) -> str:
+    return "work" if len(names) > 1 else "works"
+
+
+def _not(names: Sequence[str]) -> str:
+    return "do not" if len(names) > 1 else "does not"
+
+
+HISTORY_VERSION = 1
+
+NAME_WIDTH = 60
+
+TABLE = ("| metric | first | last | change | history | |", "|---|--:|--:|--:|---|---|")
+
+
+def history_json(history: History) -> str:
+    """Return all series as JSON; steps and trends refer to figures by index."""
+    record = {"schema_version": HISTORY_VERSION, **msgspec.to_builtins(history)}
+    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+
+
+def history_text(history: History, *, every: bool = False, bars: str = BARS) -> str:
+    """Return a few lines for each test, then the commits with steps.
+
+    Args:
+        every: also series of owners and functions in which nothing changed.
+        bars: characters, the lowest first.
+    """
+    text: list[str] = []
+    for test_id, settings in series_by_test(history.series):
+        text.append(test_id)
+        for setting, series in settings:
+            shown = shown_series(series, every=every)
+            text.append(f"  {setting_words(setting)}")
+            text += _rows(shown, bars)
+            if len(shown) < len(series):
+                text.append(f"    {len(series) - len(shown)} more series without a change")
+        text.append("")
+    return "\n".join(Line(each).text for each in (*text, *history_words(history)))
+
+
+def as_markdown(history: History, *, every: bool = False) -> str:
+    """Return the series as tables, for a pull request or the summary of a CI job."""
+    text: list[str] = []
+    for test_id, settings in series_by_test(history.series):
+        text += [f"### {code(test_id)}", ""]
+        for setting, series in settings:
+            text += [plain(setting_words(setting)), "", *TABLE]
+            text += [_markdown_row(each) for each in shown_series(series, every=every)]
+            text.append("")
+    return "\n".join([*text, *(f"- {plain(line.strip())}" for line in history_words(history))])
+
+
+def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:
+    width = min(max((len(series_name(each)) for each in series), default=0), NAME_WIDTH)
+    for each in series:
+        row = trend_row(each)
+        figures = f"{row.first:>12} -> {row.last:<12}{row.change:>9}"
+        yield f"    {series_name(each):<{width}}{figures}  {sparkline(values_of(each), bars)}"
+        yield from (f"      {text}" for text in row.notes)
+
+
+def _markdown_row(series: Series) -> str:
+    found = trend_row(series)
+    figures = (found.first, found.last, found.change, sparkline(values_of(series), BARS))
+    notes = lines(map(plain, found.notes))
+    return row([code(series_name(series)), *map(plain, figures), notes])
+
+
+MICROSECONDS = 1e6
+
+
+def as_benchmarks(results: Sequence[Result]) -> str:
+    """Return what each test cost the scheduler, for the tool `customSmallerIsBetter`.
+
+    Shares are left out: a smaller share is not better, because the others grow by it.
+    """
+    rows = [row for each in results if each.is_usable for row in _of_test(each)]
+    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+
+
+def _of_test(result: Result) -> Iterator[dict[str, str | float]]:
+    for backend in result.backends:
+        for (metric, subject), amount in amounts_of(backend):
+            if not subject:
+                row: dict[str, str | float] = {
+                    "name": f"{result.test_id} {backend.backend} {metric}",
+                    "unit": _unit(metric),
+                    "value": amount.value * _factor(metric),
+                    "extra": _extra(result, backend),
+                }
+                if scatter := _range(backend, metric):
+                    row["range"] = scatter
+                yield row
+
+
+def _factor(metric: str) -> float:
+    return MICROSECONDS if METRICS[metric].units is TIME else 1.0
+
+
+def _unit(metric: str) -> str:
+    row = METRICS[metric]
+    name = {id(TIME): "us", id(BYTES): "B"}.get(id(row.units), row.noun)
+    return name if row.is_peak else f"{name}/task"
+
+
+def _range(backend: BackendResult, metric: str) -> str:
+    """Return the standard deviation between rounds; empty for a single round."""
+    scatter = backend.costs.scatter.get(metric) if backend.costs else None
+    return f"± {scatter:.2%}" if scatter else ""
+
+
+def _extra(result: Result, backend: BackendResult) -> str:
+    environment = result.environment
+    versions = environment.versions if environment else {}
+    facts = [f"{backend.window.tasks} tasks"]
+    if environment:
+        facts.append(f"Python {environment.scheduler_python}")
+        facts.append(environment.scheduler_machine)
+    facts.append(f"distributed {versions['distributed']}" if "distributed" in versions else "")
+    return ", ".join(filter(None, facts))

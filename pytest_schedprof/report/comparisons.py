@@ -1,0 +1,271 @@
+"""Comparisons as terminal lines, as Markdown for pull requests and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from pytest_schedprof.model.comparison import (
+    Change,
+    Comparison,
+    Difference,
+    Outcome,
+    Parting,
+    Report,
+)
+from pytest_schedprof.model.explanation import Explanation, Part, SourceChange, SourceLine
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.report.changes import (
+    NEWS,
+    change_row,
+    comparison_count,
+    condition_words,
+    conditions_of,
+    gravity,
+    is_told,
+    parted,
+    unmatched_tests,
+)
+from pytest_schedprof.report.markup import SIGNS, VERDICT_MARKUP, Escaped, Line, code, plain, row
+from pytest_schedprof.report.words import (
+    counted,
+    details_of,
+    explanation_headline,
+    headline_of,
+    others,
+    sentence,
+    top_parts,
+    with_mode,
+    with_more,
+)
+
+HEADS = ("", "metric", "before", "after", "change", "bounds", "owner", "function")
+NUMBERS = range(2, 6)
+"""Columns of `HEADS` that are aligned to the right."""
+
+OUTCOME_MARKUP = {
+    Outcome.REGRESSED: {"red": True},
+    Outcome.IMPROVED: {"green": True},
+    Outcome.SHIFTED: {"cyan": True},
+    Outcome.UNDECIDED: {"yellow": True},
+}
+
+TESTS_IN_BRIEF, ROWS_IN_BRIEF = 5, 10
+"""Comparisons, and changes of each, at the end of a session."""
+
+ROWS_IN_MARKDOWN = 50
+"""Rows of one test: nobody reads a longer comment, and some services cut it."""
+
+
+def report_lines(report: Report, verbosity: int = 0) -> Iterator[Line]:
+    """Return all lines of `schedprof compare`."""
+    name = f"{report.before} and {report.after}"
+    yield from comparison_lines(name, report.comparisons, verbosity)
+    yield from unmatched_lines(report)
+
+
+def unmatched_lines(report: Report) -> Iterator[Line]:
+    """Return lines about tests that only one side has."""
+    return (Line(f"  {text}") for text in unmatched_tests(report))
+
+
+def comparison_lines(
+    name: str, comparisons: Sequence[Comparison], verbosity: int, *, is_brief: bool = False
+) -> Iterator[Line]:
+    """Return one line for all tests, and what changed in each of them.
+
+    Args:
+        name: of what they were compared with.
+        comparisons: of the tests.
+        verbosity: with -q there are only the lines about all tests.
+        is_brief: whether only the gravest comparisons and changes are shown, unless with -v.
+    """
+    worst = Verdict.worst([each.verdict for each in comparisons])
+    yield Line(f"compared with {name}: {comparison_count(comparisons)}", VERDICT_MARKUP[worst])
+    yield from (Line(f"  {text}") for text in condition_words(comparisons))
+    if verbosity < 0:
+        return
+    news = [each for each in comparisons if each.changes or each.reasons or each.parting]
+    tests, rows = (TESTS_IN_BRIEF, ROWS_IN_BRIEF) if is_brief and not verbosity else (None, None)
+    shown, left = parted(news, tests, gravity)
+    for each in shown:
+        yield from _lines(each, rows, is_all=verbosity > 0)
+    if left:
+        yield Line(f"{counted(len(left), 'more comparison')}: -v shows all")
+
+
+def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterator[Line]:
+    backend = with_mode(comparison.backend, comparison.mode)
+    yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
+    yield from _parting_lines(comparison.parting) if comparison.parting else ()
+    yield from (Line(f"  {text}", {"light": True}) for text in conditions_of(comparison))
+    yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
+    shown = [each for each in comparison.changes if is_all or is_told(each)]
+    yield from _table(shown[:most])
+    if left := len(shown[most:]) if most else 0:
+        yield Line(f"  and {counted(left, 'more change')}: -v shows all")
+    hidden = Counter(each.note for each in comparison.changes if not (is_all or is_told(each)))
+    for note, count in hidden.items():
+        yield Line(f"  {count} undecided: {note}", {"yellow": True})
+
+
+def _parting_lines(parting: Parting) -> Iterator[Line]:
+    is_same = parting.what is Difference.NOTHING
+    yield Line(f"  {headline_of(parting)}", {"green" if is_same else "cyan": True})
+    yield from (Line(f"    {text}") for text in details_of(parting))
+
+
+def _table(changes: Sequence[Change]) -> Iterator[Line]:
+    if not changes:
+        return
+    rows = [change_row(change).cells for change in changes]
+    widths = [max(len(each[i]) for each in (HEADS, *rows)) for i in range(len(HEADS))]
+    yield Line(_aligned(HEADS, widths), {"light": True})
+    notes = [change.note for change in changes]
+    for change, cells, following in zip(changes, rows, [*notes[1:], ""], strict=True):
+        yield Line(_aligned(cells, widths), OUTCOME_MARKUP[change.outcome])
+        if change.note and change.note != following:  # once below all rows that it belongs to
+            yield Line(f"      {change.note}", {"light": True})
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    words = [
+        cell.rjust(width) if i in NUMBERS else cell.ljust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return f"  {'  '.join(words)}".rstrip()
+
+
+def as_json(report: Report) -> str:
+    """Return everything as JSON, with the verdict."""
+    content = {"verdict": report.verdict, **msgspec.to_builtins(report)}
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+
+
+def as_markdown(report: Report) -> str:
+    """Return a heading with the verdict, and a table for each test in which something changed."""
+    return "\n".join(_markdown(report))
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    count, *settings = comparison_lines(code(report.before), report.comparisons, -1)
+    yield f"### {SIGNS[report.verdict]} Scheduler performance: {count.text}"
+    yield from (f"- {plain(line.text.strip())}" for line in settings)
+    for comparison in report.comparisons:
+        yield from comparison_markdown(comparison)
+    yield from (f"- {plain(text)}" for text in unmatched_tests(report))
+
+
+def comparison_markdown(comparison: Comparison) -> Iterator[str]:
+    """Return a table of what changed in one test; nothing if nothing changed."""
+    changes = [each for each in comparison.changes if each.outcome in NEWS]
+    undecided = len(comparison.of(Outcome.UNDECIDED))
+    parting = comparison.parting
+    has_parted = parting is not None and parting.what is not Difference.NOTHING
+    if not (changes or undecided or comparison.reasons or has_parted):
+        return
+    backend = plain(comparison.backend)
+    yield f"\n**{SIGNS[comparison.verdict]} {code(comparison.test_id)}** ({backend})\n"
+    yield from (f"- undecided: {plain(reason)}" for reason in comparison.reasons)
+    if parting is not None:
+        yield f"- {plain(headline_of(parting))}"
+        yield from (f"- {plain(text)}" for text in details_of(parting))
+    yield from (f"- {plain(text)}" for text in conditions_of(comparison))
+    if changes:
+        yield ""  # else the table would be a part of the list
+        yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"
+        yield "|---|---|--:|--:|--:|--:|---|---|"
+        yield from map(_markdown_row, changes[:ROWS_IN_MARKDOWN])
+    if len(changes) > ROWS_IN_MARKDOWN:
+        yield f"\nand {len(changes) - ROWS_IN_MARKDOWN} more changes"
+    if undecided:
+        yield f"\nUndecided figures: {undecided}."
+
+
+def _markdown_row(change: Change) -> str:
+    *cells, function = change_row(change).cells
+    note = f" ({plain(change.note)})" if change.note else ""
+    return row([*map(plain, cells), Escaped(f"{code(function)}{note}")])
+
+
+EXPLAINED_IN_BRIEF = 3
+"""Explanations at the end of a session, unless with -v."""
+
+MOST_LINES = 60
+"""Lines of a source that are printed."""
+
+
+def explanation_lines(found: Explanation, *, with_source: bool = True) -> Iterator[Line]:
+    """Return the sentences of an explanation, then the sources that changed."""
+    yield Line(f"{found.test_id}  {found.backend}", {"bold": True})
+    yield Line(f"  {explanation_headline(found)}")
+    shown = top_parts(found)
+    for part in shown:
+        yield Line(f"  {sentence(found, part)}", {"red" if part.amount > 0 else "green": True})
+    if rest := others(found, len(shown)):
+        yield Line(f"  {rest}")
+    yield from (Line(f"  {note}", {"yellow": True}) for note in found.notes)
+    for part in shown if with_source else ():
+        if part.source and part.source.lines and (part.by_price > 0 or part.is_new):
+            yield from _source_lines(part, part.source)
+
+
+def why_lines(explained: Sequence[Explanation], verbosity: int) -> Iterator[Line]:
+    """Return the sentences at the end of a session."""
+    yield Line("why (`schedprof explain` shows the lines of code too):")
+    shown = explained[: None if verbosity else EXPLAINED_IN_BRIEF]
+    for each in shown:
+        yield from explanation_lines(each, with_source=False)
+    if left := len(explained) - len(shown):
+        yield Line(f"{counted(left, 'more explanation')}: -v shows all")
+
+
+def _source_lines(part: Part, source: SourceChange) -> Iterator[Line]:
+    yield Line("")
+    yield Line(f"  {part.function}  {source.file}", {"bold": True})
+    last: int | None = None
+    for line in source.lines[:MOST_LINES]:
+        number = line.after if line.after is not None else line.before
+        if last is not None and number is not None and number > last + 1:
+            yield Line("        ...", {"light": True})
+        last = number
+        yield Line(source_line(line), _markup(line))
+    if len(source.lines) > MOST_LINES:
+        yield Line(f"        ... {len(source.lines) - MOST_LINES} lines more")
+
+
+def source_line(line: SourceLine) -> str:
+    """Return a line of a source: its number, whether it came or went, and what it costs more."""
+    sign = "-" if line.after is None else "+" if line.before is None else " "
+    number = line.after if line.after is not None else line.before
+    return f"  {number:>6} {with_more(line.more):>8} {sign} {line.text.rstrip()}"
+
+
+def _markup(line: SourceLine) -> dict[str, bool]:
+    if line.after is None:
+        return {"red": True}
+    return {"green": True} if line.before is None else {}
+
+
+def explanation_markdown(found: Explanation) -> str:
+    """Return the sentences of an explanation for a pull request."""
+    shown = top_parts(found)
+    rest = others(found, len(shown))
+    lines = [f"- {plain(_unquoted(sentence(found, part)))}" for part in shown]
+    lines += [f"- {plain(rest)}"] if rest else []
+    head = (
+        f"\n{code(found.test_id)}, {plain(f'{found.backend}: {explanation_headline(found)}')}\n\n"
+    )
+    return head + "\n".join(lines)
+
+
+def _unquoted(text: str) -> str:
+    """Return a sentence without the quotes of names, which would be escaped."""
+    return text.replace("`", "")
+
+
+def explanation_json(found: Sequence[Explanation]) -> str:
+    """Return everything as JSON."""
+    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()

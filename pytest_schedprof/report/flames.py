@@ -1,0 +1,320 @@
+"""The flame graphs of one backend on the page of a test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from pytest_schedprof.judge.owners import FOREIGN, owner_of, side_of
+from pytest_schedprof.judge.tally import busy_stack
+from pytest_schedprof.model.backend import KnownBackends
+from pytest_schedprof.model.profile import Function, SampleProfile, Stack
+from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
+from pytest_schedprof.report.others import Other
+from pytest_schedprof.report.page_reading import (
+    CallTree,
+    call_tree,
+    read_calls,
+    read_others,
+    read_samples,
+    trimmed,
+)
+from pytest_schedprof.report.tables import micros_per_sample
+
+GRAINS = ((120, 0.0), (120, 0.001), (60, 0.002), (60, 0.005), (30, 0.01))
+"""Numbers of slices, each with the part of all samples from which on a call is told apart; the
+first that is small enough is taken."""
+
+MOST_PAIRS = 4000
+"""Pairs of a node and a count that a page holds: about four bytes each."""
+
+
+class Slices(NamedTuple):
+    """Slices of equal length, over all rounds one after the other."""
+
+    samples: list[int]
+    """Samples of each slice, idle ones too."""
+    nodes: list[Counter[int]]
+    """Busy samples of each slice, by the number of the node that they end in."""
+    rounds: list[int]
+    """Slices in which a later round begins."""
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a node and a count in all slices."""
+        return sum(map(len, self.nodes))
+
+
+def slices_of(profiles: Sequence[SampleProfile], tree: CallTree) -> Slices | None:
+    """Return as many slices as are small enough for a page; None if there is nothing to see.
+
+    If the stacks are too many, rare calls are counted as their caller's own.
+    """
+    for count, least in GRAINS:
+        found = _sliced(profiles, _nodes_of(tree, least), count)
+        if found.pairs <= MOST_PAIRS:
+            return found if sum(map(bool, found.nodes)) > 1 else None
+    return None
+
+
+def as_content(slices: Slices) -> dict[str, Any]:
+    """Return slices for the script: nodes of a slice are pairs of a step in numbers and a count."""
+    return {
+        "samples": slices.samples,
+        "rounds": slices.rounds,
+        "nodes": [list(_steps(each)) for each in slices.nodes],
+    }
+
+
+def _steps(counts: Counter[int]) -> Iterator[int]:
+    last = 0
+    for node, count in sorted(counts.items()):
+        yield from (node - last, count)
+        last = node
+
+
+def _nodes_of(tree: CallTree, least: float) -> dict[Stack, int]:
+    """Return the node in which each stack ends, or the last one above it that is not rare."""
+    totals = _totals(tree)
+    smallest = least * sum(tree.own)
+    found: dict[Stack, int] = {}
+    path: list[tuple[str, int]] = []
+    for number, (depth, name) in enumerate(zip(tree.depths, tree.names, strict=True)):
+        is_kept = totals[number] >= smallest or not depth
+        path[depth:] = [(tree.functions[name], number if is_kept else path[depth - 1][1])]
+        if tree.own[number]:
+            found[tuple(function for function, _ in path)] = path[-1][1]
+    return found
+
+
+def _totals(tree: CallTree) -> list[int]:
+    """Return the samples of each node with those of its callees."""
+    totals = list(tree.own)
+    path: list[int] = []
+    for number, depth in enumerate(tree.depths):
+        path[depth:] = [number]
+        for above in path[:-1]:
+            totals[above] += tree.own[number]
+    return totals
+
+
+def _sliced(profiles: Sequence[SampleProfile], nodes: Mapping[Stack, int], count: int) -> Slices:
+    """Return so many slices. As in blocks, samples of a thread are evenly spread over a round."""
+    lengths = [max((len(each.samples) for each in p.threads), default=0) for p in profiles]
+    found = Slices([0] * count, [Counter() for _ in range(count)], [])
+    scale, start = count / max(1, sum(lengths)), 0
+    for profile, length in zip(profiles, lengths, strict=True):
+        if start:
+            found.rounds.append(int(start * scale))
+        _add(found, profile, nodes, start * scale, length * scale)
+        start += length
+    return found
+
+
+def _add(
+    found: Slices,
+    profile: SampleProfile,
+    nodes: Mapping[Stack, int],
+    start: float,
+    length: float,
+) -> None:
+    kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
+    numbers = [nodes.get(each.stack, -1) if each else -1 for each in kept]
+    for thread in profile.threads:
+        step = length / max(1, len(thread.samples))
+        for place, index in enumerate(thread.samples):
+            at = min(int(start + place * step), len(found.samples) - 1)
+            found.samples[at] += 1
+            if numbers[index] >= 0:
+                found.nodes[at][numbers[index]] += 1
+
+
+SCATTER_FROM = 0.02
+"""Smallest share whose scatter is used; one minus it is the largest. Others scatter by chance."""
+
+PARTS = 10_000
+"""Parts of one in which shares are given: no sampler is more precise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flame:
+    """A flame graph on a page."""
+
+    id: str
+    content: dict[str, Any]
+    """Data for the script."""
+    nodes: int
+    is_difference: bool = False
+    before: str = ""
+    """Name of the other side."""
+    of: str = ""
+    """Whose samples they are, if they are not the scheduler's."""
+
+
+def flame(
+    id: str,
+    tree: CallTree,
+    backend: BackendResult,
+    other: BackendResult | None = None,
+    name: str = "",
+) -> Flame:
+    """Return the flame graph of one backend's samples, alone or compared with another side."""
+    assert backend.shares is not None
+    content: dict[str, Any] = {
+        **_nodes(tree),
+        **_names(tree),
+        "bounds": _bounds(tree, backend.shares),
+        "cost": micros_per_sample(backend),
+        "unit": "us",
+        "isSampled": True,
+    }
+    if other is not None:
+        content |= {"before": list(tree.before), "costBefore": micros_per_sample(other)}
+        content["scatter"] = max(_scatter(backend), _scatter(other))
+    return Flame(id, content, len(tree.depths), other is not None, name)
+
+
+def over_time(of: Flame, slices: Slices | None) -> Flame:
+    """Return the flame graph with its samples over time, if there are any."""
+    return replace(of, content={**of.content, "slices": as_content(slices)}) if slices else of
+
+
+def counted_flame(
+    id: str, tree: CallTree, unit: tuple[str, float], name: str | None = None
+) -> Flame:
+    """Return the flame graph of amounts per task, alone or compared with the side of a name.
+
+    Args:
+        id: of the figure.
+        tree: with the amounts.
+        unit: what the amounts stand for, and by which factor.
+        name: of the other side.
+    """
+    metric, cost = unit
+    content: dict[str, Any] = {
+        **_nodes(tree),
+        **_names(tree),
+        "cost": cost,
+        "unit": metric,
+        "isSampled": False,
+    }
+    if name is not None:
+        content |= {"before": list(tree.before), "costBefore": cost, "scatter": 1.0}
+    return Flame(id, content, len(tree.depths), name is not None, name or "")
+
+
+def flame_of_others(id: str, tree: CallTree, whose: str) -> Flame:
+    """Return the flame graph of samples of other processes, which have no figures in the record."""
+    content = {
+        **_nodes(tree),
+        **_names(tree, _owner_of_any),
+        "cost": 0,
+        "unit": "",
+        "isSampled": True,
+    }
+    return Flame(id, content, len(tree.depths), of=whose)
+
+
+def _scatter(backend: BackendResult) -> float:
+    """Return the typical dispersion of shares, relative to independent samples."""
+    functions = backend.shares.functions if backend.shares else ()
+    found = [
+        each.share.dispersion
+        for each in functions
+        if SCATTER_FROM <= each.share.value <= 1 - SCATTER_FROM
+    ]
+    return round(median(found), 2) if found else 1.0
+
+
+def _nodes(tree: CallTree) -> dict[str, list[int]]:
+    return {"depth": list(tree.depths), "name": list(tree.names), "own": list(tree.own)}
+
+
+def _owner_of_any(function: Function) -> str:
+    """Return `worker` or `client` too, which own none of the scheduler's samples."""
+    return side_of(function) or owner_of(function)
+
+
+def _names(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dict[str, list[Any]]:
+    """Return the names of functions, with each module and owner listed once."""
+    modules: dict[str, int] = {}
+    owners: dict[str, int] = {}
+    functions = []
+    for function in tree.functions:
+        module, _, name = function.partition(":")
+        owner = owner_of(function)
+        number = -1 if owner == FOREIGN else owners.setdefault(owner, len(owners))
+        functions += [modules.setdefault(module, len(modules)), name, number]
+    return {"modules": list(modules), "owners": list(owners), "functions": functions}
+
+
+def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
+    """Return share, bounds and own share of each function; zeros if only the other side has it."""
+    known = {each.function: each for each in shares.functions}
+    return [part for name in tree.functions for part in _parts(known.get(name))]
+
+
+def _parts(found: FunctionShare | None) -> list[int]:
+    if found is None:
+        return [0, 0, 0, 0]
+    share = found.share
+    amounts = (share.value, share.low, share.high, found.self_share.value)
+    return [round(amount * PARTS) for amount in amounts]
+
+
+LEAST_OF_OTHERS = 0.002
+"""Part of the samples of workers or the client from which on a call has a box of its own."""
+
+LEAST_OF_CALLS = 0.0005
+"""The same of what was traced or counted, where each call is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flames:
+    """Draws the recordings in the directory of a test."""
+
+    directory: Path
+    other: Other | None
+    """The other side, to compare with."""
+    known: KnownBackends
+
+    def of(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
+        """Return the flame graphs of a backend, and why the scheduler has none."""
+        drawn, reason = self._sampled(id, backend) if backend.shares else self._called(id, backend)
+        return (*drawn, *self._of_others(id, backend)), reason
+
+    def _sampled(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
+        mine = read_samples(self.directory, backend)
+        if not mine.stacks:
+            return [], mine.problem or "no busy sample of the scheduler"
+        before = self.other.backend(backend) if self.other else None
+        theirs = self.other.samples(before) if self.other and before else None
+        if self.other and before and theirs:
+            tree = call_tree(mine.stacks, theirs)
+            drawn = flame(id, tree, backend, before, self.other.name)
+        else:
+            tree = call_tree(mine.stacks)
+            drawn = flame(id, tree, backend)
+        return [over_time(drawn, slices_of(mine.profiles, tree))], ""
+
+    def _called(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
+        """Return the flame graph of a backend that knows what calls cost; else nothing."""
+        mine = read_calls(self.directory, backend, self.known)
+        if not mine.stacks:
+            return [], mine.problem
+        before = self.other.backend(backend) if self.other else None
+        theirs = self.other.calls(before, self.known) if self.other and before else None
+        stacks = trimmed(mine.stacks, LEAST_OF_CALLS)
+        if self.other and theirs:
+            tree = call_tree(stacks, trimmed(theirs, LEAST_OF_CALLS))
+            return [counted_flame(id, tree, (mine.unit, mine.cost), self.other.name)], ""
+        return [counted_flame(id, call_tree(stacks), (mine.unit, mine.cost))], ""
+
+    def _of_others(self, id: str, backend: BackendResult) -> Iterator[Flame]:
+        for whose, stacks in read_others(self.directory, backend).items():
+            tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
+            yield flame_of_others(f"{id}-{whose}", tree, whose)

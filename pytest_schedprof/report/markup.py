@@ -1,0 +1,180 @@
+"""Lines of the terminal with their markup, and series as bars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean
+from typing import NewType
+
+from pytest_schedprof.errors import printable
+from pytest_schedprof.model.limit import Verdict
+
+VERDICT_MARKUP: Mapping[Verdict, dict[str, bool]] = {
+    Verdict.PASS: {"green": True},
+    Verdict.FAIL: {"red": True},
+    Verdict.INCONCLUSIVE: {"yellow": True},
+}
+
+BARS = "▁▂▃▄▅▆▇█"
+PLAIN_BARS = "_.-~=+*#"
+"""Bars for terminals that cannot show the others."""
+
+WIDEST = 40
+"""Most columns of a series; of a longer one each bar is the mean of several figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the terminal, and no more than one whatever its text; markup has pytest's
+    names."""
+
+    text: str
+    markup: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", printable(self.text, keep=""))
+
+
+SHOWN = 20
+"""Lines of one kind that a summary shows."""
+
+
+def capped(lines: Sequence[Line], verbosity: int, most: int = SHOWN) -> list[Line]:
+    """Return the first lines and how many more there are; all of them under -v."""
+    if verbosity > 0 or len(lines) <= most:
+        return list(lines)
+    more = Line(f"  and {len(lines) - most} more: -v shows all")
+    return [*lines[:most], more]
+
+
+def sparkline(values: Sequence[float], bars: str, least: float = 0.0) -> str:
+    """Return a series as bars.
+
+    Args:
+        values: the series.
+        bars: characters, the lowest first.
+        least: the bars span at least this part of the highest value, so that small changes look
+            small.
+    """
+    if len(values) > WIDEST:
+        borders = [number * len(values) // WIDEST for number in range(WIDEST + 1)]
+        values = [fmean(values[a:b]) for a, b in pairwise(borders)]
+    low, high = min(values), max(values)
+    if low == high:
+        return bars[len(bars) // 2] * len(values)
+    most, span = len(bars) - 1, max(high - low, least * high)
+    return "".join(bars[round((value - low) / span * most)] for value in values)
+
+
+def bars_for(encoding: str | None) -> str:
+    """Return the bars that a terminal of this encoding can show."""
+    try:
+        BARS.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN_BARS
+    return BARS
+
+
+SIGNS = {Verdict.PASS: "✅", Verdict.FAIL: "❌", Verdict.INCONCLUSIVE: "❔"}
+
+Escaped = NewType("Escaped", str)
+"""Markdown in which nothing that a record holds is read as markup."""
+
+_STRUCTURE = re.compile(r"[`|\\]")
+"""Characters that a code span, or one in a table, cannot hold."""
+
+_SPECIAL = re.compile(r"[!-/:-@\[-`{-~]")
+_MARKUP = re.compile(r"[\\`*_{}\[\]()<>#|~!]")
+
+
+def code(text: str) -> Escaped:
+    """Return a name as code that is safe in a table, whatever its characters."""
+    if text.strip() and text.isprintable() and not _STRUCTURE.search(text):
+        return Escaped(f"`{text}`")
+    # An entity is never read as markup, and a pipe in it does not end a cell.
+    safe = _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", _printable(text))
+    return Escaped(f"<code>{safe}</code>")
+
+
+def plain(text: str) -> Escaped:
+    """Escape a sentence that may hold names; `@comm` in it must not notify a user of that name."""
+    escaped = _MARKUP.sub(lambda found: f"\\{found[0]}", _printable(text.replace("&", "&amp;")))
+    escaped = escaped.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("@", "@<!-- -->")
+    return Escaped(escaped)
+
+
+def lines(texts: Iterable[Escaped]) -> Escaped:
+    """Return texts as lines of one cell of a table."""
+    return Escaped("<br>".join(texts))
+
+
+def row(cells: Iterable[Escaped]) -> str:
+    """Return a row of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def _printable(text: str) -> str:
+    """Replace ends of lines, control characters, and surrogates, which cannot be encoded."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a summary, whose last items may be left out."""
+
+    head: str
+    items: Sequence[str]
+    noun: str
+    """Name of the items, in the plural."""
+    tail: str = ""
+
+
+def fitted(sections: Sequence[Section], room: int, where: str) -> str:
+    """Return as much of the sections as fits, in order, and count what is left out.
+
+    Args:
+        sections: the most important first, and each with its most important item first.
+        room: in bytes.
+        where: the place that holds everything.
+    """
+    written = [section for section in sections if section.items]
+    notes = [_note(len(each.items), each, where) for each in written]
+    room -= sum(map(_size, notes))  # reserved, so that a note fits whatever is left out
+    lines: list[str] = []
+    for section, note in zip(written, notes, strict=True):
+        found = list(_fitting(section, room, where))
+        lines += found
+        room -= sum(map(_size, found)) - _size(note)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _fitting(section: Section, room: int, where: str) -> Iterator[str]:
+    room -= _size(section.head) + _size(section.tail)
+    kept = 0
+    for item in section.items:
+        room -= _size(item)
+        if room < 0:
+            break
+        kept += 1
+    left = len(section.items) - kept
+    if kept:
+        yield section.head
+        yield from section.items[:kept]
+    if left:
+        yield _note(left, section, where)
+    if kept and section.tail:
+        yield section.tail
+
+
+def _note(left: int, section: Section, where: str) -> str:
+    return f"\n{left} {section.noun} left out for lack of space: see {where}.\n"
+
+
+def _size(text: str) -> int:
+    """Return the bytes of a line, with its end."""
+    return len(text.encode("utf-8", "replace")) + 1

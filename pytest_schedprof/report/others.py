@@ -1,0 +1,224 @@
+"""Other results to compare a run with: another run, another side, and earlier runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from pytest_schedprof.errors import BaselineError, SchedprofError
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.parting import with_partings
+from pytest_schedprof.judge.series import Choice, series_of
+from pytest_schedprof.model.backend import KnownBackends
+from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.profile import Stack
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.run import Series
+from pytest_schedprof.report.page_reading import (
+    RunFiles,
+    TestFiles,
+    read_calls,
+    read_run,
+    read_samples,
+    read_side,
+    trimmed,
+)
+from pytest_schedprof.store.baselines import folder_of, folder_with_sources, is_worth_keeping, load
+from pytest_schedprof.store.run_directory import AGAINST
+from pytest_schedprof.store.runs import Archive, decided_in_run
+from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
+
+MOST_RUNS = 200
+"""Earlier runs that are read: the time to find change points is quadratic in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """The same test on another side: its record, and its files or at least its stacks."""
+
+    name: str
+    result: Result
+    directory: Path | None = None
+    """Of its files; None if only a baseline is left."""
+    stacks: Mapping[Key, Counter[Stack]] = field(default_factory=dict)
+    """Those that the baseline keeps."""
+
+    def backend(self, one: BackendResult) -> BackendResult | None:
+        """Return the same backend in the same mode, as samples of others are not comparable."""
+        found = (
+            each
+            for each in self.result.backends
+            if (each.backend, each.mode) == (one.backend, one.mode)
+        )
+        return next(found, None)
+
+    def samples(self, of: BackendResult) -> Counter[Stack]:
+        """Return the busy samples of one of its backends; nothing if they are not kept."""
+        return read_samples(self.directory, of).stacks if self.directory else self._kept(of)
+
+    def calls(self, of: BackendResult, known: KnownBackends) -> Counter[Stack]:
+        """Return what calls cost by one of its backends; nothing if that is not kept."""
+        return read_calls(self.directory, of, known).stacks if self.directory else self._kept(of)
+
+    def _kept(self, of: BackendResult) -> Counter[Stack]:
+        return self.stacks.get(Key(self.result.test_id, of.backend, of.mode), Counter())
+
+
+def other_of(
+    test: TestFiles, run: RunFiles | None = None, saved: Saved | None = None
+) -> Other | None:
+    """Return the test in another run, or the other side of a test in turns, or the saved test."""
+    if run is not None:
+        return next(
+            (
+                Other(run.path.name, each.result, each.directory)
+                for each in reversed(run.tests)  # the last usable one of several attempts
+                if each.result
+                and each.result.is_usable
+                and each.entry.test_id == test.entry.test_id
+            ),
+            None,
+        )
+    if test.result is None:
+        return None
+    if side := read_side(test.directory):
+        return Other(test.result.baseline or AGAINST, side, test.directory / AGAINST)
+    return saved.test(test.result) if saved else None
+
+
+class Saved:
+    """Baselines that a run was compared with, by their names; each is read once."""
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._directory = run.name, str(run.parent)
+        self._others: dict[str, dict[str, Other]] = {}
+
+    def test(self, result: Result) -> Other | None:
+        """Return the test as the baseline has it; None without a baseline or its stacks."""
+        name = result.baseline
+        if name and name not in self._others:
+            self._others[name] = self._read(name)
+        return self._others[name].get(result.test_id) if name else None
+
+    def _read(self, name: str) -> dict[str, Other]:
+        folder = folder_with_sources(name, self._directory)
+        if folder is None or stacks_file_of(folder, self._run).exists():
+            return {}  # this run itself has been saved over what it was compared with
+        stacks = read_stacks(folder)
+        if not stacks:
+            return {}
+        try:
+            results = load(name, self._directory).results
+        except SchedprofError:
+            return {}
+        return {each.test_id: Other(name, each, stacks=stacks) for each in results}
+
+
+def compared(run: RunFiles, before: RunFiles) -> RunFiles:
+    """Return the run as if its session had compared it with another run.
+
+    Raises:
+        BaselineError: if they have no test in common.
+    """
+    names = (before.path.name, run.path.name)
+    report = compare(before.results, run.results, names=names)
+    if not report.comparisons:
+        raise BaselineError(
+            f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "
+            f"was measured in both ({len(before.results)} and {len(run.results)} tests)"
+        )
+    readers = (partial(decided_in_run, side.path) for side in (before, run))
+    report = with_partings(report, *readers)
+    return replace(run, tests=_with(run.tests, report.comparisons, names[0]))
+
+
+def _with(
+    tests: Sequence[TestFiles], comparisons: Sequence[Comparison], name: str
+) -> tuple[TestFiles, ...]:
+    return tuple(
+        replace(
+            test,
+            result=replace(
+                test.result,
+                baseline=name,
+                comparisons=tuple(c for c in comparisons if c.test_id == test.entry.test_id),
+            ),
+        )
+        if test.result
+        else test
+        for test in tests
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All series of a directory of runs."""
+
+    series: tuple[Series, ...]
+    runs: int
+    skipped: int
+    """Files that could not be read."""
+
+    def of(self, test_id: str) -> list[Series]:
+        """Return the series of one test."""
+        return [each for each in self.series if each.setting.test_id == test_id]
+
+    @property
+    def words(self) -> str:
+        """The number of runs, in words."""
+        skipped = f"; {self.skipped} could not be read" if self.skipped else ""
+        return f"{self.runs} runs in order of commits{skipped}"
+
+
+def read_past(place: str) -> Past:
+    """Read the newest runs at a path or URL.
+
+    Raises:
+        ArtifactError: if no run there can be read.
+    """
+    archive = Archive(place)
+    runs = archive.runs(last=MOST_RUNS)
+    series = series_of([(each.run, each.results) for each in runs], Choice())
+    return Past(tuple(series), len(runs), len(archive.skipped))
+
+
+LEAST = 0.0005
+"""Part of the samples from which on a call has a stack of its own."""
+
+
+def keep_stacks(run: Path, name: str, directory: str, known: KnownBackends) -> None:
+    """Keep the stacks of a saved session; without them a baseline is as good for all else.
+
+    Args:
+        run: directory of the session.
+        name: of the baseline.
+        directory: that has the baselines.
+        known: facts about backends, which tell whose files have stacks.
+    """
+    folder = folder_of(name, directory)
+    if folder.name.endswith(".json"):
+        return
+    with suppress(SchedprofError):
+        tests = read_run(run).tests
+        found = {key: each for test in tests for key, each in _stacks(test, known).items()}
+        if found:
+            write_stacks(folder, run.name, found)
+
+
+def _stacks(test: TestFiles, known: KnownBackends) -> Mapping[Key, Counter[Stack]]:
+    if test.result is None or not is_worth_keeping(test.result):
+        return {}
+    found = {}
+    for backend in test.result.backends:
+        if backend.shares is None:
+            stacks = read_calls(test.directory, backend, known).stacks
+        else:
+            stacks = read_samples(test.directory, backend).stacks
+        if stacks:
+            key = Key(test.result.test_id, backend.backend, backend.mode)
+            found[key] = trimmed(stacks, LEAST)
+    return found

@@ -1,0 +1,396 @@
+"""Read the directory of a run: its record, those of its tests, and their samples."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+from pytest_schedprof.errors import ArtifactError, FormatError, SchedprofError
+from pytest_schedprof.formats.callgrind import is_python, read_callgrind
+from pytest_schedprof.formats.chrometrace import mended, read_times
+from pytest_schedprof.formats.counted import IntakeFile, read_intake
+from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
+from pytest_schedprof.formats.unfolding import unfolded
+from pytest_schedprof.judge.owners import is_waiting
+from pytest_schedprof.judge.tally import busy_stack
+from pytest_schedprof.model.backend import CALLGRIND, TRACE, KnownBackends, artifacts_of, kind_of
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import INSTRUCTIONS, INTAKE
+from pytest_schedprof.model.profile import CodeLocation, Function, SampleProfile, Stack
+from pytest_schedprof.model.result import BackendResult, Result, SampledShares
+from pytest_schedprof.model.run import Run, TestEntry
+from pytest_schedprof.store.places import inside, read_kept
+from pytest_schedprof.store.records import read_record
+from pytest_schedprof.store.run_directory import AGAINST, RESULT_FILE
+from pytest_schedprof.store.runs import KeptTest, read_run_record
+
+_PATH_ENTRY = re.compile(r".*/(?:site-packages|dist-packages|lib/python3\.\d+)/")
+
+
+class Names:
+    """Map places in a file of samples to the functions of one record."""
+
+    def __init__(self, functions: Iterable[Function]) -> None:
+        self._known = frozenset(functions)
+        self._entries: set[str] = set()
+
+    def __call__(self, places: Sequence[CodeLocation]) -> list[Function]:
+        """Return `module:qualname` of each place."""
+        found = [self._recorded(file, name) for file, name, _ in places]
+        return [
+            each or f"{self._module(file)}:{name}"
+            for each, (file, name, _) in zip(found, places, strict=True)
+        ]
+
+    @cached_property
+    def _aliases(self) -> dict[tuple[str, str], list[Function]]:
+        """Functions by last part of the module and name: `tlz` loads modules under its own name."""
+        found: dict[tuple[str, str], list[Function]] = defaultdict(list)
+        for function in sorted(self._known):
+            module, _, name = function.partition(":")
+            found[module.rpartition(".")[2], name].append(function)
+        return found
+
+    def _recorded(self, file: str, name: str) -> Function | None:
+        for entry, module in _readings(file):
+            function = f"{module}:{name}"
+            if function in self._known:
+                self._entries.add(entry)
+                return function
+        stem = module.rpartition(".")[2]
+        return next(iter(self._aliases.get((stem, name), ())), None)
+
+    def _module(self, file: str) -> str:
+        """Return the module of a function that the record lacks, such as one that only waits."""
+        readings = _readings(file)
+        # The longest entry first, which gives the shortest module name.
+        for entry, module in reversed(readings):
+            if (entry and entry in self._entries) or _PATH_ENTRY.fullmatch(entry):
+                return module
+        return readings[-1][1]
+
+
+@cache
+def _readings(file: str) -> tuple[tuple[str, str], ...]:
+    """Return each `sys.path` entry that may contain the file, and the module name under it."""
+    if file.startswith("<frozen "):
+        return (("", file[len("<frozen ") : -1]),)
+    path = file.replace("\\", "/")
+    stem = re.sub(r"(/__init__)?\.py$", "", path)
+    starts = [0, *(match.end() for match in re.finditer("/", stem))]
+    return tuple((path[:start], stem[start:].replace("/", ".")) for start in starts)
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """Nodes in depth-first order: each before the nodes that it called."""
+
+    functions: tuple[Function, ...]
+    depths: tuple[int, ...]
+    """Depth of each node; roots have 0."""
+    names: tuple[int, ...]
+    """Index of each node's function."""
+    own: tuple[int, ...]
+    """Number of samples that end in each node."""
+    before: tuple[int, ...] = ()
+    """Number of samples of the other side that end in each node; empty without another side."""
+
+
+def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
+    """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
+    found: Counter[Stack] = Counter()
+    for profile in profiles:
+        kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
+        for thread in profile.threads:
+            for index, count in Counter(thread.samples).items():
+                if busy := kept[index]:
+                    found[busy.stack] += count
+    return found
+
+
+def trimmed(stacks: Mapping[Stack, int], least: float) -> Counter[Stack]:
+    """Count calls below a part of the whole as their caller's own, so that a page stays small."""
+    held: Counter[Stack] = Counter()
+    for stack, count in stacks.items():
+        for depth in range(1, len(stack) + 1):
+            held[stack[:depth]] += count
+    smallest = least * sum(stacks.values())
+    found: Counter[Stack] = Counter()
+    for stack, count in stacks.items():
+        depth = len(stack)
+        while depth > 1 and held[stack[:depth]] < smallest:
+            depth -= 1
+        found[stack[:depth]] += count
+    return found
+
+
+@dataclass(slots=True)
+class _Node:
+    name: int
+    depth: int
+    own: int = 0
+    before: int = 0
+    total: int = 0
+    """Samples of both sides that contain the node."""
+    children: dict[int, _Node] = field(default_factory=dict)
+
+
+def call_tree(stacks: Mapping[Stack, int], before: Mapping[Stack, int] | None = None) -> CallTree:
+    """Merge stacks to a tree, with the children of a node in order of their samples."""
+    numbers: dict[Function, int] = {}
+    root = _Node(-1, -1)
+    for stack, count in stacks.items():
+        _leaf(root, stack, count, numbers).own += count
+    for stack, count in (before or {}).items():
+        _leaf(root, stack, count, numbers).before += count
+    nodes = list(_in_order(root))
+    return CallTree(
+        tuple(numbers),
+        tuple(node.depth for node in nodes),
+        tuple(node.name for node in nodes),
+        tuple(node.own for node in nodes),
+        tuple(node.before for node in nodes) if before is not None else (),
+    )
+
+
+def _leaf(root: _Node, stack: Stack, count: int, numbers: dict[Function, int]) -> _Node:
+    node = root
+    for function in stack:
+        name = numbers.setdefault(function, len(numbers))
+        child = node.children.get(name)
+        if child is None:
+            child = node.children[name] = _Node(name, node.depth + 1)
+        child.total += count
+        node = child
+    return node
+
+
+def _in_order(root: _Node) -> Iterator[_Node]:
+    """Return all nodes; not recursive, because stacks may be deeper than Python's own limit."""
+    waiting = _lightest_first(root)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += _lightest_first(node)
+
+
+def _lightest_first(node: _Node) -> list[_Node]:
+    return sorted(node.children.values(), key=lambda child: (child.total, -child.name))
+
+
+SAMPLES = ".speedscope.json"
+"""Ending of the names of files with samples, whichever backend wrote them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestFiles:
+    """A test of a run, with its record if it can be read."""
+
+    __test__ = False  # not a test class, whatever its name
+
+    entry: TestEntry
+    directory: Path
+    result: Result | None
+    problem: str = ""
+    """Why there is no record; else empty."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict, including comparisons that were added after the session."""
+        return self.result.verdict if self.result else self.entry.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """One pytest session."""
+
+    path: Path
+    run: Run
+    tests: tuple[TestFiles, ...]
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The records that can be read."""
+        return tuple(test.result for test in self.tests if test.result)
+
+    def kept_tests(self) -> Iterator[KeptTest]:
+        """Yield the tests whose records can be read."""
+        return (KeptTest(test.directory, test.result) for test in self.tests if test.result)
+
+
+def read_run(path: Path) -> RunFiles:
+    """Read a run with all its tests.
+
+    Raises:
+        ArtifactError: if its record cannot be read.
+    """
+    run = read_run_record(path)
+    return RunFiles(path, run, tuple(_test(path, entry) for entry in run.tests))
+
+
+def _test(path: Path, entry: TestEntry) -> TestFiles:
+    directory = path / entry.directory
+    if not entry.directory:
+        return TestFiles(entry, directory, None, "its artifacts could not be stored")
+    try:
+        record = read_record(inside(path, entry.directory) / RESULT_FILE, Result)
+        return TestFiles(entry, directory, record)
+    except ArtifactError as error:
+        return TestFiles(entry, directory, None, reason_of(error))
+
+
+def read_side(directory: Path) -> Result | None:
+    """Return the record of the other side of a test in turns; None for other tests."""
+    try:
+        return read_record(directory / AGAINST / RESULT_FILE, Result)
+    except ArtifactError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The busy samples of one backend, or why there are none."""
+
+    stacks: Counter[Stack]
+    problem: str = ""
+    profiles: tuple[SampleProfile, ...] = ()
+    """The recordings of all rounds, in their order."""
+
+
+def read_samples(directory: Path, backend: BackendResult) -> Sampled:
+    """Read all files of one backend with samples of the scheduler."""
+    files = [name for name in backend.artifacts if name.endswith(SAMPLES)]
+    if backend.shares is None or not files:
+        return Sampled(Counter(), f"{backend.backend} kept no samples")
+    try:
+        profiles = tuple(_profiles(directory, files, backend.shares))
+        return Sampled(busy_stacks(profiles), profiles=profiles)
+    except SchedprofError as error:
+        return Sampled(Counter(), reason_of(error))
+
+
+def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[Stack]]:
+    """Return what workers and the client did, all workers together; files without samples left out.
+
+    Waiting threads are left out too. Files that cannot be read are only linked.
+    """
+    found: dict[str, Counter[Stack]] = {}
+    for target in backend.targets:
+        files = [name for name in target.artifacts if name.endswith(SAMPLES)]
+        sums = found.setdefault("workers" if target.addresses else target.target, Counter())
+        with suppress(SchedprofError):
+            for profile in _profiles(directory, files, backend.shares):
+                sums.update(_active(profile))
+    return {name: stacks for name, stacks in found.items() if stacks}
+
+
+def _active(profile: SampleProfile) -> Counter[Stack]:
+    counts = Counter(index for thread in profile.threads for index in thread.samples)
+    kept = {profile.stacks[index]: count for index, count in counts.items()}
+    return Counter({stack: count for stack, count in kept.items() if not is_waiting(stack)})
+
+
+def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
+    """Read all files of one backend with steps of graph intake; none if any cannot be read."""
+    if not (backend.costs and INTAKE & backend.costs.whole.keys()):
+        return []
+    try:
+        return [read_intake(read_kept(inside(directory, name))) for name in backend.artifacts]
+    except SchedprofError:
+        return []
+
+
+def _profiles(
+    directory: Path, files: list[str], shares: SampledShares | None
+) -> Iterator[SampleProfile]:
+    names = Names(each.function for each in (shares.functions if shares else ()))
+    for file in files:
+        content = read_speedscope(read_kept(inside(directory, file)))
+        profile = name_frames(content, names, backend="", mode="")
+        yield replace(profile, is_shared=bool(shares and shares.is_shared))
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says, in one line of a page."""
+    return " ".join(str(error).removeprefix("schedprof: ").split())
+
+
+UNNAMED = "the scheduler's Python does not name its functions, as Python 3.12 and newer do"
+
+GZIP = b"\x1f\x8b"
+NANOSECONDS = 1000
+"""In a microsecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallCosts:
+    """Costs of stacks per task, or why there are none."""
+
+    stacks: Counter[Stack] = field(default_factory=Counter)
+    unit: str = INSTRUCTIONS
+    cost: float = 1
+    """What one of each stack's amount stands for, in the unit."""
+    problem: str = ""
+
+
+def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> CallCosts:
+    """Read all files of one backend with costs of calls."""
+    artifacts = artifacts_of(backend.backend, known)
+    kinds = {name: kind_of(name, artifacts) for name in backend.artifacts}
+    graphs, traces = (
+        [inside_of for inside_of, kind in kinds.items() if kind is wanted]
+        for wanted in (CALLGRIND, TRACE)
+    )
+    try:
+        if graphs:
+            return _per_task(_instructions(directory, graphs), backend, CallCosts(problem=UNNAMED))
+        found = _nanoseconds(directory, traces, backend)
+        return _per_task(found, backend, CallCosts(unit="us", cost=1 / NANOSECONDS))
+    except SchedprofError as error:
+        return CallCosts(problem=reason_of(error))
+
+
+def _per_task(
+    stacks: Iterator[Mapping[Stack, float]], backend: BackendResult, empty: CallCosts
+) -> CallCosts:
+    """Return the sum of all files, divided by the tasks of the window."""
+    sums: Counter[Stack] = Counter()
+    for each in stacks:
+        sums.update(each)
+    tasks = max(1, backend.window.tasks)
+    found = {stack: round(amount / tasks) for stack, amount in sums.items()}
+    kept = Counter({stack: amount for stack, amount in found.items() if amount > 0})
+    return CallCosts(kept, empty.unit, empty.cost, "" if kept else empty.problem)
+
+
+def _instructions(directory: Path, files: list[str]) -> Iterator[Mapping[Stack, float]]:
+    """Yield the instructions of each stack, without what ran for hollow workers."""
+    for file in files:
+        graph = read_callgrind(read_kept(inside(directory, file)))
+        if any(map(is_python, graph.own)):
+            yield {stack: cost for stack, cost in unfolded(graph).items() if busy_stack(stack)}
+
+
+def _nanoseconds(
+    directory: Path, files: list[str], backend: BackendResult
+) -> Iterator[Mapping[Stack, float]]:
+    """Yield the time of each stack in which the scheduler did not wait."""
+    functions = backend.costs.functions if backend.costs else ()
+    names = Names(each.function for each in functions)
+    for file in files:
+        times = read_times(mended(_unpacked(read_kept(inside(directory, file)))), names)
+        yield {stack: time * NANOSECONDS for stack, time in times.items() if busy_stack(stack)}
+
+
+def _unpacked(content: bytes) -> bytes:
+    try:
+        return gzip.decompress(content) if content.startswith(GZIP) else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"schedprof: a trace cannot be decompressed: {error}") from error

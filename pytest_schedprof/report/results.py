@@ -1,0 +1,351 @@
+"""A test and a run as a whole: headlines, and facts of the machine and the settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import METRICS, SHARE, readable
+from pytest_schedprof.model.profile import SpanName
+from pytest_schedprof.model.result import (
+    IN_PROCESS,
+    VALIDATED,
+    BackendResult,
+    ClusterFacts,
+    Environment,
+    Result,
+    SpanCost,
+)
+from pytest_schedprof.model.run import Run
+from pytest_schedprof.report.tables import busy_time, micros_per_sample
+from pytest_schedprof.report.words import HASH_SHOWN, Fact, bounds_of, micros, percent, size_of
+
+TOLD_PART = 0.1
+"""Part of the time of busy samples without a processor from which on it is told."""
+
+
+def headline(backend: BackendResult, thousands: str = "") -> str:
+    """Return what a backend measured, in a line.
+
+    Args:
+        backend: what it found.
+        thousands: separator of thousands.
+    """
+    window, words = backend.window, []
+    if backend.shares:
+        words.append(f"{backend.shares.busy_samples:{thousands}} busy samples")
+    words.append(f"{window.tasks:{thousands}} tasks in {window.seconds:.2f} s")
+    if cost := window.cpu_us_per_task:
+        words.append(f"{cost:{thousands}.0f} us of scheduler CPU per task")
+    if window.seconds:
+        words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
+    if window.hash:
+        words.append(_hash_words([each.hash[:HASH_SHOWN] for each in window.segments], window.hash))
+    return ", ".join(words)
+
+
+def _hash_words(rounds: Sequence[str], together: str) -> str:
+    """Return the hash of the rounds, as a comparison tells it if they are the same."""
+    if len(rounds) == 1:
+        return f"hash {rounds[0]}"
+    if len(set(rounds)) == 1:
+        return f"hash {rounds[0]} in each round"
+    return f"hash {together[:HASH_SHOWN]} of all rounds together"
+
+
+def notes_of(backend: BackendResult) -> tuple[str, ...]:
+    """Return the doubt and the warnings, and what was not kept.
+
+    A doubt that is a warning too is told once.
+    """
+    doubt = (f"not used for limits and comparisons: {backend.doubt}",) if backend.doubt else ()
+    warnings = (text for text in backend.warnings if text != backend.doubt)
+    return (*doubt, *warnings, *filter(None, [waited_words(backend), left_out_words(backend)]))
+
+
+def waited_words(backend: BackendResult) -> str:
+    """Say how much of its samples' time the scheduler had no processor; empty if it was little."""
+    part = busy_time(backend).waited_part
+    if part < TOLD_PART:
+        return ""
+    return (
+        f"for {part:.0%} of the time of its busy samples the scheduler waited for a processor, in "
+        "functions that samples by the clock cannot tell: the bounds of costs allow for "
+        "it, and a backend that samples CPU time need not"
+    )
+
+
+def left_out_words(backend: BackendResult) -> str:
+    """Say how much of a backend's files was not kept; empty if all was."""
+    if not backend.left_out:
+        return ""
+    return f"recordings of {size_of(backend.left_out)} not kept, by --schedprof-keep"
+
+
+def environment_notes(results: Iterable[Result]) -> list[str]:
+    """Return how versions differ and what is compiled, each note once."""
+    environments = (result.environment for result in results)
+    return list(dict.fromkeys(text for each in environments if each for text in each.notes))
+
+
+def validating_tests(results: Iterable[Result]) -> str:
+    """Return how many tests had a scheduler in their process that validated itself, or nothing."""
+    environments = (
+        each.environment
+        for each in results
+        if each.environment and each.cluster and each.cluster.kind == IN_PROCESS
+    )
+    count = sum(each.configuration.get("validate") == VALIDATED for each in environments)
+    if not count:
+        return ""
+    tests = "1 test" if count == 1 else f"{count} tests"
+    return (
+        f"in {tests} the scheduler validated its state (validate=True, as gen_cluster sets it): "
+        "figures include that, mostly in @transitions"
+    )
+
+
+def baseline_names(results: Iterable[Result]) -> list[str]:
+    """Return what the tests were compared with."""
+    return list(dict.fromkeys(result.baseline for result in results if result.baseline))
+
+
+def cluster_words(cluster: ClusterFacts) -> str:
+    """Return a test's cluster."""
+    return f"{cluster.kind}, {cluster.workers} workers, {cluster.threads} threads"
+
+
+def main_versions(environment: Environment) -> list[str]:
+    """Return the versions of distributed and dask, as far as they are known."""
+    versions = environment.versions
+    return [f"{name} {versions[name]}" for name in ("distributed", "dask") if name in versions]
+
+
+def started_fact(started_at: str) -> Fact:
+    """Return when a test or a run started."""
+    return Fact("started", started_at[:19].replace("T", " ") + " UTC")
+
+
+def machine_facts(environment: Environment | None) -> Iterator[Fact]:
+    """Return where the scheduler ran, and of what versions."""
+    if environment is not None:
+        versions = [*main_versions(environment), f"Python {environment.scheduler_python}"]
+        yield Fact("versions", ", ".join(versions))
+        yield Fact("machine", environment.scheduler_machine or environment.machine)
+
+
+def facts_of_test(result: Result) -> Iterator[Fact]:
+    """Return when and where a test was measured."""
+    yield started_fact(result.started_at)
+    if result.cluster:
+        yield Fact("cluster", cluster_words(result.cluster))
+    yield from machine_facts(result.environment)
+
+
+def facts_of_settings(result: Result) -> Iterator[Fact]:
+    """Return the options of the backends, the packages and the scheduler's configuration."""
+    yield Fact("pytest-schedprof", result.schedprof_version)
+    for backend in result.backends:
+        options = ", ".join(f"{key}={value}" for key, value in backend.settings.items())
+        yield Fact(backend.backend, options or "no options")
+    if environment := result.environment:
+        yield Fact("platform", environment.scheduler_platform)
+        yield from (Fact(*item) for item in environment.versions.items())
+        yield from (Fact("differs", text) for text in environment.differences)
+        if environment.compiled:
+            yield Fact("compiled", ", ".join(environment.compiled))
+        yield from (Fact(*item) for item in environment.configuration.items())
+
+
+def facts_of_run(run: Run, results: Sequence[Result]) -> Iterator[Fact]:
+    """Return when and where a run was measured, and of which commit."""
+    yield started_fact(run.started_at)
+    if commit := run.commit:
+        dirty = ", with changes that are not committed" if commit.is_dirty else ""
+        branch = f" on {commit.branch}" if commit.branch else ""
+        yield Fact("commit", f"{commit.sha[:12]}{branch}{dirty}")
+    if run.exit_status is None:
+        yield Fact("pytest", "has not ended: the session was killed, or is still running")
+    elif run.exit_status:
+        yield Fact("pytest", f"ended with exit status {run.exit_status}")
+    environments = (result.environment for result in results if result.environment)
+    yield from machine_facts(next(environments, None))
+    clusters = [each.cluster for each in results if each.cluster]
+    if kinds := dict.fromkeys(f"{each.kind}, {each.workers} workers" for each in clusters):
+        yield Fact("cluster", "; ".join(kinds))
+
+
+def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> Iterator[Fact]:
+    """Return the number of tests, of each verdict, and of limits."""
+    counts = Counter(verdicts)
+    yield Fact("tests", str(len(verdicts)))
+    yield from (Fact(each.value, str(counts[each])) for each in Verdict if counts[each])
+    yield Fact("limits", str(sum(len(result.limits) for result in results)))
+
+
+class ShownFile(NamedTuple):
+    """A file of a test, and its kind if that is known."""
+
+    name: str
+    kind: FileKind | None = None
+
+    @property
+    def opener(self) -> str:
+        """The program that opens the file; empty for one that any editor opens."""
+        return self.kind.opener if self.kind else ""
+
+    @property
+    def how(self) -> str:
+        """How to open the file; empty if unknown."""
+        return self.kind.how if self.kind else ""
+
+
+RECORD = ShownFile("result.json", kind_of("result.json"))
+"""The record of the test."""
+
+
+def profile_files(result: Result, known: KnownBackends) -> list[ShownFile]:
+    """Return the scheduler's files from all backends, then those of other processes."""
+    names = [(each.backend, name) for each in result.backends for name in each.artifacts]
+    names += [
+        (each.backend, name)
+        for each in result.backends
+        for target in each.targets
+        for name in target.artifacts
+    ]
+    return [ShownFile(name, kind_of(name, artifacts_of(of, known))) for of, name in names]
+
+
+def evidence_files(evidence: Evidence) -> list[ShownFile]:
+    """Return the files of one kind of evidence."""
+    return [ShownFile(name, kind_of(name)) for name in evidence.artifacts]
+
+
+def pictures_first(files: Sequence[ShownFile]) -> list[ShownFile]:
+    """Return files with those of data last."""
+    return sorted(files, key=lambda file: file.name.endswith(".json"))
+
+
+def evidence_notes(evidence: Sequence[Evidence]) -> Iterator[str]:
+    """Return why kinds of evidence are missing, then what else there is to note."""
+    for reason in dict.fromkeys(each.missing for each in evidence if each.missing):
+        kinds = ", ".join(each.kind for each in evidence if each.missing == reason)
+        yield f"no {kinds}: {reason}"
+    yield from dict.fromkeys(text for each in evidence for text in each.notes)
+
+
+DEFAULT: SpanName = ("default",)
+NOBODY: SpanName = ()
+
+OUTSIDE = "outside of spans"
+FOR_NONE = "for no span: the event loop, messages, what the clock calls"
+
+
+class SpanRow(NamedTuple):
+    """The spans of one name, and what of the scheduler's cost belongs to them."""
+
+    name: str
+    tasks: int
+    part: str
+    bounds: str
+    amounts: tuple[str, ...]
+    """Costs per task of these spans, one for each column; empty texts without tasks."""
+
+
+class SpanTable(NamedTuple):
+    """Costs of all spans of a test, by one backend."""
+
+    of: str
+    """What the parts are parts of."""
+    columns: tuple[str, ...]
+    rows: tuple[SpanRow, ...]
+
+
+def span_table(backend: BackendResult, test_id: str) -> SpanTable | None:
+    """Return the costs of the spans that a test opened; None if it opened none."""
+    spans = sorted(backend.spans, key=lambda each: each.name == NOBODY)
+    if all(each.name in (NOBODY, DEFAULT, (test_id,)) for each in spans):
+        return None
+    return _sampled(backend, spans, test_id) if backend.shares else _counted(spans, test_id)
+
+
+def _sampled(backend: BackendResult, spans: Sequence[SpanCost], test_id: str) -> SpanTable:
+    assert backend.shares
+    busy = micros_per_sample(backend) * backend.shares.busy_samples * backend.window.tasks
+    rows = []
+    for each in spans:
+        assert each.share
+        cost = micros(each.share.value * busy / each.tasks) if each.tasks else ""
+        part, bounds = percent(each.share.value), bounds_of(each.share, SHARE)
+        rows.append(SpanRow(_label(each.name, test_id), each.tasks, part, bounds, (cost,)))
+    return SpanTable("busy samples", ("CPU",), tuple(rows))
+
+
+def _counted(spans: Sequence[SpanCost], test_id: str) -> SpanTable:
+    columns = [name for name in METRICS if any(name in each.total for each in spans)]
+    main = min(columns, key=lambda name: METRICS[name].rank)
+    whole = sum(each.total.get(main, 0) for each in spans)
+    rows = tuple(
+        SpanRow(
+            _label(each.name, test_id),
+            each.tasks,
+            percent(each.total.get(main, 0) / whole if whole else 0),
+            "",
+            tuple(_per_task(each, columns)),
+        )
+        for each in spans
+    )
+    return SpanTable(main, tuple(columns), rows)
+
+
+def _per_task(span: SpanCost, columns: Sequence[str]) -> Iterator[str]:
+    for name in columns:
+        amount = span.total.get(name, 0)
+        yield readable(amount / span.tasks, METRICS[name]) if span.tasks else ""
+
+
+def _label(name: SpanName, test_id: str) -> str:
+    """Write the tags that the test gave; evidence opens a span of the test around them."""
+    if name == NOBODY:
+        return FOR_NONE
+    own = name[1:] if name[0] == test_id else name
+    return OUTSIDE if own in ((), DEFAULT) else " > ".join(own)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a test during one of its runs."""
+
+    done: int
+    """Finished runs of the body, on all sides together."""
+    runs: int
+    """Planned runs of the body; 0 for a test in turns, which runs until it is decided."""
+    tasks: int
+    elapsed_s: float
+    budget_s: float
+    """Seconds that a test in turns may take."""
+    lasts_s: float = 0.0
+    """Seconds since the current run began."""
+
+
+def progress_text(progress: Progress) -> str:
+    """Return a line about the current run; empty if there is nothing to say."""
+    if progress.runs == 1:
+        return f"schedprof: recording for {progress.lasts_s:.0f} s" if progress.lasts_s else ""
+    run, seconds = progress.done + 1, progress.elapsed_s
+    if not progress.runs:
+        words = [f"run {run}", f"{seconds:.0f} s of at most {progress.budget_s:.0f} s"]
+    else:
+        words = [f"run {run} of {progress.runs}"]
+        if progress.done:
+            left = seconds / progress.done * (progress.runs - progress.done) - progress.lasts_s
+            words.append(f"about {max(left, 0):.0f} s left")
+    words.append(f"{progress.tasks:,} tasks done")
+    if progress.lasts_s:
+        words.append(f"this run has taken {progress.lasts_s:.0f} s so far")
+    return f"schedprof: {', '.join(words)}"

@@ -1,0 +1,286 @@
+"""Summary of a session as Markdown for a pull request, with what got worse first."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pytest_schedprof.errors import printable
+from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.explanation import Annotation, Explanation, Remark
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.report.changes import condition_words, gravity, outcome_words
+from pytest_schedprof.report.comparisons import comparison_markdown, explanation_markdown
+from pytest_schedprof.report.markup import (
+    SIGNS,
+    Escaped,
+    Line,
+    Section,
+    code,
+    fitted,
+    lines,
+    plain,
+    row,
+)
+from pytest_schedprof.report.results import baseline_names, environment_notes
+from pytest_schedprof.report.tables import dearest, describe, hottest, limit_words, skipped_words
+from pytest_schedprof.report.words import MOST_EXPLAINED, counted
+
+MOST_BYTES = 60_000
+"""Size of a summary: GitHub refuses comments of more than 65,536 characters."""
+
+HOT_FUNCTIONS = 3
+
+TABLE = """
+| | test | outcome | backend | tasks | CPU per task | hottest |
+|---|---|---|---|--:|--:|---|"""
+
+
+def run_markdown(
+    results: Sequence[Result],
+    where: str,
+    unmatched: Sequence[Line] = (),
+    most_bytes: int = MOST_BYTES,
+    explained: Sequence[Explanation] = (),
+) -> str:
+    """Return a heading with all counts, then failures, then doubts, and the rest folded.
+
+    Args:
+        results: one for each profiled test of the session.
+        where: the run's directory.
+        unmatched: lines about tests that only the baseline or only the session has.
+        most_bytes: size that the summary may have.
+        explained: why figures regressed.
+    """
+    sections = _sections(results, where, unmatched, explained)
+    return fitted(list(sections), most_bytes, code(where))
+
+
+def _sections(
+    results: Sequence[Result],
+    where: str,
+    unmatched: Sequence[Line],
+    explained: Sequence[Explanation],
+) -> Iterator[Section]:
+    yield Section(_heading(results), list(_facts(results, where)), "facts")
+    yield Section("\n### Regressions", list(_compared(results, Verdict.FAIL)), "comparisons")
+    why = [explanation_markdown(each) for each in explained[:MOST_EXPLAINED]]
+    yield Section("\n### Why", why, "explanations")
+    broken, doubts = (list(_limits(results, each)) for each in (Verdict.FAIL, Verdict.INCONCLUSIVE))
+    yield Section("\n### Broken limits\n", broken, "broken limits")
+    yield Section("\n### Problems with profiling\n", list(_troubles(results)), "problems")
+    yield Section("\n### Undecided limits\n", doubts, "undecided limits")
+    told = [f"- {plain(line.text.strip())}" for line in unmatched]
+    yield Section("\n### New, vanished and renamed tests\n", told, "tests")
+    undecided = list(_compared(results, Verdict.INCONCLUSIVE))
+    yield _folded("Undecided comparisons", undecided, "comparisons")
+    yield _folded("Other changes", list(_compared(results, Verdict.PASS)), "comparisons")
+    rows = [row for result in results for row in _rows(result)]
+    yield _folded(f"All profiled tests ({len(results)})", rows, "rows", TABLE)
+
+
+def _folded(title: str, items: Sequence[str], noun: str, head: str = "") -> Section:
+    return Section(
+        f"\n<details><summary>{title}</summary>\n{head}", items, noun, tail="\n</details>"
+    )
+
+
+def _heading(results: Sequence[Result]) -> str:
+    changes = ", ".join(outcome_words(_comparisons(results)))
+    limits = ", ".join(limit_words(results))
+    words = [changes, limits and f"limits: {limits}", counted(len(results), "profiled test")]
+    verdict = Verdict.worst([result.verdict for result in results])
+    return f"## {SIGNS[verdict]} Scheduler performance: {'; '.join(filter(None, words))}\n"
+
+
+def _facts(results: Sequence[Result], where: str) -> Iterator[str]:
+    """Return where the run is, what it was compared with, and what may be wrong with it."""
+    yield f"- Artifacts: {code(where)}"
+    yield from (f"- Compared with {code(name)}." for name in baseline_names(results))
+    yield from (f"- {plain(text)}" for text in condition_words(_comparisons(results)))
+    yield from _false_alarms(results)
+    if skipped := skipped_words(results):
+        yield f"- Limits: {skipped}"
+    yield from (f"- Note: {plain(text)}" for text in environment_notes(results))
+
+
+def _false_alarms(results: Sequence[Result]) -> Iterator[str]:
+    if null := [each for result in results for each in result.null]:
+        alarms = sum(len(each.of(Outcome.REGRESSED)) for each in null)
+        yield f"- The same code on another scheduler (null arm): {counted(alarms, 'false alarm')}."
+
+
+def _comparisons(results: Sequence[Result]) -> list[Comparison]:
+    return [each for result in results for each in result.comparisons]
+
+
+def _compared(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:
+    """Return a table for each comparison of one verdict."""
+    for each in sorted(_comparisons(results), key=gravity):
+        if each.verdict is verdict and (text := "\n".join(comparison_markdown(each))):
+            yield text
+
+
+def _limits(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:
+    for result in results:
+        for limit in result.limits:
+            if limit.verdict is verdict:
+                yield f"- {code(result.test_id)}: {code(describe(limit))}"
+
+
+def _troubles(results: Sequence[Result]) -> Iterator[str]:
+    for result in results:
+        for text in result.troubles:
+            yield f"- {code(result.test_id)}: {plain(text)}"
+
+
+def _rows(result: Result) -> Iterator[str]:
+    for backend in result.backends:
+        window = backend.window
+        cells = [
+            plain(SIGNS[Verdict.FAIL if result.outcome == "failed" else result.verdict]),
+            code(result.test_id),
+            plain(result.outcome),
+            plain(backend.backend),
+            plain(f"{window.tasks:,}"),
+            plain(_cpu(backend)),
+            lines(_hot(backend)),
+        ]
+        yield row(cells)
+
+
+def _cpu(backend: BackendResult) -> str:
+    """Return the CPU per task; empty for backends that do not sample, which add to it."""
+    cost = backend.window.cpu_us_per_task if backend.shares else None
+    return f"{cost:.0f} us" if cost else ""
+
+
+def _hot(backend: BackendResult) -> Iterator[Escaped]:
+    if backend.shares:
+        for share in hottest(backend.shares.functions, HOT_FUNCTIONS):
+            yield Escaped(f"{code(share.function)} {share.share.value:.0%}")
+    elif backend.costs:
+        yield from (code(cost.function) for cost in dearest(backend.costs.functions, HOT_FUNCTIONS))
+
+
+MOST = 10
+"""Errors, and warnings, that GitHub shows of one step."""
+
+COMMANDS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning"}
+
+INSTALLED = ("site-packages", "dist-packages")
+"""Directories whose files belong to no project, even if they are in its checkout."""
+
+
+def as_commands(annotations: Sequence[Annotation]) -> Iterator[str]:
+    """Yield a workflow command for each annotation, and a notice if some are left out."""
+    for verdict, name in COMMANDS.items():
+        mine = [each for each in annotations if each.remark.verdict is verdict]
+        yield from map(_command, mine[:MOST])
+        if len(mine) > MOST:
+            yield command("notice", f"{len(mine) - MOST} more {name}s: see the summary")
+
+
+def _command(each: Annotation) -> str:
+    place = {"file": each.file, "line": str(each.first), "endLine": str(each.last)}
+    return command(COMMANDS[each.remark.verdict], each.remark.text, **place, title=_title(each))
+
+
+def _title(each: Annotation) -> str:
+    return f"Scheduler performance, {each.remark.test_id}"
+
+
+def command(name: str, text: str, **properties: str) -> str:
+    """Return a workflow command, which no text can end or add a property to."""
+    told = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
+    return f"::{name}{' ' if told else ''}{told}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Escape what ends a command or a property; `%` first, which begins the escapes."""
+    for each in f"%\r\n{more}":
+        text = text.replace(each, f"%{ord(each):02X}")
+    return printable(text, keep="")
+
+
+def annotations_of(remarks: Iterable[Remark], root: Path, working: Path) -> Iterator[Annotation]:
+    """Yield each remark with its place: a function in the checkout, or else the test.
+
+    Of several remarks that belong to functions elsewhere, a test gets only the first.
+
+    Args:
+        remarks: the gravest first.
+        root: of the checkout.
+        working: the directory in which the tests ran.
+    """
+    at_tests: set[tuple[str, Verdict]] = set()
+    for remark in remarks:
+        annotation = _of_function(remark, root, working)
+        if annotation is None:
+            if remark.function and (remark.test_id, remark.verdict) in at_tests:
+                continue
+            at_tests.add((remark.test_id, remark.verdict))
+            annotation = _of_test(remark, root, working)
+        yield annotation
+
+
+def _of_function(remark: Remark, root: Path, working: Path) -> Annotation | None:
+    """Return the place of the function; None if it is not in the checkout."""
+    module, _, name = remark.function.partition(":")
+    if remark.file and (file := _own(Path(remark.file), root)):
+        if remark.first:
+            return Annotation(remark, file, remark.first, remark.last)
+        if line := _line_of(Path(remark.file), name):
+            return Annotation(remark, file, line, line)
+    below = module.replace(".", "/")
+    for base in (working, root) if name else ():
+        for start in ("", "src/"):
+            for end in (".py", "/__init__.py"):
+                path = base / f"{start}{below}{end}"
+                if (file := _own(path, root)) and (line := _line_of(path, name)):
+                    return Annotation(remark, file, line, line)
+    return None
+
+
+def _of_test(remark: Remark, root: Path, working: Path) -> Annotation:
+    """Return the place of the test; the first line of its file if it is not found."""
+    named, *names = remark.test_id.partition("[")[0].split("::")
+    for base in (working, *working.parents):
+        if file := _own(base / named, root):
+            line = _line_of(base / named, ".".join(names)) or 1
+            return Annotation(remark, file, line, line)
+    return Annotation(remark, named, 1, 1)
+
+
+def _own(path: Path, root: Path) -> str:
+    """Return the path of a file below the checkout; empty if it is none of its own files."""
+    try:
+        below = path.resolve().relative_to(root.resolve())
+    except (OSError, ValueError):
+        return ""
+    is_own = path.is_file() and not any(part in INSTALLED for part in below.parts)
+    return below.as_posix() if is_own else ""
+
+
+def _line_of(path: Path, name: str) -> int:
+    """Return the first line of a function: marks on all its lines would hide them. 0 if none."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return 0
+    return next((line for known, line in _functions(tree, "") if known == name), 0)
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, int]]:
+    """Yield the qualified names of functions, with their first lines, decorators included."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield from _functions(child, f"{prefix}{child.name}.")
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            name = f"{prefix}{child.name}"
+            yield name, min([child.lineno, *(line.lineno for line in child.decorator_list)])
+            yield from _functions(child, f"{name}.<locals>.")
+        else:
+            yield from _functions(child, prefix)

@@ -1,0 +1,350 @@
+"""Lines of the terminal: the summary of a session, and all of one test for `schedprof show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_schedprof.judge.series import Recent, label_of
+from pytest_schedprof.model.backend import KnownBackends
+from pytest_schedprof.model.evidence import Evidence
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.result import (
+    BackendResult,
+    FunctionShare,
+    MeasuredCosts,
+    Result,
+    SampledShares,
+)
+from pytest_schedprof.report.changes import mattering
+from pytest_schedprof.report.comparisons import comparison_lines
+from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, sparkline
+from pytest_schedprof.report.results import (
+    RECORD,
+    SpanTable,
+    baseline_names,
+    cluster_words,
+    environment_notes,
+    evidence_files,
+    evidence_notes,
+    headline,
+    left_out_words,
+    main_versions,
+    profile_files,
+    span_table,
+    validating_tests,
+)
+from pytest_schedprof.report.tables import (
+    LIMIT_WORDS,
+    NOT_CHOSEN,
+    CostColumn,
+    cost_table,
+    describe,
+    hottest,
+    limit_words,
+    skipped_words,
+    whole_costs,
+)
+from pytest_schedprof.report.words import SeededTest, by_seed, counted, outcomes_of, ranges_of
+
+HOT_FUNCTIONS = 5
+"""Functions of each backend that are shown; with more of them, spans are shown too."""
+
+OWNERS_SHOWN = 5
+LEAST_SPAN = 0.1
+"""Part of a figure that the bars of its series span at least."""
+
+COST_WIDTH = 16
+"""Columns of a cost."""
+
+NO_RECENT_RUNS: Recent = {}
+
+
+def profile_lines(
+    result: Result, most: int, recent: Recent = NO_RECENT_RUNS, bars: str = BARS
+) -> Iterator[Line]:
+    """Return what each backend measured of a test, and which evidence there is.
+
+    Args:
+        result: of the test.
+        most: functions of each backend.
+        recent: series of the last runs in the same directory.
+        bars: characters for series, the lowest first.
+    """
+    yield _title(result)
+    for backend in result.backends:
+        yield Line(f"  {label_of(backend)}: {headline(backend)}")
+        if series := recent.get((result.test_id, label_of(backend))):
+            yield Line(f"    {_series(*series, bars)}")
+        yield from _backend_lines(backend, most)
+        if most > HOT_FUNCTIONS and (spans := span_table(backend, result.test_id)):
+            yield from _span_lines(spans)
+    yield from _evidence_lines(result.evidence)
+
+
+def brief_lines(result: Result) -> Iterator[Line]:
+    """Return the headline of each backend, and its hottest function."""
+    yield _title(result)
+    for backend in result.backends:
+        yield Line(f"  {label_of(backend)}: {headline(backend)}")
+        if backend.shares:
+            yield from (_hottest_line(each) for each in hottest(backend.shares.functions, 1))
+        if backend.costs:
+            yield from _whole_lines(backend.costs, backend.window.tasks)
+        yield from _warning_lines(backend)
+
+
+def seed_lines(test: SeededTest) -> Iterator[Line]:
+    """Return how a test ended under its seeds, and which values its figures had."""
+    yield Line(f"{test.name}  {outcomes_of(test)}", {"bold": True})
+    for label, ranges in ranges_of(test).items():
+        yield Line(f"  {label}: {', '.join(ranges)}")
+
+
+def _title(result: Result) -> Line:
+    return Line(f"{result.test_id}  {result.outcome}", {"bold": True})
+
+
+def _hottest_line(found: FunctionShare) -> Line:
+    share, function = found.share, found.function
+    return Line(f"    {share.value:.1%} ({share.low:.1%} - {share.high:.1%}) in {function}")
+
+
+def _backend_lines(backend: BackendResult, most: int) -> Iterator[Line]:
+    if backend.shares:
+        yield from _share_lines(backend.shares, most)
+    if backend.costs:
+        yield from cost_lines(backend.costs, backend.window.tasks, most)
+    yield from _warning_lines(backend)
+
+
+def _warning_lines(backend: BackendResult) -> Iterator[Line]:
+    return (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
+
+
+def _span_lines(table: SpanTable) -> Iterator[Line]:
+    """Return what belongs to which spans of a test."""
+    width = max(len(row.name) for row in table.rows)
+    heads = _right_aligned(f"{column}/task" for column in table.columns)
+    yield Line(f"  {'spans':<{width}}   tasks {heads}  part of {table.of}", {"light": True})
+    for row in table.rows:
+        part = f"{row.part} ({row.bounds})" if row.bounds else row.part
+        amounts = _right_aligned(row.amounts)
+        yield Line(f"  {row.name:<{width}} {row.tasks or '':>7} {amounts}  {part}")
+
+
+def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:
+    if kept := [each.kind for each in evidence if not each.missing]:
+        yield Line(f"  evidence: {', '.join(kept)}")
+    yield from (Line(f"  note: {text}", {"yellow": True}) for text in evidence_notes(evidence))
+
+
+def _series(metric: str, values: Sequence[float], bars: str) -> str:
+    first, last = (readable(value, METRICS[metric]) for value in (values[0], values[-1]))
+    return f"{metric} {sparkline(values, bars, LEAST_SPAN)} {first} -> {last} in {len(values)} runs"
+
+
+def _share_lines(shares: SampledShares, most: int) -> Iterator[Line]:
+    hot = hottest(shares.functions, most)
+    if not hot:
+        return
+    width = _owner_width(each.owner for each in hot)
+    head = f"    share  (95% bounds)        self  {'owner':<{width}}  function"
+    yield Line(head, {"light": True})
+    for each in hot:
+        bounds = f"({each.share.low:.1%} - {each.share.high:.1%})"
+        yield Line(
+            f"  {each.share.value:>7.1%}  {bounds:<17} {each.self_share.value:>6.1%}  "
+            f"{each.owner:<{width}}  {each.function}"
+        )
+    owners = shares.owners[:OWNERS_SHOWN]
+    yield Line("  owners: " + ", ".join(f"{o.owner} {o.share.value:.0%}" for o in owners))
+
+
+def cost_lines(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
+    """Return a table of the most expensive functions, and what the whole scheduler cost."""
+    table = cost_table(costs, tasks, most)
+    if table.columns:
+        width = _owner_width(row.owner for row in table.rows)
+        heads = _right_aligned(each.head("/task") for each in table.columns)
+        yield Line(f"  {heads}  {'owner':<{width}}  function", {"light": True})
+        for row in table.rows:
+            amounts = _right_aligned(row.amounts)
+            yield Line(f"  {amounts}  {row.owner:<{width}}  {row.name}")
+    yield from _whole_lines(costs, tasks)
+
+
+def _whole_lines(costs: MeasuredCosts, tasks: int) -> Iterator[Line]:
+    if whole := [_whole(*each) for each in whole_costs(costs, tasks)]:
+        yield Line("  whole scheduler: " + ", ".join(whole))
+
+
+def _whole(column: CostColumn, text: str) -> str:
+    return f"{column.metric} {text}" + ("" if column.row.is_peak else "/task")
+
+
+def _owner_width(owners: Iterable[str]) -> int:
+    return max(map(len, ("owner", *owners)))
+
+
+def _right_aligned(cells: Iterable[str]) -> str:
+    return "".join(f"{cell:>{COST_WIDTH}}" for cell in cells)
+
+
+HOT_FUNCTIONS_VERBOSE = 25
+
+FEW_TESTS = 3
+"""With more tests, each has its hottest function only, and those without news are left out."""
+
+MANY_TESTS = 20
+"""With more tests, functions are shown under -vv only: a suite may have -v in its settings."""
+
+
+def summary_lines(
+    results: Sequence[Result],
+    directory: str,
+    *,
+    verbosity: int,
+    recent: Recent = NO_RECENT_RUNS,
+    bars: str = BARS,
+) -> Iterator[Line]:
+    """Return all lines about a session's profiled tests; few under -q.
+
+    Args:
+        results: of its tests.
+        directory: of the run.
+        verbosity: pytest's.
+        recent: series of the last runs in the same directory.
+        bars: characters for series, the lowest first.
+    """
+    seeded, others = by_seed(results)
+    if verbosity >= 0:
+        yield from capped([line for test in seeded for line in seed_lines(test)], verbosity)
+    if verbosity == 0 and len(others) > FEW_TESTS:
+        yield from _mattering_lines(others)
+    elif verbosity >= 0:
+        yield from _all_lines(others, verbosity, recent, bars)
+    yield from _limit_lines(results, verbosity)
+    yield from _baseline_lines(results, verbosity)
+    yield from _version_lines(results)
+    tests = counted(len(results), "profiled test")
+    yield Line(f"artifacts of {tests}: {directory}")
+
+
+def _mattering_lines(results: Sequence[Result]) -> Iterator[Line]:
+    """Return briefly the tests that matter, and how many others there are."""
+    shown, left = mattering(results)
+    for result in shown:
+        yield from brief_lines(result)
+    if left:
+        warned = sum(any(each.warnings for each in result.backends) for result in left)
+        told = f", {warned} with warnings" if warned else ""
+        yield Line(f"{counted(len(left), 'more test')}{told}: -v shows all")
+
+
+def _all_lines(
+    results: Sequence[Result], verbosity: int, recent: Recent, bars: str
+) -> Iterator[Line]:
+    most = _functions_shown(verbosity, len(results))
+    for result in results:
+        yield from profile_lines(result, most, recent, bars)
+    if not most:
+        yield Line(f"-vv shows the functions of more than {MANY_TESTS} tests")
+
+
+def test_lines(
+    result: Result, directory: str, verbosity: int, known: KnownBackends
+) -> Iterator[Line]:
+    """Return all lines about one test, with the programs that open its files."""
+    yield from profile_lines(result, _functions_shown(verbosity, 1))
+    yield from _limit_lines([result], 1)
+    if result.outcome == "failed":  # for other tests they are among the lines about limits
+        yield from (Line(f"  {text}", {"red": True}) for text in result.troubles)
+    yield from (Line(f"  skipped (needs {NOT_CHOSEN}): {text}") for text in result.unjudged)
+    yield from _baseline_lines([result], verbosity)
+    yield from _version_lines([result])
+    yield from map(Line, _facts(result))
+    yield Line(f"artifacts in {directory}:")
+    yield from _file_lines(result, known)
+    for backend in result.backends:
+        if text := left_out_words(backend):
+            yield Line(f"  {backend.backend}: {text}")
+
+
+def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:
+    """Return lines about tests that ran no scheduler, and none of which had to run one."""
+    if not tests:
+        return
+    yield Line(
+        f"not profiled: {counted(len(tests), 'test')} ran no scheduler in the test's process, and "
+        "no marker of their own demands one; -v lists them, --schedprof-strict fails them"
+    )
+    if verbosity > 0:
+        yield from (Line(f"  {test}") for test in tests)
+
+
+def _facts(result: Result) -> Iterator[str]:
+    if result.cluster:
+        yield f"cluster: {cluster_words(result.cluster)}"
+    if environment := result.environment:
+        told = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
+        told += main_versions(environment)
+        yield f"measured: {result.started_at}, {', '.join(filter(None, told))}"
+
+
+def _file_lines(result: Result, known: KnownBackends) -> Iterator[Line]:
+    evidence = [file for each in result.evidence for file in evidence_files(each)]
+    files = [*profile_files(result, known), *evidence, RECORD]
+    width = max(len(file.name) for file in files)
+    for file in files:
+        yield Line(f"  {file.name:<{width}}  {file.opener}".rstrip())
+
+
+def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+    """Return what changed since the baseline, and between schedulers of the same code."""
+    if names := baseline_names(results):
+        comparisons = [each for result in results for each in result.comparisons]
+        yield from comparison_lines(names[0], comparisons, verbosity, is_brief=True)
+    if null := [each for result in results for each in result.null]:
+        yield from comparison_lines("the same code (null arm)", null, verbosity, is_brief=True)
+
+
+def _version_lines(results: Sequence[Result]) -> Iterator[Line]:
+    told = [*environment_notes(results), *filter(None, [validating_tests(results)])]
+    return (Line(f"note: {text}", {"yellow": True}) for text in told)
+
+
+def _functions_shown(verbosity: int, tests: int) -> int:
+    """Return how many functions of each backend to show."""
+    if tests > MANY_TESTS and verbosity < 2:
+        return 0
+    return HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS
+
+
+def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
+    """Return how many limits came to which verdict, and those that are worth a line."""
+    words = limit_words(results)
+    if skipped := skipped_words(results):
+        words.append(skipped)
+    if words:
+        verdicts = [limit.verdict for result in results for limit in result.limits]
+        yield Line(f"limits: {', '.join(words)}", VERDICT_MARKUP[Verdict.worst(verdicts)])
+    shown = [Verdict.FAIL, *([Verdict.INCONCLUSIVE] if verbosity >= 0 else [])]
+    for verdict in [*shown, *([Verdict.PASS] if verbosity > 0 else [])]:
+        yield from capped(list(_verdict_lines(results, verdict)), verbosity)
+    yield from capped(list(_trouble_lines(results)), verbosity)
+
+
+def _verdict_lines(results: Sequence[Result], verdict: Verdict) -> Iterator[Line]:
+    for result in results:
+        for limit in result.limits:
+            if limit.verdict is verdict:
+                text = f"  {LIMIT_WORDS[verdict]}: {describe(limit)} [{result.test_id}]"
+                yield Line(text, VERDICT_MARKUP[verdict])
+
+
+def _trouble_lines(results: Sequence[Result]) -> Iterator[Line]:
+    """Return what went wrong with profiling; pytest shows it for tests that failed."""
+    for result in results:
+        if result.outcome != "failed":
+            yield from (Line(f"  {t} [{result.test_id}]", {"red": True}) for t in result.troubles)

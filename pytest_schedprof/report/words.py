@@ -1,0 +1,457 @@
+"""Numbers, function names and estimates as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pytest_schedprof.judge.series import label_of
+from pytest_schedprof.model.comparison import Choice, Difference, Parting, SeenWorker
+from pytest_schedprof.model.explanation import Explanation, Part, Place
+from pytest_schedprof.model.limit import Estimate
+from pytest_schedprof.model.metric import (
+    BYTES,
+    FILE_SIZE,
+    METRICS,
+    PERCENT,
+    SHARE,
+    TIME,
+    Metric,
+    readable,
+)
+from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.result import Result
+
+WHOLE_NAME, CLIENT = "the scheduler", "the client"
+"""Names of the subject of figures that are not of one function or owner."""
+
+MILLISECONDS_FROM = 10_000
+"""Microseconds from which milliseconds are easier to read."""
+
+
+class Fact(NamedTuple):
+    """A label and its text."""
+
+    label: str
+    text: str
+
+
+class Name(NamedTuple):
+    """A function name in two parts, so that the eye finds the second; `str` joins them."""
+
+    module: str
+    """With its colon; empty for an owner or the scheduler as a whole."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}{self.name}"
+
+
+class Interval(NamedTuple):
+    """An estimate with its bounds, on a scale from 0 to 1."""
+
+    low: float
+    value: float
+    high: float
+    limit: float | None = None
+    before: float | None = None
+
+
+def name_of(subject: Function) -> Name:
+    """Split a subject into module and name."""
+    module, colon, name = subject.partition(":")
+    return Name(f"{module}:", name) if colon else Name("", subject or WHOLE_NAME)
+
+
+def with_mode(backend: str, mode: str) -> str:
+    """Return a backend's name with its mode, if it has one."""
+    return f"{backend} ({mode})" if mode else backend
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun in the singular or plural."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    return f"{share:.1%}"
+
+
+def bounds_of(estimate: Estimate, metric: str = SHARE) -> str:
+    """Return both bounds; empty for an exact figure.
+
+    Bounds of shares have no percent sign, because that of the value stands beside them.
+    """
+    row = METRICS[metric]
+    if row.is_exact or estimate.low == estimate.high:
+        return ""
+    if row.units is PERCENT:
+        return f"{estimate.low * 100:.1f} to {estimate.high * 100:.1f}"
+    return f"{readable(estimate.low, row)} to {readable(estimate.high, row)}"
+
+
+def interval_of(
+    estimate: Estimate, top: float, limit: float | None = None, before: float | None = None
+) -> Interval:
+    """Return an estimate on a scale from 0 to `top`."""
+
+    def part(amount: float) -> float:
+        return min(1.0, max(0.0, amount / top)) if top else 0.0
+
+    return Interval(
+        part(estimate.low),
+        part(estimate.value),
+        part(estimate.high),
+        None if limit is None else part(limit),
+        None if before is None else part(before),
+    )
+
+
+def size_of(bytes: int) -> str:
+    """Return the size of a file."""
+    return readable(bytes, FILE_SIZE)
+
+
+def micros(amount: float) -> str:
+    """Return CPU time per task, given in microseconds; empty for none."""
+    if not amount:
+        return ""
+    if amount >= MILLISECONDS_FROM:
+        return f"{amount / 1000:,.1f} ms"
+    return f"{amount:,.0f} us" if amount >= 100 else f"{amount:.3g} us"
+
+
+def change_of(metric: str, before: float, after: float) -> str:
+    """Return the change between two figures: shares in points, all else in percent."""
+    if METRICS[metric].units is PERCENT:
+        return f"{(after - before) * 100:+.1f} pp"
+    if before == after:
+        return "+0.0%"
+    return f"{after / before - 1:+.1%}" if before else "from 0"
+
+
+def with_more(amount: float | None) -> str:
+    """Return an amount that was added or taken away; empty for none, or next to none."""
+    return f"{amount:+,.3g}" if amount and abs(amount) >= 0.005 else ""
+
+
+HASH_SHOWN = 8
+"""Digits of a hash that are shown; `result.json` has all of them."""
+
+SECONDS, NUMBER_OF_BYTES = Metric(TIME, ""), Metric(BYTES, "")
+
+WHAT = {
+    Difference.WORKER: "another worker for {key!r}",
+    Difference.TIME: "{key!r} at another time",
+    Difference.TASK: "another decision is the next",
+    Difference.END: "only one side decides anything more",
+}
+
+
+def headline_of(parting: Parting) -> str:
+    """Return in one line whether both sides decided the same."""
+    before, after = (each[:HASH_SHOWN] for each in parting.hashes)
+    rounds = f" in each of {parting.rounds} rounds" if parting.rounds > 1 else ""
+    if parting.what is Difference.NOTHING:
+        return f"decides the same{rounds} (hash {after})"
+    hashes = f"hash {before} before, {after} now"
+    if parting.rounds > 1:
+        hashes = f"round {parting.round} of {parting.rounds}, {hashes}"
+    if parting.what is Difference.UNKNOWN:
+        return f"decides in another way ({hashes}); compare two runs that are here to see where"
+    if parting.what is Difference.MESSAGES:
+        return f"decides the same, but other messages or their times differ ({hashes})"
+    if parting.what is Difference.GRAPH:
+        return f"the test sent another graph, so nothing follows about the scheduler ({hashes})"
+    return f"parts {_place(parting)}: {_what(parting)} ({hashes})"
+
+
+def details_of(parting: Parting) -> Iterator[str]:
+    """Yield a line for each side's decision, and one about what followed."""
+    if parting.what in (Difference.NOTHING, Difference.UNKNOWN):
+        return
+    sides = [("before", parting.before), ("now", parting.after)]
+    if parting.what is Difference.GRAPH:
+        yield from (f"{name}: {each.key!r}" for name, each in sides if each)
+        yield f"{_tasks_of_one_side(parting)}; PYTHONHASHSEED=0 orders graphs in the same way"
+        return
+    has_key = parting.what not in (Difference.WORKER,)
+    yield from (
+        f"{name}: {parting_sentence(each, has_key=has_key)}" for name, each in sides if each
+    )
+    if parting.later is not None:
+        yield f"now, later: {parting_sentence(parting.later, has_key=True)}"
+    followed = ", ".join(_followed(parting))
+    yield f"what followed: {followed or 'no task ran elsewhere, and the figures are the same'}"
+
+
+def parting_sentence(choice: Choice, *, has_key: bool) -> str:
+    """Return a decision in words, with what the scheduler compared for it."""
+    task = f"{choice.key!r} " if has_key else ""
+    at = f"at {choice.at_s:.6g} s "
+    verb, rule = VERBS.get(choice.kind, choice.kind), RULES.get(choice.rule, "")
+    words = f"{at}{task}{verb} {_seen(choice.worker)}{rule}"
+    if choice.best_other is None:
+        return f"{words}, chosen from {choice.others + 1}" if choice.others else words
+    if choice.kind == "steal":
+        return f"{words} for {_seen(choice.best_other)}"
+    others = f"the best of {choice.others} others" if choice.others > 1 else "the only other"
+    return f"{words}; {others}: {_seen(choice.best_other)}"
+
+
+RULES = {
+    "queue": ", root-ish: the idle worker with the fewest tasks per thread",
+    "siblings": ", root-ish and not queued: with its siblings",
+    "data": ", as it holds dependencies",
+    "free": ", as an idle one",
+}
+"""How a worker was chosen."""
+
+VERBS = {"compute": "to", "steal": "stolen from", "stolen": "as stolen to"}
+
+
+def _seen(worker: SeenWorker) -> str:
+    return (
+        f"{worker.name} ({counted(worker.processing, 'task')}, "
+        f"{_zero_or(worker.occupancy_s, SECONDS, '0 s')} of work, "
+        f"{_zero_or(worker.fetch, NUMBER_OF_BYTES, '0 B')} to fetch)"
+    )
+
+
+def _zero_or(amount: float, metric: Metric, zero: str) -> str:
+    return readable(amount, metric) if amount else zero
+
+
+def _place(parting: Parting) -> str:
+    first = parting.before or parting.after
+    at = f" at {first.at_s:.6g} s" if first else ""
+    if not parting.alike:
+        return f"in the first decision{at}"
+    return f"after {counted(parting.alike, 'equal decision')}{at}"
+
+
+def _what(parting: Parting) -> str:
+    choice = parting.before or parting.after
+    return WHAT[parting.what].format(key=choice.key if choice else "")
+
+
+def _tasks_of_one_side(parting: Parting) -> str:
+    return f"{counted(parting.only_before, 'task')} only before, {parting.only_after} only now"
+
+
+def _followed(parting: Parting) -> Iterator[str]:
+    if parting.only_before or parting.only_after:
+        yield _tasks_of_one_side(parting)
+    if parting.moved:
+        yield f"{parting.moved} of {counted(parting.tasks, 'task')} ran on another worker"
+    for name, metric in METRICS.items():
+        if metric.is_decision and name in parting.figures:
+            before, after = (readable(each, metric) for each in parting.figures[name])
+            yield f"{name} {before} -> {after}"
+
+
+MOST_EXPLAINED = 10
+"""Figures of a run that its summary and its page explain; the pages of tests explain all."""
+
+TOLD = 6
+"""Functions that are told in words."""
+
+MATTERS = 0.02
+"""Part of the largest part from which on another one is told."""
+
+AS_BEFORE = 0.001
+"""Relative difference up to which a function is called as before."""
+
+MOST_CALLERS = 3
+
+
+def explanation_headline(found: Explanation) -> str:
+    """Return what changed: `bytecodes: 5,512 before, 5,891 now per task (+379, +6.9%)`."""
+    return (
+        f"{found.metric}: {_amount(found, found.before)} before, {_amount(found, found.after)} now "
+        f"per task ({_more(found, found.amount)}, "
+        f"{change_of(found.metric, found.before, found.after)})"
+    )
+
+
+def top_parts(found: Explanation, most: int = TOLD) -> list[Part]:
+    """Return the parts that are worth telling."""
+    largest = max((abs(part.amount) for part in found.parts), default=0.0)
+    return [
+        part
+        for part in found.parts[:most]
+        if part.role is not None
+        or (abs(part.amount) >= MATTERS * largest and abs(part.amount) > part.error)
+    ]
+
+
+def others(found: Explanation, shown: int) -> str:
+    """Return what the parts that are not told add; empty if there are none."""
+    left = found.parts[shown:]
+    rest = sum(part.amount for part in left) + found.rest
+    if not left and abs(found.rest) <= 1e-6 * max(abs(found.before), abs(found.after)):
+        return ""
+    more = f"{len(left)} other functions" if left else "functions without a line of their own"
+    return f"{_more(found, rest)}: {more}"
+
+
+def sentence(found: Explanation, part: Part) -> str:
+    """Return what one function adds, and why."""
+    amount = f"{_more(found, part.amount)}"
+    if part.error:
+        amount += f" (within {_amount(found, part.error)})"
+    return f"{amount}: `{part.function}` {', '.join(_reasons(found, part))}"
+
+
+def _reasons(found: Explanation, part: Part) -> Iterator[str]:
+    if part.moved_from:
+        yield f"was `{part.moved_from}` before"
+    if METRICS[found.metric].is_sampled and (part.is_new or part.is_gone):
+        # A baseline leaves out what is in one sample of a thousand.
+        yield "was in next to no sample before" if part.is_new else "is in next to no sample now"
+    elif part.is_new:
+        yield f"is new{_called(part.after.calls)}"
+    elif part.is_gone:
+        yield f"is gone{_called(part.before.calls, 'was called')}"
+    else:
+        yield from _calls_and_price(found, part)
+    yield from _callers(part)
+    yield from places(part)
+
+
+def _called(calls: float | None, words: str = "called") -> str:
+    return f", {words} {_times(calls)} per task" if calls else ""
+
+
+def _calls_and_price(found: Explanation, part: Part) -> Iterator[str]:
+    old, new = part.before, part.after
+    if old.calls is None or new.calls is None:
+        yield f"costs {_amount(found, new.amount)} instead of {_amount(found, old.amount)}"
+        return
+    if abs(new.calls - old.calls) <= AS_BEFORE * old.calls:
+        yield f"is called as before ({_times(new.calls)} per task)"
+    else:
+        yield f"is called {_times(new.calls)} instead of {_times(old.calls)} times per task"
+    price = (new.per_call or 0.0) - (old.per_call or 0.0)
+    is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
+    if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):
+        way = "more" if price > 0 else "less"
+        now = _amount(found, new.per_call or 0.0)
+        yield f"{_amount_and_noun(found, abs(price))} {way} per call (now {now})"
+
+
+def _callers(part: Part) -> Iterator[str]:
+    """Say who calls the function more or less often than before."""
+    named = [
+        f"`{_short(each.function, part.function)}` ({each.after - each.before:+.3g})"
+        for each in part.callers[:MOST_CALLERS]
+    ]
+    if named:
+        yield f"by {', '.join(named)}"
+
+
+def _short(function: str, beside: str) -> str:
+    """Return a name without its module, if that is the one of another function."""
+    module, _, name = function.partition(":")
+    return name if module == beside.partition(":")[0] else function
+
+
+def places(part: Part) -> Iterator[str]:
+    """Say by which lines a call costs more."""
+    source = part.source
+    if source is None or part.is_new or part.is_gone:
+        return
+    file = source.file.rpartition("/")[2]
+    if source.places and part.by_price > 0:
+        yield f"by {_lines(source.places)} of {file}"
+    else:
+        yield "its source is the same" if source.is_same else f"its source in {file} changed"
+
+
+def _lines(found: tuple[Place, ...]) -> str:
+    return " and ".join(map(_place_of_change, found))
+
+
+def _place_of_change(place: Place) -> str:
+    span = (
+        f"line {place.first}"
+        if place.first == place.last
+        else f"lines {place.first} to {place.last}"
+    )
+    more = "" if place.more is None else f"{place.more:+.3g}"
+    told = ", ".join(filter(None, [more, "new in this version" if place.is_new else ""]))
+    return f"{span} ({told})" if told else span
+
+
+def _times(calls: float | None) -> str:
+    return f"{calls or 0.0:,.2f}".rstrip("0").rstrip(".")
+
+
+def _amount(found: Explanation, value: float) -> str:
+    return readable(value, METRICS[found.metric])
+
+
+def _amount_and_noun(found: Explanation, value: float) -> str:
+    amount = _amount(found, value)
+    noun = METRICS[found.metric].noun.partition(" of ")[0]
+    return f"{amount} {noun.removesuffix('s') if amount == '1' else noun}".rstrip()
+
+
+def _more(found: Explanation, value: float) -> str:
+    return f"{'-' if value < 0 else '+'}{_amount(found, abs(value))}"
+
+
+SEED = re.compile(r"(?<=[\[-])seed(-?\d+)(?=[\]-])")
+"""The part of a test's name that tells its seed."""
+
+
+class SeededTest(NamedTuple):
+    """The results of one test under its seeds."""
+
+    name: str
+    """With a star in the place of the seed."""
+    results: dict[int, Result]
+
+
+def by_seed(results: Sequence[Result]) -> tuple[list[SeededTest], list[Result]]:
+    """Return the tests that ran under several seeds, and the results of all others."""
+    tests: dict[str, SeededTest] = {}
+    for each in results:
+        if found := SEED.search(each.test_id):
+            name = SEED.sub("seed*", each.test_id, count=1)
+            tests.setdefault(name, SeededTest(name, {})).results[int(found[1])] = each
+    several = [each for each in tests.values() if len(each.results) > 1]
+    grouped = {result.test_id for each in several for result in each.results.values()}
+    return several, [each for each in results if each.test_id not in grouped]
+
+
+def outcomes_of(test: SeededTest) -> str:
+    """Return how many seeds came to which outcome; those that did not pass by name."""
+    words = []
+    for outcome in dict.fromkeys(each.outcome for each in test.results.values()):
+        seeds = [seed for seed, each in test.results.items() if each.outcome == outcome]
+        words.append(f"{len(seeds)} {outcome}{_named(seeds) if outcome != 'passed' else ''}")
+    return f"{counted(len(test.results), 'seed')}: {', '.join(words)}"
+
+
+def _named(seeds: Sequence[int], most: int = 5) -> str:
+    named = ", ".join(f"seed{each}" for each in sorted(seeds)[:most])
+    return f" ({named}{', ...' if len(seeds) > most else ''})"
+
+
+def ranges_of(test: SeededTest) -> dict[str, list[str]]:
+    """Return the range of each figure of the whole scheduler, by the label of its backend."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for result in test.results.values():
+        for backend in result.backends:
+            for name, amount in (backend.costs.whole if backend.costs else {}).items():
+                if name in METRICS and not METRICS[name].is_sampled and METRICS[name].is_peak:
+                    values.setdefault(label_of(backend), {}).setdefault(name, []).append(amount)
+    return {label: [_range(*each) for each in found.items()] for label, found in values.items()}
+
+
+def _range(name: str, values: Sequence[float]) -> str:
+    low, high = (readable(each, METRICS[name]) for each in (min(values), max(values)))
+    return f"{name} {low}" if low == high else f"{name} {low} to {high}"

@@ -1,1 +1,0 @@
-"""Results as terminal lines, Markdown, JUnit properties and the output of commands. Pure."""

@@ -1,1 +1,0 @@
-"""Hollow workers: they look real to a scheduler, but compute and transfer nothing."""

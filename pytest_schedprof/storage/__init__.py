@@ -1,1 +1,0 @@
-"""Storage of results: directories of runs, records, baselines and histories. Knows no pytest."""

@@ -1,0 +1,247 @@
+"""Read and write the versioned records: result.json, run.json, and baselines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.result import SCHEMA_VERSION, Result
+from pytest_schedprof.model.run import (
+    BaselinePart,
+    Commit,
+    Run,
+    StoredResult,
+    TestEntry,
+    setting_of,
+)
+from pytest_schedprof.store.places import is_below, read_kept
+from pytest_schedprof.store.run_directory import RUN_FILE, RunDirectory, write
+
+MOST = 1e18
+"""Largest number in a record: products of several are still far from what a float can hold."""
+
+_LARGE = re.compile(rb"[0-9]{19}|[0-9][eE]\+?[0-9]{2}")
+"""Characters that every number above `MOST` has; others have them too, as digits of a hash."""
+
+
+def fault_of(content: bytes, record: Result | Run | BaselinePart) -> str:
+    """Return what is wrong with a record that was decoded from the content; empty if nothing is."""
+    return next(_faults(content, record), "")
+
+
+def _faults(content: bytes, record: Result | Run | BaselinePart) -> Iterator[str]:
+    if _LARGE.search(content) and max(map(abs, _numbers(msgspec.json.decode(content)))) > MOST:
+        yield f"it holds a number above {MOST:g}"
+    if isinstance(record, Run):
+        names = (test.directory for test in record.tests if test.directory)
+        yield from (f"{name!r} is outside of the run" for name in names if not is_below(name))
+    results = record.results if isinstance(record, BaselinePart) else (record,)
+    for result in results:
+        if isinstance(result, Result):
+            yield from _faults_of_result(result)
+
+
+def _faults_of_result(result: Result) -> Iterator[str]:
+    for name in _files(result):
+        if not is_below(name):
+            yield f"{name!r} is outside of the test's directory"
+    for comparison in (*result.comparisons, *result.null):
+        for change in comparison.changes:
+            if change.metric not in METRICS:
+                yield f"the metric {change.metric!r} is unknown to this release"
+
+
+def _files(result: Result) -> Iterator[str]:
+    for backend in result.backends:
+        yield from backend.artifacts
+        for target in backend.targets:
+            yield from target.artifacts
+    for evidence in result.evidence:
+        yield from evidence.artifacts
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, (int, float)):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _numbers(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _numbers(each)
+
+
+TIMEOUT_S = 5
+"""Time limit for each call of git, which may take minutes on a network drive."""
+
+CI_BRANCHES = (
+    "GITHUB_HEAD_REF",  # the branch of a pull request, where GITHUB_REF_NAME is 12/merge
+    "GITHUB_REF_NAME",
+    "CI_COMMIT_REF_NAME",
+    "BUILDKITE_BRANCH",
+    "CIRCLE_BRANCH",
+    "BITBUCKET_BRANCH",
+    "BUILD_SOURCEBRANCHNAME",
+)
+"""Variables in which CI services name the branch; they check out a commit and no branch."""
+
+
+def commit_of(directory: Path) -> Commit | None:
+    """Return the commit that is checked out; None without git, a repository or a commit."""
+    found = _git(directory, "log", "-1", "--format=%H %ct")
+    sha, _, seconds = (found or "").partition(" ")
+    if not seconds.isdecimal():
+        return None
+    time = datetime.fromtimestamp(int(seconds), UTC).isoformat()
+    branch = _git(directory, "symbolic-ref", "--quiet", "--short", "HEAD") or _branch_in_ci()
+    # Untracked files do not count as changes: caches and results are everywhere.
+    is_dirty = _git(directory, "status", "--porcelain", "--untracked-files=no") != ""
+    return Commit(sha, branch, time, is_dirty)
+
+
+def _branch_in_ci() -> str:
+    return next(filter(None, map(os.environ.get, CI_BRANCHES)), "")
+
+
+def _git(directory: Path, *arguments: str) -> str | None:
+    """Return what git prints; None if it fails."""
+    command = ["git", "--no-optional-locks", "-C", str(directory), *arguments]
+    try:
+        process = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=True
+        )
+    except Exception:  # without git it is an OSError; a test may have patched Popen to raise any
+        return None
+    return process.stdout.decode("utf-8", "replace").strip()
+
+
+_DEEP_BREAK = re.compile(rb"\n(?: {12,}| {10}(?=[]}]))")
+"""A break of a line inside an item of a list five levels deep, such as a function. Strings of JSON
+have none."""
+
+Record = TypeVar("Record", Result, Run, BaselinePart)
+
+
+def begin_run(run: RunDirectory, started_at: float, tests_in: Path) -> None:
+    """Write run.json of a session that has not ended, unless another process of it has done so.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+    """
+    if not (run.path / RUN_FILE).exists():
+        _write_run(run, _run(run, started_at, tests_in))
+
+
+def write_run(
+    run: RunDirectory,
+    started_at: float,
+    exit_status: int,
+    stored: Iterable[StoredResult],
+    tests_in: Path,
+) -> None:
+    """Write run.json: every profiled test of the session, and the commit of the tests.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+    """
+    try:
+        begun = read_record(run.path / RUN_FILE, Run)
+    except ArtifactError:
+        begun = _run(run, started_at, tests_in)
+    tests = tuple(_entry(run, each) for each in stored)
+    _write_run(run, replace(begun, exit_status=exit_status, tests=tests))
+
+
+def _run(run: RunDirectory, started_at: float, tests_in: Path) -> Run:
+    when = datetime.fromtimestamp(started_at, UTC).isoformat()
+    return Run(run.run_id, when, exit_status=None, commit=commit_of(tests_in))
+
+
+def _write_run(run: RunDirectory, record: Run) -> None:
+    write(run.path / RUN_FILE, encode(record), is_durable=True)
+
+
+def _entry(run: RunDirectory, stored: StoredResult) -> TestEntry:
+    directory = os.path.relpath(stored.directory, run.path) if stored.directory else ""
+    return replace(entry_of(stored.result, directory), figures=stored.figures)
+
+
+def entry_of(result: Result, directory: str) -> TestEntry:
+    """Return the entry of a test in its run, without figures."""
+    return TestEntry(result.test_id, result.outcome, result.verdict, directory, setting_of(result))
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+def encode(record: Result | Run | BaselinePart) -> bytes:
+    """Return the record as JSON, indented, with one line for each of the many functions."""
+    try:
+        content = msgspec.json.encode(record)
+    except UnicodeEncodeError:  # the ID of a test in a file whose name is not UTF-8
+        content = msgspec.json.encode(_escaped(msgspec.to_builtins(record)))
+    return _DEEP_BREAK.sub(b" ", msgspec.json.format(content, indent=2)) + b"\n"
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(item) for item in value]
+    return value
+
+
+def read_record(path: Path, kind: type[Record]) -> Record:
+    """Read a record from a file.
+
+    Raises:
+        ArtifactError: for a missing, corrupt, too old or too new file; says which.
+    """
+    return decode(read_kept(path), str(path), kind)
+
+
+def decode(content: bytes, place: str, kind: type[Record]) -> Record:
+    """Decode a record; the place is for messages.
+
+    Raises:
+        ArtifactError: for a corrupt, too old or too new record; says which.
+    """
+    try:
+        version = msgspec.json.decode(content, type=_Version).schema_version
+        if version == SCHEMA_VERSION:
+            record = msgspec.json.decode(content, type=kind)
+            if fault := fault_of(content, record):
+                raise ArtifactError(f"schedprof: {place!r} is corrupt: {fault}")
+            return record
+    except UNREADABLE as error:
+        raise ArtifactError(f"schedprof: {place!r} is corrupt: {error}") from error
+    if version > SCHEMA_VERSION:
+        raise ArtifactError(
+            f"schedprof: {place!r} has schema version {version}, this release reads up to "
+            f"{SCHEMA_VERSION}: upgrade pytest-schedprof"
+        )
+    raise ArtifactError(
+        f"schedprof: {place!r} has schema version {version}, which is too old: create it again"
+    )
+
+
+def json_schema(kind: type[Result | Run | BaselinePart]) -> str:
+    """Return the JSON Schema of a record, as published in docs/."""
+    schema: dict[str, Any] = msgspec.json.schema(kind)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,177 @@
+"""The sources of functions, kept once for a run and for each place that code was loaded from.
+
+A line of a file is one function. Sessions of pytest-xdist append to the same files. A baseline has
+a copy, because it may be read where its run is not.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.model.explanation import Source
+from pytest_schedprof.model.profile import Function, Stack
+from pytest_schedprof.store.places import Folder
+from pytest_schedprof.store.run_directory import make_directory, safe_name
+
+DIRECTORY, ENDING = "sources", ".jsonl"
+
+
+class Kept(msgspec.Struct, array_like=True):
+    """One line of a file."""
+
+    function: str
+    file: str
+    line: int
+    text: str
+    """Empty if the scheduler could not read it."""
+
+
+def file_of(place: Folder, code: str) -> Folder:
+    """Return the file of a run or baseline for code that was loaded from there."""
+    name = blake2b(code.encode(), digest_size=8).hexdigest()
+    return place / DIRECTORY / f"{name}{ENDING}"
+
+
+def read_sources(place: Folder, code: str) -> dict[Function, Source]:
+    """Return the sources that a run or baseline has; a line that was cut off is left out."""
+    file = file_of(place, code)
+    try:
+        return _decoded(file.read()) if file.exists() else {}
+    except ArtifactError:
+        return {}
+
+
+def _decoded(content: bytes) -> dict[Function, Source]:
+    found: dict[Function, Source] = {}
+    for line in content.splitlines():
+        try:
+            kept = msgspec.json.decode(line, type=Kept)
+        except UNREADABLE:
+            continue
+        found[kept.function] = Source(kept.file, kept.line, kept.text)
+    return found
+
+
+def _encoded(sources: Mapping[Function, Source]) -> bytes:
+    kept = (Kept(name, each.file, each.line, each.text) for name, each in sources.items())
+    return b"".join(msgspec.json.encode(each) + b"\n" for each in kept)
+
+
+def take_sources(run: Folder, baseline: Folder) -> None:
+    """Add the sources of a run to those of a baseline, whose own are older.
+
+    Raises:
+        ArtifactError: if they cannot be read or written.
+    """
+    for file in run.files(f"{DIRECTORY}/*{ENDING}"):
+        place = baseline / DIRECTORY / file.name
+        known = _decoded(place.read()) if place.exists() else {}
+        place.write(_encoded({**known, **_decoded(file.read())}))
+
+
+def add_sources(run: Path, code: str, sources: Mapping[Function, Source]) -> None:
+    """Add sources to those of a run.
+
+    Raises:
+        ArtifactError: if they cannot be written.
+    """
+    path = Path(str(file_of(Folder(str(run)), code)))
+    make_directory(path.parent)
+    try:
+        # In one call, so that lines of several processes do not mix.
+        opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(opened, _encoded(sources))
+        finally:
+            os.close(opened)
+    except OSError as error:
+        raise ArtifactError(f"schedprof: cannot write {str(path)!r}: {error.strerror}") from error
+
+
+STACKS, STACKS_ENDING = "stacks", ".json.gz"
+VERSION = 1
+
+
+class Key(NamedTuple):
+    """Whose stacks they are."""
+
+    test_id: str
+    backend: str
+    mode: str
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    test_id: str
+    backend: str
+    mode: str
+    stacks: list[list[int]]
+    """A count, and the indexes of the functions of its stack."""
+
+
+class _File(msgspec.Struct):
+    schedprof_stacks: int
+    functions: list[Function]
+    tests: list[_Kept]
+
+
+Stacks = Mapping[Key, Mapping[Stack, int]]
+
+
+def stacks_file_of(baseline: Folder, run_id: str) -> Folder:
+    """Return the file of a saved session."""
+    return baseline / STACKS / f"{safe_name(run_id)}{STACKS_ENDING}"
+
+
+def write_stacks(baseline: Folder, run_id: str, stacks: Stacks) -> None:
+    """Write the stacks of a session.
+
+    Raises:
+        ArtifactError: if they cannot be written.
+    """
+    functions: dict[Function, int] = {}
+    tests = [
+        _Kept(
+            *key,
+            [
+                [count, *(functions.setdefault(each, len(functions)) for each in stack)]
+                for stack, count in counts.items()
+            ],
+        )
+        for key, counts in stacks.items()
+    ]
+    content = msgspec.json.encode(_File(VERSION, list(functions), tests))
+    stacks_file_of(baseline, run_id).write(gzip.compress(content, mtime=0))
+
+
+def read_stacks(baseline: Folder) -> dict[Key, Counter[Stack]]:
+    """Return the newest stacks of each test; a file that cannot be read is left out."""
+    found: dict[Key, Counter[Stack]] = {}
+    with suppress(ArtifactError):
+        for file in sorted(
+            baseline.files(f"{STACKS}/*{STACKS_ENDING}"), key=lambda each: each.name
+        ):
+            with suppress(ArtifactError, OSError, EOFError, zlib.error, *UNREADABLE, IndexError):
+                content = msgspec.json.decode(gzip.decompress(file.read()), type=_File)
+                found.update(_decoded_stacks(content))
+    return found
+
+
+def _decoded_stacks(file: _File) -> dict[Key, Counter[Stack]]:
+    return {
+        Key(kept.test_id, kept.backend, kept.mode): Counter(
+            {tuple(file.functions[i] for i in indexes): count for count, *indexes in kept.stacks}
+        )
+        for kept in file.tests
+    }

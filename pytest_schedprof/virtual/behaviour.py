@@ -1,0 +1,436 @@
+"""Behaviour of hollow workers: how long tasks take, how large results are, how often they fail."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, TypeAlias
+
+from dask.config import get as get_config
+from dask.utils import parse_bytes, parse_timedelta
+from distributed.worker_state_machine import WorkerState
+
+from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
+from pytest_schedprof.formats.workload import check_files, read_files
+from pytest_schedprof.model.workload import Result, Task, Workforce, Workload, workforce_of
+from pytest_schedprof.virtual.executor import target_of_memory
+
+Draw: TypeAlias = Callable[[random.Random], float]
+"""Returns one value of a distribution."""
+
+Unit: TypeAlias = Callable[[str], float]
+"""Reads a value that has a unit."""
+
+DrawFor: TypeAlias = Callable[[str], Draw]
+"""Returns the distribution for a prefix of tasks."""
+
+
+class Fixed:
+    """A distribution of one value."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self, rng: random.Random) -> float:
+        return self.value
+
+    def again(self) -> float:
+        """Return the value without drawing it."""
+        return self.value
+
+
+def _uniform(low: float, high: float) -> Draw:
+    if low > high:
+        raise ValueError(f"{low} > {high}")
+    return lambda rng: rng.uniform(low, high)
+
+
+def _exponential(mean: float) -> Draw:
+    return lambda rng: rng.expovariate(1 / mean) if mean else 0.0
+
+
+def _lognormal(median: float, sigma: float) -> Draw:
+    return lambda rng: median * math.exp(rng.gauss(0.0, sigma))
+
+
+KINDS: dict[str, tuple[int, Callable[..., Draw]]] = {
+    "fixed": (1, Fixed),
+    "uniform": (2, _uniform),
+    "exponential": (1, _exponential),
+    "lognormal": (2, _lognormal),
+}
+"""Number of values that each distribution takes; the second value of `lognormal` has no unit."""
+
+_CALL = re.compile(r"(\w+)\((.*)\)")
+
+
+def read_distribution(text: str, unit: Unit) -> Draw:
+    """Return the distribution that a text describes.
+
+    Raises:
+        ValueError: if it describes none.
+    """
+    call = _CALL.fullmatch(text.strip())
+    name, inside = call.groups() if call else ("fixed", text)
+    count, make = KINDS.get(name, (0, Fixed))
+    parts = [part.strip() for part in inside.split(",")]
+    if len(parts) != count:
+        raise ValueError(text)
+    units = [unit, float if name == "lognormal" else unit]
+    values = [read(part) for read, part in zip(units, parts, strict=False)]
+    if any(not 0 <= value < math.inf for value in values):
+        raise ValueError(text)
+    return make(*values)
+
+
+def read_by_prefix(text: str, unit: Unit) -> DrawFor:
+    """Return the distributions that a text describes: `10ms; load: 1s; inc: uniform(1s, 2s)`.
+
+    The first is for all prefixes that are not named.
+
+    Raises:
+        ValueError: if it describes none.
+    """
+    general, *named = text.split(";")
+    default = read_distribution(general, unit)
+    by_prefix: dict[str, Draw] = {}
+    for each in named:
+        prefix, colon, value = each.rpartition(":")
+        if not colon or not prefix.strip():
+            raise ValueError(text)
+        by_prefix[prefix.strip()] = read_distribution(value, unit)
+    return lambda prefix: by_prefix.get(prefix, default)
+
+
+class RecordedTasks:
+    """Results by the names that tasks have in a replay; read when they are first needed."""
+
+    def __init__(self, path: str) -> None:
+        """Look at the begin of the file, or of the files of a pattern.
+
+        Args:
+            path: of the file, or the name of a recorded workload that is shipped.
+
+        Raises:
+            SettingsError: it cannot be read, or is something else.
+        """
+        self._path = path
+        try:
+            check_files(path)
+        except SchedprofError as error:
+            text = str(error).removeprefix("schedprof: ")
+            raise SettingsError(f"schedprof: cluster option workload: {text}") from None
+
+    def of(self, key: Any) -> Result | None:
+        """Return how a task ended in reality."""
+        return self._results.get(key)
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second of transfers, 0 if that is not known."""
+        return self._workload.bandwidth
+
+    @property
+    def workforce(self) -> Workforce:
+        """The workers that there were."""
+        return workforce_of(self._workload)
+
+    @cached_property
+    def _workload(self) -> Workload:
+        return read_files(self._path)
+
+    @cached_property
+    def _results(self) -> dict[Any, Result]:
+        workload = self._workload
+        return {
+            task.group.key(task.number): _as_retried(task, workload.results[task.number])
+            for task in workload.tasks()
+            if task.number in workload.results
+        }
+
+
+def _as_retried(task: Task, result: Result) -> Result:
+    """Return a result with as many failed runs as the task's retries allow.
+
+    Others came before a client asked again for a task that had failed for good.
+    """
+    if not result.failed:
+        return result
+    first = max(0, len(result.failed) - task.annotations.get("retries", 0))
+    return replace(result, failed=result.failed[first:])
+
+
+class NoRecordedTasks:
+    """No recorded workload: all tasks have the durations and sizes of the other traits."""
+
+    bandwidth = 0.0
+
+    def of(self, key: Any) -> Result | None:
+        """Return None."""
+        return None
+
+
+NO_LOG: deque[Any] = deque(maxlen=0)
+
+
+class LateRandom:
+    """Does as a generator of a seed, which is made when it is first asked: it has 2.5 kB."""
+
+    __slots__ = ("_made", "_seed")
+
+    def __init__(self, seed: int | str) -> None:
+        self._seed = seed
+        self._made: random.Random | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._made is None:
+            self._made = random.Random(self._seed)
+        return getattr(self._made, name)
+
+
+def make_state(address: str, nthreads: int, data: Any = None) -> WorkerState:
+    """Return the state machine of a worker.
+
+    It keeps no logs: hollow workers tell no story, and a log holds up to 1000 entries.
+    """
+    state = WorkerState(
+        address=address,
+        nthreads=nthreads,
+        data=data,
+        validate=get_config("distributed.scheduler.validate"),
+        transfer_incoming_count_limit=get_config("distributed.worker.connections.outgoing"),
+        transfer_message_bytes_limit=parse_bytes(
+            get_config("distributed.worker.transfer.message-bytes-limit")
+        ),
+    )
+    state.log = state.stimulus_log = NO_LOG
+    state.rng = LateRandom(0)  # type: ignore[assignment]
+    return state
+
+
+def _seconds(text: str) -> float:
+    return float(parse_timedelta(text, default="s"))
+
+
+def _bytes(text: str) -> float:
+    return float(parse_bytes(text))
+
+
+def _duration(text: str) -> Any:
+    return read_by_prefix(text, _seconds)
+
+
+def _size(text: str) -> Any:
+    return read_by_prefix(text, _bytes)
+
+
+def _rate(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(text)
+    return value
+
+
+def _delay(text: str) -> Any:
+    return read_distribution(text, _seconds)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+def _speed(text: str) -> float:
+    return _positive(str(_bytes(text)))
+
+
+def _speed_if_any(text: str) -> float:
+    return math.inf if text == FREE else _speed(text)
+
+
+def _factor(text: str) -> Any:
+    return read_distribution(text, _positive)
+
+
+def _workload(text: str) -> Any:
+    return NoRecordedTasks() if text == NO_FILE else RecordedTasks(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """One option of hollow workers."""
+
+    default: str
+    read: Callable[[str], Any]
+    wanted: str
+
+
+NO_FILE = "none"
+
+FREE = "free"
+"""Value of a speed for what takes no time."""
+
+A_DISTRIBUTION = "or uniform(LOW, HIGH), exponential(MEAN), lognormal(MEDIAN, SIGMA)"
+
+BY_PREFIX = "; and others by prefix of the task: '10ms; load: 1s'"
+
+TRAITS: Mapping[str, Trait] = {
+    "duration": Trait("1ms", _duration, f"a time such as 50ms, {A_DISTRIBUTION}{BY_PREFIX}"),
+    "nbytes": Trait("28", _size, f"a size such as 1MB, {A_DISTRIBUTION}{BY_PREFIX}"),
+    "failures": Trait("0", _rate, "a part of all tasks, from 0 to 1"),
+    "long_running": Trait("0", _rate, "a part of all tasks, from 0 to 1"),
+    "speed": Trait("1", _factor, f"a positive number, {A_DISTRIBUTION}"),
+    "bandwidth": Trait("100MB", _speed, "bytes per second, such as 1GB"),
+    "latency": Trait("1ms", _delay, f"a time such as 1ms, {A_DISTRIBUTION}"),
+    "serialisation": Trait(FREE, _speed_if_any, f"bytes per second, such as 1GB, or {FREE!r}"),
+    "memory_limit": Trait("4GiB", _speed, "a size such as 4GiB"),
+    "disk": Trait(FREE, _speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}"),
+    "time_scale": Trait("1", _positive, "a positive number"),
+    "seed": Trait("0", int, "a whole number"),
+    "workload": Trait(NO_FILE, _workload, "a recorded workload"),
+}
+"""Traits of all hollow workers."""
+
+VIRTUAL_TRAITS: Mapping[str, Trait] = {
+    **TRAITS,
+    "faults": Trait("0", _rate, "a part of all tasks, from 0 to 1"),
+    "horizon": Trait("7d", lambda text: _positive(str(_seconds(text))), "a time such as 1d"),
+}
+"""Those of clusters in virtual time."""
+
+
+def read_trait(name: str, options: Mapping[str, str]) -> Any:
+    """Read a trait from options, or its default.
+
+    Raises:
+        SettingsError: names the value and what it must be.
+    """
+    trait = VIRTUAL_TRAITS[name]
+    text = options.get(name, trait.default)
+    try:
+        return trait.read(text)
+    except (ValueError, KeyError, IndexError, OverflowError):  # dask's parsers raise any of these
+        raise SettingsError(
+            f"schedprof: cluster option {name} must be {trait.wanted}, got {quoted(text)}"
+        ) from None
+
+
+DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
+"""Reasons for which a worker closes after the scheduler removed it: the scheduler's message, or the
+answer to a heartbeat that was sent just before that message arrived."""
+
+
+SLOWEST = 0.001
+"""Least speed of a worker, because distributions have values near zero."""
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """The traits of the workers of one process.
+
+    Each prefix of tasks has its own random sequence, which is the same for the same seed.
+    """
+
+    duration: DrawFor
+    nbytes: DrawFor
+    failures: float
+    long_running: float
+    speed: Draw
+    bandwidth: float
+    latency: Draw
+    """Seconds of a transfer in addition to the time for its bytes."""
+    serialisation: float
+    """Bytes per second, at the sender and again at the receiver."""
+    memory_limit: float
+    """Limit of each worker's memory in bytes."""
+    disk: float
+    """Bytes per second for results that do not fit into memory."""
+    time_scale: float
+    """Simulated seconds per second of the clock."""
+    seed: int
+    workload: RecordedTasks | NoRecordedTasks
+    """What tasks took that were recorded. All others have the traits above."""
+    _attempts: dict[Any, int] = field(default_factory=dict)
+    """How often recorded tasks have failed, of those that fail before they succeed."""
+    _sources: dict[tuple[str, str], random.Random] = field(default_factory=dict)
+
+    def seconds(self, key: Any, prefix: str) -> float:
+        """Return how long a task takes, in simulated seconds."""
+        if (recorded := self.workload.of(key)) is not None:
+            if recorded.failed:
+                return (*recorded.failed, recorded.seconds)[self._attempts.get(key, 0)]
+            return recorded.seconds
+        return self.duration(prefix)(self._source(prefix, "duration"))
+
+    def size(self, key: Any, prefix: str) -> int:
+        """Return the size in bytes of the result of a task."""
+        if (recorded := self.workload.of(key)) is not None:
+            return recorded.nbytes
+        return round(self.nbytes(prefix)(self._source(prefix, "nbytes")))
+
+    def fails(self, key: Any, prefix: str) -> bool:
+        """Return whether a task fails now that it ends; each of its runs asks once."""
+        if (recorded := self.workload.of(key)) is not None:
+            return self._fails_again(key, recorded)
+        return self._happens(prefix, "failures", self.failures)
+
+    def _fails_again(self, key: Any, recorded: Result) -> bool:
+        """Return whether this run of a recorded task fails, and count it if others follow."""
+        attempt = self._attempts.pop(key, 0)
+        if attempt == len(recorded.failed):
+            return recorded.is_error
+        self._attempts[key] = attempt + 1
+        return True
+
+    def secedes(self, prefix: str) -> bool:
+        """Return whether the next task of a prefix secedes from its thread."""
+        return self._happens(prefix, "long_running", self.long_running)
+
+    def speed_of(self, worker: str) -> float:
+        """Return how fast a worker runs tasks; always the same for its name."""
+        return max(SLOWEST, self.speed(random.Random(f"{self.seed}:{worker}:speed")))
+
+    def seconds_on_way(self, link: str) -> Callable[[], float]:
+        """Return what draws how long the next message on a link takes.
+
+        Each link has its own random sequence, so messages of others do not change it.
+        """
+        if isinstance(self.latency, Fixed):
+            return self.latency.again
+        late: Any = LateRandom(f"{self.seed}:{link}:latency")
+        return partial(self.latency, late)
+
+    def transfer_seconds(self, nbytes: int, latency: float) -> float:
+        """Return how long a transfer takes if nothing else is on the way."""
+        handling = 2 * nbytes / self.serialisation
+        return latency + handling + nbytes / self.bandwidth
+
+    def _happens(self, prefix: str, what: str, rate: float) -> bool:
+        return rate > 0 and self._source(prefix, what).random() < rate
+
+    def _source(self, prefix: str, what: str) -> random.Random:
+        if (prefix, what) not in self._sources:
+            self._sources[prefix, what] = random.Random(f"{self.seed}:{prefix}:{what}")
+        return self._sources[prefix, what]
+
+
+def read_behaviour(options: Mapping[str, str]) -> Behaviour:
+    """Read the behaviour from options; traits that are not given have their defaults.
+
+    The bandwidth is that of the recorded workload, if there is one and its workers measured it.
+
+    Raises:
+        SettingsError: names the value and what it must be.
+    """
+    target_of_memory()  # a wrong one would end the cluster when its first task runs
+    behaviour = Behaviour(**{name: read_trait(name, options) for name in TRAITS})
+    if "bandwidth" not in options and behaviour.workload.bandwidth:
+        behaviour.bandwidth = behaviour.workload.bandwidth
+    return behaviour

@@ -1,0 +1,378 @@
+"""Simulated execution of a hollow worker's instructions.
+
+A task ends when its duration is over, a transfer when its bytes would have arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import dask.config
+from dask.sizeof import sizeof
+from dask.utils import key_split
+from distributed import worker_state_machine as machine
+from distributed.metrics import time
+from distributed.worker_state_machine import StateMachineEvent
+
+from pytest_schedprof.errors import MissingValueError, PlaceholderError, SettingsError
+from pytest_schedprof.virtual.shuffles import ElsewhereError, Shuffles, is_part
+
+if TYPE_CHECKING:
+    from pytest_schedprof.virtual.hollow_worker import HollowWorker
+
+CALCULATIONS = (
+    "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift",
+    "rshift", "and", "or", "xor",
+)  # fmt: skip
+
+OTHER_USES = (
+    "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "bool", "int", "float", "complex",
+    "index", "bytes", "round", "trunc", "floor", "ceil", "len", "length_hint", "iter", "reversed",
+    "contains", "getitem", "setitem", "delitem", "call", "enter", "exit", "array",
+)  # fmt: skip
+
+USES = [f"__{name}__" for name in (*CALCULATIONS, *OTHER_USES)]
+USES += [f"__r{name}__" for name in CALCULATIONS]
+"""Names of the methods that Python and numpy call when a value is used, but for equality.
+
+There is no `__next__` and no `__await__`: libraries would take it for an iterator or an awaitable.
+"""
+
+KINDS_THAT_COMPUTE = (
+    "For real results take --schedprof-cluster=local, docker, or the address of a scheduler"
+)
+
+OWN = ("key", "nbytes")
+
+
+def _refusal(use: str) -> Callable[..., NoReturn]:
+    def refuse(self: Any, *args: object, **keywords: object) -> NoReturn:
+        raise PlaceholderError(_complaint(self, use))
+
+    refuse.__name__ = use
+    return refuse
+
+
+def _complaint(placeholder: Any, use: str) -> str:
+    return (
+        f"schedprof: no worker computed {placeholder.key!r}, so its value cannot be used ({use}): "
+        f"clusters 'simulated' and 'virtual' have placeholders of results. {KINDS_THAT_COMPUTE}"
+    )
+
+
+class _NoValue:
+    """Refuses whatever a value could be used for."""
+
+    __slots__ = ()
+
+    locals().update({use: _refusal(use) for use in USES})
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder(_NoValue):
+    """The result of a task on a simulated or virtual cluster.
+
+    It can be passed on, kept, compared for equality, hashed and pickled. Any other use is an error
+    that names the task.
+    """
+
+    key: object
+    nbytes: int
+    """The reported size of the result."""
+
+    def __sizeof__(self) -> int:
+        return self.nbytes
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise PlaceholderError(_complaint(self, f"format {spec!r}"))
+        return repr(self)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse attributes; libraries that look for special ones just do not find them."""
+        if name.startswith("_") or name in OWN:
+            raise AttributeError(name)
+        raise MissingValueError(_complaint(self, f".{name}"))
+
+
+TARGET = "distributed.worker.memory.target"
+
+
+class SpilledData(dict[Any, Any]):
+    """The results of a worker by key; keeps account of the seconds that reads and writes take."""
+
+    def __init__(
+        self, room: float, rate: float, note: Callable[[int], None] = lambda nbytes: None
+    ) -> None:
+        """Take so many bytes of results into memory, and as many a second to or from disk.
+
+        Args:
+            note: told the bytes of each result that is written.
+        """
+        super().__init__()
+        self._note = note
+        self._room = room
+        self._rate = rate
+        self._fast: dict[Any, int] = {}
+        """Sizes of results in memory, those used least recently first."""
+        self._slow: dict[Any, int] = {}
+        """Sizes of results on disk."""
+        self._in_memory = 0
+        self._owed_s = 0.0
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._forget(key)
+        super().__setitem__(key, value)
+        nbytes = getattr(value, "nbytes", None)  # of a placeholder it is what the result would have
+        self._keep(key, nbytes if isinstance(nbytes, int) else sizeof(value))
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        self._forget(key)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Remove a result."""
+        self._forget(key)
+        return super().pop(key, *default)
+
+    def read(self, key: Any) -> None:
+        """Use a result, which is in memory then."""
+        if key in self._slow:
+            nbytes = self._slow.pop(key)
+            self._owed_s += nbytes / self._rate
+            self._keep(key, nbytes)
+        elif key in self._fast:
+            self._fast[key] = self._fast.pop(key)
+
+    def seconds_owed(self) -> float:
+        """Return how long reads and writes took since this was last asked."""
+        owed, self._owed_s = self._owed_s, 0.0
+        return owed
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes of results on disk."""
+        return sum(self._slow.values())
+
+    def _keep(self, key: Any, nbytes: int) -> None:
+        self._fast[key] = nbytes
+        self._in_memory += nbytes
+        while self._in_memory > self._room and len(self._fast) > 1:
+            oldest = next(iter(self._fast))
+            self._slow[oldest] = self._fast.pop(oldest)
+            self._in_memory -= self._slow[oldest]
+            self._owed_s += self._slow[oldest] / self._rate
+            self._note(self._slow[oldest])
+
+    def _forget(self, key: Any) -> None:
+        self._in_memory -= self._fast.pop(key, 0)
+        self._slow.pop(key, None)
+
+
+def data_of(
+    memory_limit: float, disk: float, note: Callable[[int], None] | None = None
+) -> dict[Any, Any]:
+    """Return where a worker keeps results.
+
+    Without a disk that takes time, results are spilled only if somebody wants to know of it.
+    """
+    target = target_of_memory()
+    if not target or (disk == float("inf") and note is None):
+        return {}
+    return SpilledData(memory_limit * target, disk, note or (lambda nbytes: None))
+
+
+def target_of_memory() -> float:
+    """Return the part of its memory that a worker fills with results, 0 if it spills none.
+
+    Raises:
+        SettingsError: if dask's configuration has something else there.
+    """
+    target = dask.config.get(TARGET)
+    if not isinstance(target, int | float):
+        raise SettingsError(f"schedprof: {TARGET} must be false or a number, got {target!r}")
+    return float(target)
+
+
+def seconds_to_read(data: MutableMapping[Any, Any], keys: list[Any]) -> float:
+    """Return how long it takes to have these results in memory, with writes put off until now."""
+    if not isinstance(data, SpilledData):
+        return 0.0
+    for key in keys:
+        data.read(key)
+    return data.seconds_owed()
+
+
+AT_ONCE_S = 0.0005
+"""Delays below this are not worth a timer."""
+
+
+class SimulatedError(Exception):
+    """The exception of a task that the trait `failures` lets fail."""
+
+
+class Executor:
+    """Simulates the instructions of one worker's state machine."""
+
+    def __init__(self, worker: HollowWorker) -> None:
+        self._worker = worker
+        self.shuffles = Shuffles(worker)
+        self._latency = worker.server.behaviour.seconds_on_way(f"transfers to {worker.name}")
+        self.timers: dict[Any, tuple[asyncio.Handle | asyncio.Task[None], float]] = {}
+        """The handle that ends each running task, and the time when the task began."""
+
+    def executing(self) -> dict[Any, float]:
+        """Return for how many simulated seconds each running task has run."""
+        now, scale = time(), self._worker.server.behaviour.time_scale
+        return {key: (now - begun) * scale for key, (_, begun) in self.timers.items()}
+
+    def end(self) -> None:
+        """Cancel all running tasks; none of them finishes any more."""
+        for handle, _ in self.timers.values():
+            handle.cancel()
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
+        """Call a function after a number of simulated seconds."""
+        loop, delay = asyncio.get_running_loop(), seconds / self._worker.server.behaviour.time_scale
+        return loop.call_soon(call) if delay < AT_ONCE_S else loop.call_later(delay, call)
+
+    def execute(self, key: Any) -> None:
+        """Start a task; a task of a shuffle first exchanges its messages with the scheduler."""
+        task = self._worker.state.tasks[key]
+        is_recorded = self._worker.server.behaviour.workload.of(key) is not None
+        if is_part(key, task.dependencies) and not is_recorded:
+            self.timers[key] = asyncio.ensure_future(self._take_part(task)), time()
+        else:
+            self._compute(key, task.run_id)
+
+    async def _take_part(self, task: machine.TaskState) -> None:
+        """Take part in a shuffle, then compute."""
+        key, run_id, begun = task.key, task.run_id, time()
+        try:
+            await self.shuffles.take_part(key, task.run_spec)
+        except ElsewhereError:
+            del self.timers[key]
+            self._worker.handle(
+                machine.RescheduleEvent(key=key, stimulus_id=f"reschedule-{time()}")
+            )
+        except Exception as error:  # reported like the error of any task
+            del self.timers[key]
+            self._worker.handle(self._failure(error, key, run_id, begun, time()))
+        else:
+            self._compute(key, run_id)
+
+    def _compute(self, key: Any, run_id: int) -> None:
+        behaviour, prefix = self._worker.server.behaviour, key_split(key)
+        seconds = behaviour.seconds(key, prefix) / self._worker.pace + self._seconds_to_read(key)
+        self._begin(seconds)
+        ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
+        self.timers[key] = ending, time()
+        if behaviour.secedes(prefix):
+            self._worker.handle(
+                machine.SecedeEvent(key=key, compute_duration=0.0, stimulus_id=f"secede-{time()}")
+            )
+
+    def _begin(self, seconds: float) -> None:
+        """Do what is to be done as a task of so many seconds begins."""
+
+    def _seconds_to_read(self, key: Any) -> float:
+        """Return how long the task's dependencies take to be in memory."""
+        state = self._worker.state
+        return seconds_to_read(state.data, [each.key for each in state.tasks[key].dependencies])
+
+    def _finish(self, key: Any, run_id: int, seconds: float) -> None:
+        del self.timers[key]
+        prefix, stop = key_split(key), time()
+        if (error := self._error_of(key)) is not None:
+            self._worker.handle(self._failure(error, key, run_id, stop - seconds, stop))
+            return
+        nbytes = self._worker.server.behaviour.size(key, prefix)
+        self._worker.handle(
+            machine.ExecuteSuccessEvent(
+                key=key,
+                run_id=run_id,
+                value=Placeholder(key, nbytes),
+                start=stop - seconds,
+                stop=stop,
+                nbytes=nbytes,
+                type=Placeholder,
+                stimulus_id=f"task-finished-{stop}",
+            )
+        )
+
+    def _error_of(self, key: Any) -> Exception | None:
+        """Return the error with which a task ends, if so."""
+        if self._worker.server.behaviour.fails(key, key_split(key)):
+            return SimulatedError(f"{key!r} was meant to fail")
+        return None
+
+    def _failure(
+        self, error: Exception, key: Any, run_id: int, start: float, stop: float
+    ) -> StateMachineEvent:
+        return machine.ExecuteFailureEvent.from_exception(
+            error,
+            key=key,
+            run_id=run_id,
+            start=start,
+            stop=stop,
+            stimulus_id=f"task-erred-{stop}",
+        )
+
+    def end_cancelled(self, keys: list[Any]) -> None:
+        """Finish cancelled tasks at once, so that their threads are free."""
+        for key in keys:
+            task = self._worker.state.tasks.get(key)
+            if key in self.timers and task is not None and task.state == "cancelled":
+                self.timers[key][0].cancel()
+                self._finish(key, task.run_id, 0.0)
+
+    def gather(self, instruction: machine.GatherDep) -> None:
+        """Simulate a transfer: the bytes count as incoming for as long as it would take."""
+        data = {key: self._received(instruction.worker, key) for key in instruction.to_gather}
+        seconds = self._transfer_seconds(instruction)
+        self._note_transfer(instruction, seconds)
+        self._after(seconds, partial(self._receive, instruction, data))
+
+    def _transfer_seconds(self, instruction: machine.GatherDep) -> float:
+        """Return how long a transfer takes."""
+        behaviour = self._worker.server.behaviour
+        return behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
+
+    def _receive(self, instruction: machine.GatherDep, data: dict[Any, object]) -> None:
+        """Report that all results arrived, or a network failure if the sender has left."""
+        about: dict[str, Any] = {
+            "worker": instruction.worker,
+            "total_nbytes": instruction.total_nbytes,
+            "stimulus_id": f"gather-dep-{time()}",
+        }
+        if self._is_lost(instruction.worker):
+            self._worker.handle(machine.GatherDepNetworkFailureEvent(**about))
+        else:
+            self._worker.handle(machine.GatherDepSuccessEvent(data=data, **about))
+
+    def _is_lost(self, address: str) -> bool:
+        """Return whether nothing can come from a worker."""
+        return self._worker.server.has_left(address)
+
+    def _received(self, sender: str, key: Any) -> Any:
+        """Return scattered data as it is, a placeholder for anything else."""
+        held = self._worker.server.held_by(sender, key)
+        return Placeholder(key, self._worker.state.tasks[key].nbytes or 0) if held is None else held
+
+    def _note_transfer(self, instruction: machine.GatherDep, seconds: float) -> None:
+        """Record the transfer in a task that waits for it, as real workers do."""
+        wanted = [self._worker.state.tasks[key] for key in instruction.to_gather]
+        cause = next((next(iter(each.dependents)) for each in wanted if each.dependents), wanted[0])
+        start = time()
+        cause.startstops.append(
+            {
+                "action": "transfer",
+                "start": start,
+                "stop": start + seconds,
+                "source": instruction.worker,
+            }
+        )
