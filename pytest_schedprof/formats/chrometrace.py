@@ -73,8 +73,9 @@ _AFTER = rb'\},\{"p|\}\], ?"|\}\}|,"args":\{|,"s":"'
 """What follows a name in viztracer's files."""
 
 _NAME = re.compile(rb'("dur":[0-9.]+,"name":")(.*?)(?="(?:' + _AFTER + rb"))", re.DOTALL)
-_BAD_ESCAPE = rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})'
-_UNESCAPED = re.compile(rb'(?<!\\)"|' + _BAD_ESCAPE)
+_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|["\\]')
+"""A whole escape of JSON, or what lacks one. Whole ones are taken first, so that none is read from
+its middle."""
 
 
 def mended(content: bytes) -> bytes:
@@ -89,7 +90,9 @@ def mended(content: bytes) -> bytes:
 
 
 def _escaped(name: re.Match[bytes]) -> bytes:
-    return name[1] + _UNESCAPED.sub(rb"\\\g<0>", name[2])
+    return name[1] + _ESCAPE.sub(
+        lambda escape: escape[0] if escape[0][1:] else b"\\" + escape[0], name[2]
+    )
 
 
 def read_trace(content: bytes, namer: Namer) -> Trace:

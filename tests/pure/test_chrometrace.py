@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
@@ -264,6 +264,7 @@ RAW = (
         ("a\nb", "a b"),
         ("a\\x", "a\\x"),
         ("a\\", "a\\"),
+        ("a\\\\", "a\\"),  # as one escape: that it is two characters cannot be known
         ('","ts":"b', '","ts":"b'),
         ('"}', '"}'),
         ("x" * 10_000, "x" * 10_000),
@@ -283,6 +284,7 @@ def test_a_valid_trace_is_left_as_it_is() -> None:
 
 
 @settings(max_examples=200)
+@example("\\\\")
 @given(st.text(max_size=30).filter(str.isprintable))
 def test_any_printable_name_gives_a_trace_that_is_json(name: str) -> None:
     json.loads(mended(RAW.replace(b"%s", name.encode())))
