@@ -32,7 +32,7 @@ from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.judge.shares import Shares, shares_of
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, SampleProfile
 
 ARMS: dict[str, tuple[str, dict[str, object]]] = {

@@ -28,7 +28,7 @@ from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING, owner_of
 from pytest_schedprof.judge.shares import Shares, shares_of
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import SampleProfile
 
 DRIFTS = (0.0, 0.03, 0.05, 0.07, 0.1, 0.15)

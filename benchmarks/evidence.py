@@ -25,7 +25,7 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Kind, ObservedTest, built_in
 from pytest_schedprof.evidence.gathering import gather
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from witness import opened

@@ -30,8 +30,8 @@ from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.client import ClientWatch
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.phases import phases_of
-from pytest_schedprof.measure.assessment import assess
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.assessment import assess
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.evidence import ONCE, STEPS
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.workloads import WORKLOADS, Workload

@@ -40,12 +40,12 @@ RESULTS = "SCHEDPROF_MARKED"
 PARTS = {
     "plan": ["plugin.hooks:_plan_of"],
     "facts": ["plugin.running:_profiled"],
-    "settle": ["measure.recorder:Recorder._settle"],
+    "settle": ["measuring.recorder:Recorder._settle"],
     "start": [f"backends.{name}:BACKEND.start" for name in BACKENDS],
     "stop": ["backends.remote:RemoteRecording.stop"],
     "read": [f"backends.{name}:BACKEND.read" for name in BACKENDS],
-    "shares": ["measure.assessment:_Recorded._measurements"],
-    "write": ["measure.assessment:keep_files", "measure.profiling:keep_record"],
+    "shares": ["measuring.assessment:_Recorded._measurements"],
+    "write": ["measuring.assessment:keep_files", "measuring.profiling:keep_record"],
     "pack": ["plugin.running:pack"],
     "page": ["report.pages:page_of_test", "report.pages:render_test"],
 }

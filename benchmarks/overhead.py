@@ -27,7 +27,7 @@ from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 
 ASKED = {"pyspy": 1.03, "stalls": 1.10}
 WORKERS = 16

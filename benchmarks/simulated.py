@@ -26,7 +26,7 @@ from figures import closing_line
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.result import Segment
 
 READY_S, TASKS_PER_S, CORE = 3.0, 3000.0, 0.95

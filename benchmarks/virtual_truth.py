@@ -37,7 +37,7 @@ from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.clusters.own import LocalProcesses, OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.measure.recorder import SETTLING_S, STEADY_S
+from pytest_schedprof.measuring.recorder import SETTLING_S, STEADY_S
 
 WORKERS, TASKS, TOLERANCE = 8, 200, 0.1
 NBYTES = 100_000

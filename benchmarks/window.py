@@ -28,7 +28,7 @@ from figures import closing_line, interleaved, interval
 from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 
 ASKED_S = 0.2
 PAUSE_S = 0.2

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest, measure
-    from pytest_schedprof.measure.ancestor import pyspy_on_scheduler, viztrace_scheduler
-    from pytest_schedprof.measure.profile import SchedulerProfile, profile_scheduler
+    from pytest_schedprof.measuring.ancestor import pyspy_on_scheduler, viztrace_scheduler
+    from pytest_schedprof.measuring.profile import SchedulerProfile, profile_scheduler
     from pytest_schedprof.replay.fetching import record_workload
 
 __version__ = "0.1.0"
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "SchedulerProfile": "pytest_schedprof.measure.profile",
+    "SchedulerProfile": "pytest_schedprof.measuring.profile",
     "SchedulerUnderTest": "pytest_schedprof.clusters.under_test",
     "measure": "pytest_schedprof.clusters.under_test",
-    "profile_scheduler": "pytest_schedprof.measure.profile",
-    "pyspy_on_scheduler": "pytest_schedprof.measure.ancestor",
+    "profile_scheduler": "pytest_schedprof.measuring.profile",
+    "pyspy_on_scheduler": "pytest_schedprof.measuring.ancestor",
     "record_workload": "pytest_schedprof.replay.fetching",
-    "viztrace_scheduler": "pytest_schedprof.measure.ancestor",
+    "viztrace_scheduler": "pytest_schedprof.measuring.ancestor",
 }
 """Modules of the public names, imported at first use: pytest imports this file at every start."""
 

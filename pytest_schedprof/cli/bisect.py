@@ -297,7 +297,7 @@ def _measure_release(given: argparse.Namespace, release: str, place: Path) -> No
         SettingsError: if it cannot be measured here, or the tests import another release.
     """
     from pytest_schedprof.clusters.environments import default_cache, interpreter_for, run
-    from pytest_schedprof.measure.options import DEFAULT_BISECTED
+    from pytest_schedprof.measuring.options import DEFAULT_BISECTED
     from pytest_schedprof.store.baselines import load
 
     backend, cluster = DEFAULT_BISECTED

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
-from pytest_schedprof.measure.options import DEFAULT_BACKEND, option_named
+from pytest_schedprof.measuring.options import DEFAULT_BACKEND, option_named
 
 EXAMPLE = """\
 example: schedprof doctor --backend pyspy --backend cputime tcp://127.0.0.1:8786
@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> int:
     options = _options(given.option)
 
     # Imported here because it loads distributed, which --help does not need.
-    from pytest_schedprof.measure.doctor import examine
+    from pytest_schedprof.measuring.doctor import examine
     from pytest_schedprof.report.commands import doctor_json, doctor_text
 
     checkup = examine(given.address, chosen, options, timeout_s=timeout)

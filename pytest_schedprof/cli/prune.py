@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measure.values import positive
+from pytest_schedprof.measuring.values import positive
 
 EXAMPLE = """\
 example: schedprof prune .schedprof --keep 20 --dry-run

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_schedprof import errors
     from pytest_schedprof.clusters import options as cluster_options
-    from pytest_schedprof.measure import markers, plan
+    from pytest_schedprof.measuring import markers, plan
     from pytest_schedprof.plugin import against, collecting, running, seeds
 
     __all__ = [
@@ -32,8 +32,8 @@ MODULES = {
     "cluster_options": "clusters.options",
     "collecting": "plugin.collecting",
     "errors": "errors",
-    "markers": "measure.markers",
-    "plan": "measure.plan",
+    "markers": "measuring.markers",
+    "plan": "measuring.plan",
     "running": "plugin.running",
     "seeds": "plugin.seeds",
 }

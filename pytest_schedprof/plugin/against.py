@@ -25,7 +25,7 @@ from pytest_schedprof.errors import (
     SchedulerLostError,
     SettingsError,
 )
-from pytest_schedprof.measure.markers import OtherSettings, read_other_settings
+from pytest_schedprof.measuring.markers import OtherSettings, read_other_settings
 from pytest_schedprof.plugin.stash import (
     INCOMPATIBLE,
     INTERPRETER,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pytest_schedprof.clusters.contract import ClusterRequest
     from pytest_schedprof.clusters.session import ClusterSession
     from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-    from pytest_schedprof.measure.settings import Settings
-    from pytest_schedprof.measure.sides import Side
+    from pytest_schedprof.measuring.settings import Settings
+    from pytest_schedprof.measuring.sides import Side
 
 NO_OTHERS = OtherSettings()
 

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import plugin
-from pytest_schedprof.measure.options import DEFAULT_BACKEND, MARKER_HELP, add_options, is_any_given
+from pytest_schedprof.measuring.options import (
+    DEFAULT_BACKEND,
+    MARKER_HELP,
+    add_options,
+    is_any_given,
+)
 from pytest_schedprof.plugin import hookspecs
 from pytest_schedprof.plugin.fixtures import (
     schedprof_cluster,
@@ -36,8 +41,8 @@ from pytest_schedprof.plugin.stash import (
 )
 
 if TYPE_CHECKING:
-    from pytest_schedprof.measure.plan import Plan
-    from pytest_schedprof.measure.settings import Settings
+    from pytest_schedprof.measuring.plan import Plan
+    from pytest_schedprof.measuring.settings import Settings
 
 __all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler", "schedprof_seed"]
 

@@ -16,9 +16,9 @@ from pytest_schedprof.plugin.stash import IN_DEBUGGER, TERMINAL
 from pytest_schedprof.report.results import Progress, progress_text
 
 if TYPE_CHECKING:
-    from pytest_schedprof.measure.plan import BodyRun
-    from pytest_schedprof.measure.profiling import Schedule
-    from pytest_schedprof.measure.sides import Side
+    from pytest_schedprof.measuring.plan import BodyRun
+    from pytest_schedprof.measuring.profiling import Schedule
+    from pytest_schedprof.measuring.sides import Side
 
 UPDATE_S = 2.0
 """Seconds between updates of the line."""

@@ -1,6 +1,6 @@
 """Runs a test's body under the profiler as often as its plan says, and completes its report.
 
-`measure/profiling.py` describes the path from here.
+`measuring/profiling.py` describes the path from here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own, printable
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.report import source_of
-from pytest_schedprof.measure.plan import Plan
-from pytest_schedprof.measure.profiling import ProfiledTest
-from pytest_schedprof.measure.settings import Settings
+from pytest_schedprof.measuring.plan import Plan
+from pytest_schedprof.measuring.profiling import ProfiledTest
+from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.plugin.collecting import collect
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.stash import (
@@ -33,8 +33,8 @@ from pytest_schedprof.plugin.stash import (
 from pytest_schedprof.report.junit import pack, properties_of
 
 if TYPE_CHECKING:
-    from pytest_schedprof.measure.plan import BodyRun
-    from pytest_schedprof.measure.sides import Side
+    from pytest_schedprof.measuring.plan import BodyRun
+    from pytest_schedprof.measuring.sides import Side
 
 
 def tell_at_once(config: pytest.Config, text: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_schedprof.clusters.options import is_known
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measure.settings import Settings
+from pytest_schedprof.measuring.settings import Settings
 
 FIXTURE = "schedprof_seed"
 

@@ -19,7 +19,7 @@ from distributed import Client, wait
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.errors import RecordingError, SettingsError
-from pytest_schedprof.measure.ancestor import UNPACK
+from pytest_schedprof.measuring.ancestor import UNPACK
 
 PYSPY = {
     "output": inspect.Parameter.empty,

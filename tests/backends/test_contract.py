@@ -20,7 +20,7 @@ from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SchedprofError
 from pytest_schedprof.judge.shares import shares_of
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 
 BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "tachyon", "viztracer"]

@@ -17,8 +17,8 @@ from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import RecordingError, SettingsError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.figures import BY_TIMES, TIMES
-from pytest_schedprof.measure.assessment import assess
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.assessment import assess
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.profile import PACKAGES, CostProfile, is_work
 from pytest_schedprof.model.result import BackendResult

@@ -24,8 +24,8 @@ from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
 from pytest_schedprof.judge.limits import parse_limit
-from pytest_schedprof.measure.assessment import assess
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.assessment import assess
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.evidence import PREFIX, STEPS
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, MeasuredCosts

@@ -12,7 +12,7 @@ from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
 
 TASKS = 100

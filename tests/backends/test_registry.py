@@ -230,7 +230,8 @@ Mine(rate_hz=100, options={})
 
 
 CHECKED = ("backends.contract", "model.backend", "model.profile", "control.control")
-"""Modules that the class is made of; a type checker needs to know no others."""
+"""Modules that the class is made of. The checker follows no other imports, as that takes a minute,
+and may therefore complain about these."""
 
 
 def test_a_type_checker_finds_a_backend_that_lacks_an_attribute(tmp_path: Path) -> None:
@@ -246,6 +247,7 @@ def test_a_type_checker_finds_a_backend_that_lacks_an_attribute(tmp_path: Path) 
         text=True,
         timeout=110,
     )
-    registration, making, _ = process.stdout.splitlines()
+    lines = process.stdout.splitlines()
+    registration, making = (line for line in lines if line.startswith(("complete", "lacking")))
     assert registration.startswith("lacking.py:30: error: Can only assign concrete classes")
     assert 'abstract class "Mine" with abstract attribute "sees_threads"' in making

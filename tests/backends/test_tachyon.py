@@ -16,7 +16,7 @@ from pytest_schedprof.backends.tachyon import TachyonBackend, TachyonRecording, 
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
 from pytest_schedprof.judge.shares import shares_of
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import SampleProfile
 
 STEPS = 400_000

@@ -20,7 +20,7 @@ from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.control.targets import find_targets
 from pytest_schedprof.errors import RecordingError
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 
 EVERYTHING = ("scheduler", "workers", "client")
 

@@ -19,7 +19,7 @@ from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.judge.phases import CLIENT_OWNERS
-from pytest_schedprof.measure.options import MARKER_KEYWORDS, OPTIONS, Option
+from pytest_schedprof.measuring.options import MARKER_KEYWORDS, OPTIONS, Option
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run

@@ -24,11 +24,11 @@ FILE, ADDRESS, STAGE = "SCHEDPROF_FAULTS_FILE", "SCHEDPROF_FAULTS_ADDRESS", "SCH
 PLACES = {
     "cluster starting": ("pytest_schedprof.clusters.child:Child.answer", "before"),
     "scheduler started": ("pytest_schedprof.clusters.session:ClusterSession.cluster", "after"),
-    "window open": ("pytest_schedprof.measure.recorder:Recorder._start", "after"),
-    "window closing": ("pytest_schedprof.measure.recorder:Recorder._stop", "before"),
+    "window open": ("pytest_schedprof.measuring.recorder:Recorder._start", "after"),
+    "window closing": ("pytest_schedprof.measuring.recorder:Recorder._stop", "before"),
     "fetching": ("pytest_schedprof.backends.remote:RemoteRecording._fetch", "before"),
-    "assessing": ("pytest_schedprof.measure.profiling:ProfiledTest._judge", "before"),
-    "writing record": ("pytest_schedprof.measure.profiling:ProfiledTest.conclude", "before"),
+    "assessing": ("pytest_schedprof.measuring.profiling:ProfiledTest._judge", "before"),
+    "writing record": ("pytest_schedprof.measuring.profiling:ProfiledTest.conclude", "before"),
     "writing pages": ("pytest_schedprof.plugin.collecting:_pages", "before"),
 }
 """Stages of the plugin: the function that each is at, and whether it is before or after it.

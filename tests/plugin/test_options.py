@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.measure.markers import overlay
-from pytest_schedprof.measure.options import OPTIONS, Option
-from pytest_schedprof.measure.settings import Settings, read_session
+from pytest_schedprof.measuring.markers import overlay
+from pytest_schedprof.measuring.options import OPTIONS, Option
+from pytest_schedprof.measuring.settings import Settings, read_session
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ PACKAGE = Path(pytest_schedprof.__file__).parent
 ROOMS_OF_BACKENDS = {"agent", "backends"}
 
 ALLOWED = {
-    "measure/ancestor.py": {"pyspy", "viztracer"},  # public functions, an option of py-spy
-    "measure/profile.py": {"pyspy"},  # the default of a public function
-    "measure/options.py": {"pyspy", "counts"},  # the defaults of commands and options
+    "measuring/ancestor.py": {"pyspy", "viztracer"},  # public functions, an option of py-spy
+    "measuring/profile.py": {"pyspy"},  # the default of a public function
+    "measuring/options.py": {"pyspy", "counts"},  # the defaults of commands and options
     "judge/owners.py": {"viztracer"},  # functions of that package belong to the profiler
     "model/metric.py": {"intake", "objects"},  # a phase of the scheduler, a metric of that name
     "judge/accounts.py": {"counts"},  # whose files are read

@@ -12,7 +12,7 @@ from pytest_schedprof.clusters import DEFAULT, KINDS, ClusterKind, class_of, opt
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.session import start
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measure.options import option_named
+from pytest_schedprof.measuring.options import option_named
 from pytest_schedprof.virtual.behaviour import TRAITS
 
 

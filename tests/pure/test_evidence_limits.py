@@ -14,8 +14,8 @@ from pytest_schedprof.errors import LimitError
 from pytest_schedprof.evidence.memory import MemoryOptions, measures_of
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.reference import InTurns, Reference
-from pytest_schedprof.measure.assessment import Earlier
-from pytest_schedprof.measure.judging import judge_evidence
+from pytest_schedprof.measuring.assessment import Earlier
+from pytest_schedprof.measuring.judging import judge_evidence
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.limit import LimitResult, Verdict
 from pytest_schedprof.model.metric import (

@@ -14,7 +14,7 @@ from pytest_schedprof.backends.viztracer import VizTracerOptions
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.judge.limits import MOST, parse_limit
-from pytest_schedprof.measure.options import OPTIONS, option_named
+from pytest_schedprof.measuring.options import OPTIONS, option_named
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.virtual.behaviour import TRAITS
 

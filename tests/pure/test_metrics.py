@@ -34,16 +34,16 @@ MEASURING_ROOMS = ("backends", "agent", "formats", "virtual", "evidence")
 TABLE = "model/metric.py"
 
 OTHER_WORDS = {
-    ("measure/assessment.py", "cpu"): "the scheduler itself counts it, whatever the backend",
-    ("measure/assessment.py", "transitions"): "the scheduler itself counts it, too",
+    ("measuring/assessment.py", "cpu"): "the scheduler itself counts it, whatever the backend",
+    ("measuring/assessment.py", "transitions"): "the scheduler itself counts it, too",
     ("judge/shares.py", "blocks"): "units of inference, stretches of a window",
-    ("measure/recorder.py", "cpu"): "a fact of the agent, about the process",
-    ("measure/recorder.py", "transitions"): "a fact of the agent, a counter of the scheduler",
+    ("measuring/recorder.py", "cpu"): "a fact of the agent, about the process",
+    ("measuring/recorder.py", "transitions"): "a fact of the agent, a counter of the scheduler",
     ("clusters/in_process.py", "transitions"): "a counter of schedulers in this process",
     ("judge/owners.py", "transitions"): "an owner",
     ("judge/owners.py", "idle"): "an owner, of samples that waited",
     ("model/result.py", "idle"): "that owner",
-    ("measure/ancestor.py", "idle"): "an option of py-spy",
+    ("measuring/ancestor.py", "idle"): "an option of py-spy",
     ("model/evidence.py", "transitions"): "a step of graph intake",
     ("report/ledger.py", "cpu"): "how limits write the metrics of steps",
     ("report/ledger.py", "calls"): "the same",

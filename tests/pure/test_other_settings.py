@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_schedprof.clusters.contract import ClusterRequest
 from pytest_schedprof.clusters.options import check_known_to_dask, config_of
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measure.markers import OtherSettings, read_other_settings
+from pytest_schedprof.measuring.markers import OtherSettings, read_other_settings
 
 SATURATION = "distributed.scheduler.worker-saturation"
 

@@ -21,6 +21,8 @@ from imports import (
     imports_of_source,
 )
 
+import pytest_schedprof
+
 TABLE = PACKAGE.parent / "docs" / "architecture.md"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|([^|]*)\|$", re.MULTILINE)
 
@@ -130,6 +132,11 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 def test_the_top_level_holds_few_modules() -> None:
     loose = {path.stem for path in PACKAGE.glob("*.py")}
     assert loose == {"__init__", "__main__", "errors"}
+
+
+def test_no_room_takes_the_name_of_a_public_function() -> None:
+    # A package that was imported is an attribute of its parent, and hides what has that name.
+    assert set(pytest_schedprof.__all__).isdisjoint(ROOMS)
 
 
 def test_the_walk_finds_imports_wherever_they_hide() -> None:

@@ -17,8 +17,8 @@ OURS = {
     "pytest_schedprof.plugin.hooks",
     "pytest_schedprof.plugin.hookspecs",
     "pytest_schedprof.plugin.stash",
-    "pytest_schedprof.measure",
-    "pytest_schedprof.measure.options",
+    "pytest_schedprof.measuring",
+    "pytest_schedprof.measuring.options",
 }
 """All that an unused session may import beyond what pytest imports itself."""
 
@@ -59,4 +59,4 @@ def test_unused_session_imports_only_these_modules(tmp_path: Path) -> None:
 )
 def test_settings_are_read_when_needed(tmp_path: Path, test: str, argument: str) -> None:
     used = modules_of(tmp_path, TESTS[test], "-p", "pytest_schedprof.plugin.hooks", argument)
-    assert "pytest_schedprof.measure.settings" in used
+    assert "pytest_schedprof.measuring.settings" in used

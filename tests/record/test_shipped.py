@@ -16,7 +16,7 @@ from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.formats.workload import SHIPPED, place_of, read_workload
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.virtual.behaviour import RecordedTasks
 from pytest_schedprof.workloads import WORKLOADS

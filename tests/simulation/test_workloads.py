@@ -10,7 +10,7 @@ from distributed import Client
 from pytest_schedprof.clusters.own import LocalProcesses, OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.workloads import WORKLOADS
 
 SIZE = 100

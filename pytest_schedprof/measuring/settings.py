@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import ALL
-from pytest_schedprof.measure.options import OPTIONS, Option, is_given, option_named
+from pytest_schedprof.measuring.options import OPTIONS, Option, is_given, option_named
 
 if TYPE_CHECKING:
     import pytest

@@ -14,7 +14,7 @@ from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Kind, Need
 from pytest_schedprof.judge.compare import InterimChecks
 from pytest_schedprof.judge.reference import Reference
-from pytest_schedprof.measure.settings import ANY_BACKEND, Settings
+from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import METRICS, SHARE

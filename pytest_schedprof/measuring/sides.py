@@ -21,9 +21,9 @@ from pytest_schedprof.evidence.client import ClientWatch, watch_here
 from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.evidence.workers import WorkerWatch
 from pytest_schedprof.judge.estimate import CONFIDENCE
-from pytest_schedprof.measure.assessment import NOT_ASSESSED
-from pytest_schedprof.measure.plan import BodyRun, Plan
-from pytest_schedprof.measure.recorder import Recorder, Watch, no_watch
+from pytest_schedprof.measuring.assessment import NOT_ASSESSED
+from pytest_schedprof.measuring.plan import BodyRun, Plan
+from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
 from pytest_schedprof.store.run_directory import AGAINST, NULL, side_word

@@ -15,7 +15,7 @@ from typing import Any
 from distributed import Client
 
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measure.blocks import Block, file_block
+from pytest_schedprof.measuring.blocks import Block, file_block
 
 logger = logging.getLogger(__name__)
 

@@ -19,15 +19,15 @@ from pytest_schedprof.judge.parting import Reader, with_first_difference
 from pytest_schedprof.judge.phases import EvidenceMeasurements
 from pytest_schedprof.judge.reference import InTurns
 from pytest_schedprof.judge.verdicts import NO_BASELINE, judge
-from pytest_schedprof.measure.assessment import (
+from pytest_schedprof.measuring.assessment import (
     NOT_ASSESSED,
     Assessment,
     Earlier,
     assess,
     keep_record,
 )
-from pytest_schedprof.measure.plan import Plan
-from pytest_schedprof.measure.sides import Side, Sides
+from pytest_schedprof.measuring.plan import Plan
+from pytest_schedprof.measuring.sides import Side, Sides
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Limit, LimitResult, Verdict

@@ -18,7 +18,7 @@ from pytest_schedprof.judge.phases import ClientCosts
 from pytest_schedprof.judge.reference import InTurns, Reference
 from pytest_schedprof.judge.shares import Shares, counted_by_span, sampled_by_span, shares_of
 from pytest_schedprof.judge.verdicts import NO_BASELINE, Baseline, Measurements, judge
-from pytest_schedprof.measure.recorder import Recorder, SegmentRecord
+from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import steps_named
 from pytest_schedprof.model.limit import Limit, LimitResult

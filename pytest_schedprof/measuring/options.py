@@ -77,7 +77,7 @@ class Option:
             SettingsError: names the value, its source, and what it must be.
         """
         from pytest_schedprof.errors import SettingsError, quoted
-        from pytest_schedprof.measure import values
+        from pytest_schedprof.measuring import values
 
         try:
             return getattr(values, self.reader)(raw)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.errors import SettingsError, quoted
-from pytest_schedprof.measure.options import MARKER_KEYWORDS, OPTIONS, option_named
-from pytest_schedprof.measure.settings import ANY_BACKEND, Settings, merged
+from pytest_schedprof.measuring.options import MARKER_KEYWORDS, OPTIONS, option_named
+from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings, merged
 
 if TYPE_CHECKING:
     import pytest

@@ -40,11 +40,11 @@ from pytest_schedprof.errors import (
 from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.judge.contrast import DEFAULT_POLICY
-from pytest_schedprof.measure.assessment import Assessment, keep_log, keep_record, keep_rounds
-from pytest_schedprof.measure.judging import is_decided, judge_test, unjudged
-from pytest_schedprof.measure.plan import ArtifactStore, BodyRun, Plan
-from pytest_schedprof.measure.recorder import Recorder
-from pytest_schedprof.measure.sides import Attempt, Side, Sides
+from pytest_schedprof.measuring.assessment import Assessment, keep_log, keep_record, keep_rounds
+from pytest_schedprof.measuring.judging import is_decided, judge_test, unjudged
+from pytest_schedprof.measuring.plan import ArtifactStore, BodyRun, Plan
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.measuring.sides import Attempt, Side, Sides
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function, is_of_library

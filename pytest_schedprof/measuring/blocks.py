@@ -27,8 +27,8 @@ from pytest_schedprof.errors import (
     together,
 )
 from pytest_schedprof.evidence.report import calling_code
-from pytest_schedprof.measure.markers import read_call
-from pytest_schedprof.measure.recorder import Recorder
+from pytest_schedprof.measuring.markers import read_call
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.store.run_directory import check_room, make_directory, write
 
 

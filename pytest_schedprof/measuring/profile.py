@@ -25,13 +25,13 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.evidence.contract import EvidenceRegistry
 from pytest_schedprof.evidence.report import source_of
-from pytest_schedprof.measure.assessment import keep_record
-from pytest_schedprof.measure.blocks import Attachment, Block
-from pytest_schedprof.measure.markers import read_call
-from pytest_schedprof.measure.plan import make_plan
-from pytest_schedprof.measure.profiling import ProfiledTest
-from pytest_schedprof.measure.recorder import no_watch
-from pytest_schedprof.measure.settings import Settings
+from pytest_schedprof.measuring.assessment import keep_record
+from pytest_schedprof.measuring.blocks import Attachment, Block
+from pytest_schedprof.measuring.markers import read_call
+from pytest_schedprof.measuring.plan import make_plan
+from pytest_schedprof.measuring.profiling import ProfiledTest
+from pytest_schedprof.measuring.recorder import no_watch
+from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.store.run_directory import RESULT_FILE, check_room, make_directory
