@@ -174,13 +174,12 @@ ENDS = {
     ),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.usefixtures("apart"), pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("name", ENDS)
 def test_an_end_leaves_nothing(project: Project, name: str) -> None:
     end = ENDS[name]
-    project.is_apart = True
     (project.path / "conftest.py").write_text(STATE)
     body = BODIES + TEST.format(timeout=TIMEOUT_S, mark=end.mark, body=end.body)
     result = project.run_test(body, "--schedprof-cluster=virtual", "-p", "no:faulthandler")
