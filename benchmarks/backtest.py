@@ -10,9 +10,10 @@ workloads (`shipped.py`) run in the release and in the copy, on clusters in virt
 settings that docs/ci.md recommends, and both runs are compared.
 
 - failed: workloads whose test fails in the copy, of those that were compared.
-- first line, first three, anywhere: in how many of these the function at fault is the first figure
-  that the test's failure tells, one of the first three, or any. At fault is a function that the
-  patch changes, or that the lines name which it removed: a regression gets these back.
+- first line, first three, anywhere: in how many of these the function at fault is the first one
+  that the test's failure names, one of the first three, or any: causes come first, then figures.
+  At fault is a function that the patch changes, or that the lines name which it removed: a
+  regression gets these back.
 - null: workloads of the release that fail when they run once more there: false alarms. Releases
   take the hash seeds of `--seeds` in turns; with `--null` each runs with every seed.
 - broken: workloads that failed in a session for another reason, or ran no task. They are no passes:
@@ -129,7 +130,7 @@ class Failure:
 
     workload: str
     told: tuple[Change, ...]
-    """The figures that regressed, as the test tells them."""
+    """The figures of the causes and those that regressed, in the order in which they are told."""
     place: float
     """Of the first one of a function at fault; infinite if there is none."""
 
@@ -312,7 +313,14 @@ def alarms(compared: Sequence[Comparison]) -> list[Comparison]:
 
 def failure(comparison: Comparison, patch: Patch, changed: frozenset[str]) -> Failure:
     """Return what a failing test tells of the function at fault."""
-    told = tuple(comparison.of(Outcome.REGRESSED))
+    causes = {
+        cause.function: Change(
+            cause.metric, cause.function, "", Outcome.REGRESSED, cause.before, cause.after, 0, 0
+        )
+        for cause in comparison.causes
+    }
+    regressed = comparison.of(Outcome.REGRESSED)
+    told = (*causes.values(), *(change for change in regressed if change.subject not in causes))
     places = (
         place
         for place, change in enumerate(told, start=1)
