@@ -165,13 +165,7 @@ def test_examples_of_the_api_run(tmp_path: Path) -> None:
     for name in re.findall(r'[a-z_]+_scheduler\("([\w.]+)"', script):
         assert name in BUILTIN or (tmp_path / name).exists()
     assert (tmp_path / "profiles" / "result.json").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(LONGEST_S + 20)
-def test_example_for_users_of_dask_pyspy_runs(tmp_path: Path) -> None:
-    _, printed = run_examples("coming-from-dask-pyspy.md", tmp_path)
-    assert "['pyspy.json', 'viztracer.json']" in printed
+    assert "['pyspy.json', 'viztracer.json']" in printed  # as users of dask-pyspy write it
 
 
 SHOWN = re.findall(
