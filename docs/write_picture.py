@@ -1,4 +1,4 @@
-"""Take the screenshots that the README and pages.md show: `python docs/write_picture.py RUN TEST`.
+"""Take the screenshots of README and artifacts.md: `python docs/write_picture.py RUN TEST`.
 
 RUN is the directory of a run that kept sources (`--schedprof-save`), TEST a part of a test's ID;
 the README shows a test of the examples. The pictures are written beside this file. Chromium is

@@ -99,7 +99,7 @@ class CpuTimeBackend(Backend):
     options_type = CpuTimeOptions
     measures = frozenset({"share", "self", "cpu"})
     drift = 0.05
-    """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+    """Measured: benchmarks/coverage.py; the reasons are in docs/statistics.md."""
     targets = ALL_TARGETS
     sees_threads = False
     disturbs = False

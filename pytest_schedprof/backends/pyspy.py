@@ -171,7 +171,7 @@ class PySpyBackend(Backend):
     options_type = PySpyOptions
     measures = frozenset({"share", "self"})
     drift = 0.1
-    """Measured: benchmarks/coverage.py; the reasons are in docs/shares.md."""
+    """Measured: benchmarks/coverage.py; the reasons are in docs/statistics.md."""
 
     targets = ALL_TARGETS
     sees_threads = True

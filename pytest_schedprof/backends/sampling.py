@@ -60,7 +60,7 @@ def not_permitted(sampler: str, target: Target, told: str) -> BackendNotPermitte
     return BackendNotPermittedError(
         f"schedprof: {sampler} may not trace {target.label}: {refusal.reason}{words}",
         *refusal.remedies,
-        "see docs/privileges.md",
+        "see docs/doctor.md",
     )
 
 

@@ -1,6 +1,6 @@
 """Find the change points of a series: steps, and slow trends.
 
-docs/history.md describes the method. The series is cut into level or sloped stretches (see
+docs/statistics.md describes the method. The series is cut into level or sloped stretches (see
 `stretches`). Then, as in Hunter's method, a t test is made at each border, and the weakest border
 is removed until all borders pass. So a slow trend is one sloped stretch, not a staircase of steps.
 """

@@ -123,7 +123,7 @@ def totals(functions: Mapping[Function, Mapping[str, float]]) -> dict[str, float
 
 DRIFT = 0.1
 """Standard deviation of a timed cost or a peak between identical windows, as a fraction of it.
-It depends on the machine, not on the backend; docs/costs.md says where it was measured."""
+It depends on the machine, not on the backend; docs/statistics.md says where it was measured."""
 
 LEAST_ROUNDS = 2
 

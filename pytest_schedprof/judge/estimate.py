@@ -1,4 +1,4 @@
-"""Estimate a share with bounds that allow for over-dispersion. docs/shares.md has the method.
+"""Estimate a share with bounds that allow for over-dispersion. docs/statistics.md has the method.
 
 Samples of a wall-clock profiler are not independent: when the scheduler is preempted, many samples
 in a row are affected. So the scatter is measured between units (rounds, or blocks of one window),

@@ -23,7 +23,7 @@ MIN_BLOCK_SAMPLES = 20
 """Fewest samples of a block: with fewer, blocks do not show how shares scatter."""
 
 MAX_BLOCKS = 20
-"""Most blocks of a round: more would be shorter than the noise they must show (docs/shares.md)."""
+"""Most blocks of a round: more would be shorter than the noise they show (docs/statistics.md)."""
 
 
 @dataclass(slots=True)

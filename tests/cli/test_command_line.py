@@ -41,7 +41,7 @@ def test_help_of_each_command_shows_an_example_of_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_each_command_is_documented(name: str) -> None:
-    assert f"| [`{name}`](" in (DOCS / "commands.md").read_text()
+    assert f"| [`{name}`](" in (DOCS / "options.md").read_text()
 
 
 ASK_BASH = """

@@ -137,6 +137,25 @@ def test_examples_of_the_pages_run(project: Project, page: str, profiled: int) -
     assert len(project.results()) == profiled
 
 
+@pytest.mark.slow
+def test_the_tutorial_ends_with_a_red_test_and_its_cause(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    page = (ROOT / "docs" / "index.md").read_text()
+    (settings,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
+    (slower,) = re.findall(r"```text\n(self\..*)\n```", page)
+    project.pytester.makeini(settings)
+    path = project.path / "test_tasks.py"
+    path.write_text(example("docs/index.md", 0))
+    project.run("--schedprof-save=main").assert_outcomes(passed=1)
+    path.write_text(path.read_text().replace("self.done += 1", slower))
+    result = project.run("--schedprof-compare=main")
+    result.assert_outcomes(failed=1)
+    cause = "*: bytecodes of test_tasks:Audit.transition: *its code differs, and * follow from it*"
+    result.stdout.fnmatch_lines(["*limit broken: bytecodes(@plugins) <= 60: *", cause])
+
+
 LONGEST_S = 400
 """Seconds that the examples of a page may take: 24 s of CPU time took 110 s at a load of 15."""
 
@@ -165,13 +184,7 @@ def test_examples_of_the_api_run(tmp_path: Path) -> None:
     for name in re.findall(r'[a-z_]+_scheduler\("([\w.]+)"', script):
         assert name in BUILTIN or (tmp_path / name).exists()
     assert (tmp_path / "profiles" / "result.json").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(LONGEST_S + 20)
-def test_example_for_users_of_dask_pyspy_runs(tmp_path: Path) -> None:
-    _, printed = run_examples("coming-from-dask-pyspy.md", tmp_path)
-    assert "['pyspy.json', 'viztracer.json']" in printed
+    assert "['pyspy.json', 'viztracer.json']" in printed  # as users of dask-pyspy write it
 
 
 SHOWN = re.findall(
