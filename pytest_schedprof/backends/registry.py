@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -11,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from pytest_schedprof.backends.contract import DECLARED, Backend, BackendFactory, facts_of
+from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
 
@@ -222,9 +221,6 @@ def _check_class(found: object, label: str) -> type[Backend]:
         raise _invalid(label, f"{found!r} does not derive from {Backend.__module__}.Backend")
     if missing := sorted(found.__abstractmethods__):
         raise _invalid(label, f"{found.__qualname__} lacks {', '.join(missing)}")
-    late = [name for name in DECLARED if isinstance(inspect.getattr_static(found, name), property)]
-    if late:
-        raise _invalid(label, f"{', '.join(late)} must be class attributes, not properties")
     return found
 
 
