@@ -356,3 +356,6 @@ class LocalKind(
 
 def _theirs(callbacks: Sequence[Callback], kind: type[Callback]) -> Any:
     return next((each for each in callbacks if isinstance(each, kind)), None)
+
+
+KIND: type[Kind] = LocalKind

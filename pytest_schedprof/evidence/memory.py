@@ -185,3 +185,6 @@ def _peaks(measure: str, samples: Sequence[MemorySamples]) -> RunFigures:
     found = [each for each in samples if each.measure == measure and each.samples]
     peaks = {each.take: max(float(held) for _, held in each.samples) for each in found}
     return RunFigures("memory", measure, peaks)
+
+
+KIND: type[Kind] = MemoryKind

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
 from pytest_schedprof.backends.cputime import CpuTimeBackend
-from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry, find_backends
+from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
 from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
 from pytest_schedprof.model.metric import METRICS
@@ -108,7 +108,7 @@ def test_a_factory_that_is_no_class_makes_one_for_that() -> None:
 
 def test_an_installed_backend_is_known_and_imported_when_it_is_asked_for(install: Install) -> None:
     install(SOURCE)
-    registry = find_backends()
+    registry = BackendRegistry()
     assert "found" in registry.names
     assert "found_it" not in sys.modules
     assert registry.options_of("found") == {"formats"}
@@ -117,13 +117,13 @@ def test_an_installed_backend_is_known_and_imported_when_it_is_asked_for(install
 
 def test_the_hook_wins_over_an_entry_point(install: Install) -> None:
     install("raise RuntimeError")
-    registry = find_backends([{"found": Other}])
+    registry = BackendRegistry([{"found": Other}])
     assert type(registry.make("found", rate_hz=50, options={})) is Other
 
 
 def test_a_built_in_backend_wins_over_an_entry_point(install: Install) -> None:
     install(SOURCE, name="cputime")
-    registry = find_backends()
+    registry = BackendRegistry()
     registry.check(["cputime"])
     assert registry.names == BUILTIN
     assert type(registry.make("cputime", rate_hz=50, options={})) is CpuTimeBackend
@@ -159,7 +159,7 @@ def test_one_that_cannot_be_used_is_one_clear_error_when_it_is_asked_for(
     install: Install, source: str, fault: str
 ) -> None:
     install(source)
-    registry = find_backends()
+    registry = BackendRegistry()
     registry.check(["cputime", "pyspy"])
     with pytest.raises(BackendInvalidError) as caught:
         registry.check(["found"])
@@ -175,7 +175,7 @@ def test_two_distributions_with_one_name_are_both_named(install: Install) -> Non
     install(SOURCE)
     install(SOURCE, distribution="found_again")
     with pytest.raises(BackendInvalidError, match=r"found_\w+ 1\.5 and entry point .* of found_"):
-        find_backends().check(["found"])
+        BackendRegistry().check(["found"])
 
 
 def test_a_hooks_class_that_lacks_something_is_named_with_it() -> None:
@@ -189,8 +189,8 @@ def test_a_hooks_class_that_lacks_something_is_named_with_it() -> None:
 
 def test_an_unknown_name_is_told_those_that_are_known() -> None:
     with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: callgrind, counts, "):
-        find_backends().check(["pyspi"])
-    assert find_backends().facts.get("pyspi") is None
+        BackendRegistry().check(["pyspi"])
+    assert BackendRegistry().facts.get("pyspi") is None
 
 
 def test_facts_are_the_class_attributes_of_the_same_names() -> None:

@@ -114,13 +114,3 @@ def test_names_are_found(source: str) -> None:
 )
 def test_illustrations_and_other_words_are_left_alone(source: str) -> None:
     assert names_in(source) == set()
-
-
-def test_registries_are_made_in_one_place() -> None:
-    """Hook, entry points and built-in backends are known to the plugin, API and commands alike."""
-    makers = [
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if "BackendRegistry(" in path.read_text(encoding="utf-8")
-    ]
-    assert makers == ["backends/registry.py"]
