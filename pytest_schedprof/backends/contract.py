@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from pytest_schedprof.backends.options import plain, read_options
 from pytest_schedprof.model.backend import Artifact, BackendFacts
+from pytest_schedprof.model.options import plain, read_options
 from pytest_schedprof.model.profile import Namer, Profile
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Backend(ABC):
 
     options_type: ClassVar[type[Any]] = NoOptions
     """Frozen dataclass of the options, each with a default and of a type that
-    `backends/options.py` can read: bool, int, float, str or tuple[str, ...]."""
+    `model/options.py` can read: bool, int, float, str or tuple[str, ...]."""
 
     sparing: ClassVar[Mapping[str, object]] = MappingProxyType({})
     """Options with which `schedprof doctor` tries the backend out."""

@@ -15,7 +15,6 @@ import cloudpickle
 
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
-from pytest_schedprof.backends.options import name_of, plain
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -26,6 +25,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.formats.chrometrace import mended, read_trace
 from pytest_schedprof.model.backend import TRACE, Artifact
+from pytest_schedprof.model.options import name_of, plain
 from pytest_schedprof.model.profile import CostProfile, Namer
 
 PAGE_S = 120.0

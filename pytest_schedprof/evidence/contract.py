@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.registry import Registry
 from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.evidence import ALL, KINDS
 from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.options import read_options
 from pytest_schedprof.model.result import BackendResult
 
 if TYPE_CHECKING:

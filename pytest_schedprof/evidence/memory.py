@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pytest_schedprof.agent import instruments as reports
-from pytest_schedprof.backends.options import Names, Seconds, check_above_zero
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.evidence.contract import Brought, Kind, ObservedTest, RunFigures
 from pytest_schedprof.evidence.pictures import as_json, page, with_pictures
 from pytest_schedprof.model.evidence import MemorySamples
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import MEASURES, SAMPLED
+from pytest_schedprof.model.options import Names, Seconds, check_above_zero
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.store.run_directory import NOW

@@ -12,7 +12,6 @@ from distributed import profile as dasks
 from pytest_schedprof.agent import facts
 from pytest_schedprof.agent import instruments as doings
 from pytest_schedprof.agent import instruments as worker_clocks
-from pytest_schedprof.backends.options import Seconds, check_above_zero
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
 from pytest_schedprof.evidence.pictures import as_json
@@ -26,6 +25,7 @@ from pytest_schedprof.formats.pictures import (
 )
 from pytest_schedprof.model.evidence import ProfileSlice, WorkerDoings, WorkerProfile
 from pytest_schedprof.model.metric import EXECUTION, OVERHEAD
+from pytest_schedprof.model.options import Seconds, check_above_zero
 from pytest_schedprof.model.result import BackendResult
 
 WIDTH, HEIGHT, LEFT, TOP, ROW = 900, 240, 60, 30, 20

@@ -22,6 +22,7 @@ ALLOWED = {
     "judge/owners.py": {"viztracer"},  # functions of that package belong to the profiler
     "model/metric.py": {"intake", "objects"},  # a phase of the scheduler, a metric of that name
     "judge/accounts.py": {"counts"},  # whose files are read
+    "formats/counted.py": {"counts", "decisions"},  # whose files are read
     "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
     "formats/workload.py": {"counts"},  # a column of a file
