@@ -162,7 +162,7 @@ TOUCHPOINTS = (
     # Recording and replaying work
     Touchpoint(
         "replay/recorder.py",
-        "a recorded workload has messages in an order that the scheduler did not see",
+        "a recorder costs more: the scheduler calls it at each transition while it unpacks graphs",
         ("distributed.scheduler:Scheduler._create_taskstate_from_graph",),
     ),
     Touchpoint(

@@ -21,6 +21,7 @@ from typing import Any
 
 from tornado.ioloop import IOLoop
 
+from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.stories import Fault, names_at_work, tell_standstill
 from pytest_schedprof.virtual.turns import Turns, acknowledge, have_arrived
@@ -81,8 +82,7 @@ def replace_clocks(reading: Callable[[], float]) -> ExitStack:
 def _replace(module: ModuleType, reading: Callable[[], float], undo: ExitStack) -> None:
     for name, value in list(vars(module).items()):
         if any(value is each for each in REAL):
-            undo.callback(setattr, module, name, value)
-            setattr(module, name, reading)
+            replace(module, name, reading, undo)
 
 
 MOVES = 100
