@@ -128,12 +128,9 @@ class CountsBackend(RemoteBackend):
                 f"schedprof: counts cannot work beside {answer['holder']}, which has the "
                 f"interpreter's hook in {target.label}: {_way_out(answer['is_newer'])}"
             )
-        if answer["problem"] == "failed":
-            return RecordingError(
-                f"schedprof: the interpreter of {target.label} reports no calls; "
-                "counts needs CPython"
-            )
-        return super().refusal(answer, target, timeout_s)
+        return RecordingError(
+            f"schedprof: the interpreter of {target.label} reports no calls; counts needs CPython"
+        )
 
     @property
     def _counts_client(self) -> bool:

@@ -144,8 +144,6 @@ class CpuTimeBackend(SamplingBackend):
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
     ) -> SchedprofError:
         label = target.label
-        if answer["problem"] == "busy":
-            return super().refusal(answer, target, timeout_s)
         if answer["problem"] == "unsafe":
             return BackendUnavailableError(
                 f"schedprof: cputime cannot sample {label}: its event loop is not in the "

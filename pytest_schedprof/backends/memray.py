@@ -105,12 +105,10 @@ class MemrayBackend(RemoteBackend):
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
     ) -> SchedprofError:
-        if answer["problem"] == "not-installed":
-            return BackendNotInstalledError(
-                f"schedprof: memray is not installed where {target.label} runs",
-                f"there: {answer['executable']} -m pip install memray",
-            )
-        return super().refusal(answer, target, timeout_s)
+        return BackendNotInstalledError(
+            f"schedprof: memray is not installed where {target.label} runs",
+            f"there: {answer['executable']} -m pip install memray",
+        )
 
     @classmethod
     def warm_up(cls) -> None:

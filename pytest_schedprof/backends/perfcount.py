@@ -66,10 +66,7 @@ class PerfcountBackend(RemoteBackend):
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
     ) -> SchedprofError:
-        is_busy = answer["problem"] == "busy"
-        return (
-            super().refusal(answer, target, timeout_s) if is_busy else refusal(answer, target.label)
-        )
+        return refusal(answer, target.label)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""

@@ -309,8 +309,6 @@ class PySpyBackend(SamplingBackend):
             return _not_installed(
                 answer, label, "or have the one from here sent there with pyspy.send=true"
             )
-        if answer["problem"] == "busy":
-            return super().refusal(answer, target, timeout_s)
         log = answer["log"]
         if answer["problem"] == "not-started":
             return RecordingError(

@@ -206,6 +206,8 @@ class RemoteBackend(Backend, is_base=True):
     def start(self, target: Target, *, timeout_s: float) -> Recording:
         """Ask the agent to begin."""
         answer = self.ask(target, timeout_s)
+        if answer.get("problem") == "busy":
+            raise already_at_work(self.name, target.label, self.busy)
         if "problem" in answer:
             raise self.refusal(answer, target, timeout_s)
         return self.begun(target, answer)
@@ -227,9 +229,7 @@ class RemoteBackend(Backend, is_base=True):
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
     ) -> SchedprofError:
-        """Return the error that says why it cannot work there, and what to do."""
-        if answer["problem"] == "busy":
-            return already_at_work(self.name, target.label, self.busy)
+        """Return the error for a problem other than a recording under way."""
         known = {problem: rest for problem, *rest in self.refusals}
         reason, *remedies = known[answer["problem"]]
         text = reason.format(label=target.label, **answer)

@@ -136,8 +136,6 @@ class TachyonBackend(SamplingBackend):
     ) -> SchedprofError:
         if answer["problem"] == "old":
             return refusal(answer["python"], target.label)
-        if answer["problem"] == "busy":
-            return super().refusal(answer, target, timeout_s)
         status, line = answer["status"], _last_line(answer["log"])
         if is_forbidden(answer["log"], status or 0):
             return not_permitted("tachyon", target, line)

@@ -215,8 +215,6 @@ class VizTracerBackend(RemoteBackend):
                 "or newer",
                 f"there: {answer['executable']} -m pip install 'viztracer>=1.1.1'",
             )
-        if answer["problem"] == "busy":
-            return super().refusal(answer, target, timeout_s)
         if answer["problem"] == "no-plugin":
             return RecordingError(
                 f"schedprof: viztracer cannot load the plugin {answer['name']!r} on {label}: "
