@@ -227,7 +227,7 @@ def side_by_side(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     """Group backends that record together: one that disturbs the scheduler records alone."""
     calm = tuple(backend for backend in backends if not backend.disturbs)
     alone = [(backend,) for backend in backends if backend.disturbs]
-    return [each for each in (calm, *alone) if each]
+    return [group for group in (calm, *alone) if group]
 
 
 class BackendFactory(Protocol):

@@ -35,11 +35,11 @@ class IntakeBackend(RemoteBackend):
         """Parse the file that the agent wrote."""
         file = read_intake(content)
         functions = {
-            f"{PREFIX}{step}": {"intake_cpu": found.cpu, "intake_calls": found.calls}
-            for step, found in file.steps.items()
+            f"{PREFIX}{step}": {"intake_cpu": cost.cpu, "intake_calls": cost.calls}
+            for step, cost in file.steps.items()
         }
         whole = {
-            "intake_cpu": sum(each.cpu for step, each in file.steps.items() if step != ONCE),
+            "intake_cpu": sum(cost.cpu for step, cost in file.steps.items() if step != ONCE),
             "intake_calls": file.steps["rest"].calls if "rest" in file.steps else 0,
         }
         return CostProfile(self.name, self.mode, functions, whole, lacks=_lacks(file))

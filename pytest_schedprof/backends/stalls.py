@@ -76,8 +76,8 @@ class StallsBackend(RemoteBackend):
             "gc_share": file.paused / ((file.cpu + file.paused) or 1.0),
         }
         functions = {
-            name: {"stall": each.cpu, "stall_wall": each.wall}
-            for name, each in file.functions.items()
+            name: {"stall": longest.cpu, "stall_wall": longest.wall}
+            for name, longest in file.functions.items()
         }
         return CostProfile(self.name, self.mode, functions, whole)
 

@@ -101,8 +101,8 @@ def read_by_prefix(text: str, unit: Unit) -> DrawFor:
     general, *named = text.split(";")
     default = read_distribution(general, unit)
     by_prefix: dict[str, Draw] = {}
-    for each in named:
-        prefix, colon, value = each.rpartition(":")
+    for part in named:
+        prefix, colon, value = part.rpartition(":")
         if not colon or not prefix.strip():
             raise ValueError(text)
         by_prefix[prefix.strip()] = read_distribution(value, unit)
