@@ -23,7 +23,7 @@ from overhead import collect_between_rounds, inc
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence import KINDS
-from pytest_schedprof.evidence.contract import Kind, ObservedTest, built_in
+from pytest_schedprof.evidence.contract import EvidenceRegistry, Kind, ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.measuring.recorder import Recorder
 
@@ -32,7 +32,7 @@ from witness import opened
 
 ASKED = 1.05
 WORKERS = 16
-ARMS = {"without": (), "with": tuple(map(built_in, KINDS))}
+ARMS = {"without": (), "with": EvidenceRegistry().kinds(KINDS)}
 
 
 def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[type[Kind]], tasks: int) -> float:

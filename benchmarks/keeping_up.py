@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from distributed import Client, wait
 from overhead import inc
@@ -51,7 +52,7 @@ def work(client: Client, seconds: float) -> None:
 def told(control: Control, client: Client, rate_hz: float) -> tuple[bool, bool]:
     """Return whether a recording told at its begin, and at its end, that the rate is too high."""
     pyspy._known.clear()
-    recording = pyspy.PySpyBackend(rate_hz=rate_hz, options={}).start(control, timeout_s=30)
+    recording: Any = pyspy.PySpyBackend(rate_hz=rate_hz, options={}).start(control, timeout_s=30)
     before = recording.forewarn(timeout_s=30)
     work(client, WINDOW_S)
     after = recording.stop(timeout_s=30)

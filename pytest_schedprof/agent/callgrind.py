@@ -12,12 +12,14 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from importlib import _bootstrap
 from pathlib import Path
 from typing import Any
 
 from .names import module_of_file
+from .patches import replace
 from .recordings import Recording, begin, under_way
 
 CODES = {
@@ -88,34 +90,24 @@ class Aside(threading.local):
             request(TOGGLE_COLLECT)
 
 
-def leave_out() -> list[Callable[[], None]]:
-    """Leave out imports and turns of other processes; return functions that end that.
+def leave_out() -> ExitStack:
+    """Leave out imports and turns of other processes, until what is returned is closed.
 
     A module is imported once, and compiled if nobody did so before. And a loop in virtual time
     hands the turn to the test's process more or less often.
     """
-    return [_replaced(*each) for each in _replacements(Aside())]
-
-
-def _replacements(aside: Aside) -> Iterator[tuple[Any, str, Any]]:
-    """Yield holder, name and new value of each attribute to replace."""
+    aside, undo = Aside(), ExitStack()
     find = _bootstrap._find_and_load  # type: ignore[attr-defined]
 
     def find_aside(*names: Any) -> Any:
         with aside:
             return find(*names)
 
-    yield _bootstrap, "_find_and_load", find_aside
+    replace(_bootstrap, "_find_and_load", find_aside, undo)
     loop = asyncio.get_running_loop()
     if hasattr(loop, "aside"):
-        yield loop, "aside", aside
-
-
-def _replaced(holder: Any, name: str, value: Any) -> Callable[[], None]:
-    """Replace an attribute; return a function that puts the former one back."""
-    before = getattr(holder, name)
-    setattr(holder, name, value)
-    return lambda: setattr(holder, name, before)
+        replace(loop, "aside", aside, undo)
+    return undo
 
 
 OUT = "SCHEDPROF_CALLGRIND"
@@ -160,8 +152,7 @@ class CallgrindRecording(Recording):
             return {}
         request(STOP_INSTRUMENTATION)
         self._is_on = False
-        for undo in self._undo:
-            undo()
+        self._undo.close()
         gc.unfreeze()
         if self._had_collector:
             gc.enable()

@@ -20,7 +20,7 @@ from importlib import import_module
 from time import thread_time  # virtual clusters do not replace it
 from typing import Any
 
-from .patches import in_steps
+from .patches import in_steps, replace
 from .recordings import Recording, as_json, begin, under_way
 
 COLLECTING = "gc"
@@ -128,10 +128,7 @@ class Places:
         An object gets the wrapper as an attribute of its own: it hides the function of its class,
         whatever the class is, and whatever replaces that function meanwhile.
         """
-        own = dict(vars(holder))
-        wrapper = self.wrap(step, _finder(holder, name))
-        setattr(holder, name, wrapper)
-        self.undo.callback(_put_back, holder, name, wrapper, own)
+        replace(holder, name, self.wrap(step, _finder(holder, name)), self.undo)
         self.steps.add(step)
 
     def meet_plugins(self) -> None:
@@ -199,16 +196,6 @@ def _finder(holder: Any, name: str) -> Callable[[], Any]:
     if isinstance(found, types.FunctionType):
         return lambda: bind(getattr(kind, name), holder)
     return lambda: found.__get__(holder, kind)
-
-
-def _put_back(holder: Any, name: str, wrapper: Any, before: Mapping[str, Any]) -> None:
-    """Undo a wrapper, unless somebody has replaced it."""
-    if vars(holder).get(name) is not wrapper:
-        return
-    if name in before:
-        setattr(holder, name, before[name])
-    else:
-        delattr(holder, name)
 
 
 REST = "rest"
@@ -332,14 +319,10 @@ class IntakeRecording(Recording):
         self.places.put_all()
         self.places.meet_plugins()
         real = self.handlers[HANDLER]
-        mine = self.handlers[HANDLER] = self.intake.of_graph(real, self.places.meet_plugins)
-        self.undo.callback(self._put_back, real, mine)
+        mine = self.intake.of_graph(real, self.places.meet_plugins)
+        replace(self.handlers, HANDLER, mine, self.undo)
         gc.callbacks.append(self.intake.collect)
         self.undo.callback(gc.callbacks.remove, self.intake.collect)
-
-    def _put_back(self, real: Any, mine: Any) -> None:
-        if self.handlers.get(HANDLER) is mine:
-            self.handlers[HANDLER] = real
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Restore all, and keep what was timed."""

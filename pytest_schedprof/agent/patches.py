@@ -1,4 +1,4 @@
-"""Wraps functions of a scheduler in a step, wherever it refers to them, and undoes that."""
+"""Replaces attributes and entries of tables, wraps functions in a step, and undoes that."""
 
 from __future__ import annotations
 
@@ -7,10 +7,49 @@ import functools
 import inspect
 import pkgutil
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
+
+ABSENT: Any = object()
+"""Stands for what is not there."""
+
+
+def replace(holder: Any, name: Any, value: Any, undo: ExitStack) -> None:
+    """Replace an attribute, or an entry of a dict, until `undo` is closed.
+
+    What the holder itself had is put back, or nothing is left: an object gets an attribute of its
+    own, which hides the one of its class. It stays if somebody has replaced it meanwhile, who may
+    call it still.
+    """
+    before = _table(holder).get(name, ABSENT)
+    _put(holder, name, value)
+    undo.callback(_put_back, holder, name, value, before)
+
+
+def wrap(holder: Any, name: Any, wrapped: Callable[[Any], Any], undo: ExitStack) -> None:
+    """Replace an attribute, or an entry of a dict, by what a function makes of it."""
+    before = holder[name] if isinstance(holder, dict) else getattr(holder, name)
+    replace(holder, name, wrapped(before), undo)
+
+
+def _put_back(holder: Any, name: Any, value: Any, before: Any) -> None:
+    if _table(holder).get(name) is value:
+        _put(holder, name, before)
+
+
+def _table(holder: Any) -> Mapping[Any, Any]:
+    return holder if isinstance(holder, dict) else vars(holder)
+
+
+def _put(holder: Any, name: Any, value: Any) -> None:
+    is_table = isinstance(holder, dict)
+    if value is ABSENT:
+        (holder.__delitem__ if is_table else partial(delattr, holder))(name)
+    else:
+        (holder.__setitem__ if is_table else partial(setattr, holder))(name, value)
+
 
 Step = Callable[[Callable[[], Any]], Any]
 """Calls the given function, and does something before and after."""
@@ -30,14 +69,12 @@ class Patches:
         found = inspect.getattr_static(owner, attribute)
         function = function_in(found)
         wrapper = self.wrapped(name, function, step_of(function))
-        is_own = attribute in vars(owner)
-        setattr(owner, attribute, wrapper if found is function else type(found)(wrapper))
-        put_back = (setattr, owner, attribute, found) if is_own else (delattr, owner, attribute)
-        self.undo.callback(*put_back)
+        value = wrapper if found is function else type(found)(wrapper)
+        replace(owner, attribute, value, self.undo)
         for table, key, value in references(scheduler, function):
             target = getattr(value, "__self__", None)
-            table[key] = wrapper if value is function else types.MethodType(wrapper, target)
-            self.undo.callback(table.__setitem__, key, value)
+            mine = wrapper if value is function else types.MethodType(wrapper, target)
+            replace(table, key, mine, self.undo)
         self.uncalled.add(name)
 
     def wrapped(self, name: str, function: Any, step: Step) -> Any:

@@ -15,12 +15,13 @@ import threading
 from asyncio import events
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from time import perf_counter, thread_time  # virtual clusters replace neither
 from types import CodeType
 from typing import Any
 
 from . import names
-from .patches import in_steps
+from .patches import in_steps, wrap
 from .recordings import Recording, as_json, begin, under_way
 
 WORLD = "schedprof-virtual"
@@ -71,14 +72,13 @@ class Stalls:
         began and how long it took."""
         self.last: tuple[float, CodeType | None] = (0.0, None)
         """The handler that was called last, and when."""
+        self.undo = ExitStack()
         self.own_at = 0.0
         """When the agent was called last."""
 
     def begin(self) -> None:
         """Time every callback from the next one on."""
-        self.real: Callable[..., None] = events.Handle._run
-        self.mine = self._timed(self.real)
-        events.Handle._run = self.mine  # type: ignore[method-assign]
+        wrap(events.Handle, "_run", self._timed, self.undo)
         gc.callbacks.append(self.collect)
 
     def _timed(self, real: Callable[..., None]) -> Callable[..., None]:
@@ -106,8 +106,7 @@ class Stalls:
 
     def end(self) -> None:
         """Time no more."""
-        if events.Handle._run is self.mine:
-            events.Handle._run = self.real  # type: ignore[method-assign]
+        self.undo.close()
         if self.collect in gc.callbacks:
             gc.callbacks.remove(self.collect)
 
@@ -285,28 +284,24 @@ class StallsRecording(Recording):
 
     def __init__(self, client: str, scheduler: Any) -> None:
         super().__init__(client)
-        self.tables = (scheduler.handlers, scheduler.stream_handlers)
-        self.originals = [dict(table) for table in self.tables]
-        self.periodic = [(each, each.callback) for each in scheduler.periodic_callbacks.values()]
+        self.calls, self.messages = scheduler.handlers, scheduler.stream_handlers
+        self.periodic = list(scheduler.periodic_callbacks.values())
         self.stalls = Stalls(WORLD in scheduler.extensions)
 
     def begin(self) -> None:
         """Wrap handlers and callbacks."""
-        for table, originals in zip(self.tables, self.originals, strict=True):
-            table.update({name: self.stalls.of(each) for name, each in originals.items()})
-        calls = self.tables[0]
-        calls[CALLING] = self.stalls.of_calls(calls[CALLING])
-        for each, callback in self.periodic:
-            each.callback = self.stalls.of(callback)
-        self.stalls.begin()
+        stalls = self.stalls
+        for table in (self.calls, self.messages):
+            for name in list(table):
+                wrap(table, name, stalls.of, stalls.undo)
+        wrap(self.calls, CALLING, stalls.of_calls, stalls.undo)
+        for periodic in self.periodic:
+            wrap(periodic, "callback", stalls.of, stalls.undo)
+        stalls.begin()
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Restore all, and keep what was timed."""
         self.stalls.end()
-        for table, originals in zip(self.tables, self.originals, strict=True):
-            table.update(originals)
-        for each, callback in self.periodic:
-            each.callback = callback
         self.content = as_json(self.stalls.record())
         return {}
 

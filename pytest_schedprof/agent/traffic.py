@@ -13,9 +13,12 @@ import functools
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any
 from weakref import WeakSet
+
+from .patches import wrap
 
 MODULES = ("distributed.comm.tcp", "distributed.comm.ws")
 """Each has its own references to the functions that turn messages into frames and back."""
@@ -35,7 +38,7 @@ class Traffic:
         self.counts: Counter[str] = Counter()
         self.left_out = CLOCKWORK if world is None else HEARTBEATS
         self.world = world
-        self.originals: list[tuple[Any, str, Callable[..., Any]]] = []
+        self.undo = ExitStack()
         self.schedulers: WeakSet[Any] = import_module("distributed.scheduler").Scheduler._instances
         self.dumps: Callable[[Any], Any] = import_module("distributed.protocol").dumps
         self.known: WeakSet[Any] = WeakSet()
@@ -46,9 +49,7 @@ class Traffic:
         for name in MODULES:
             module = import_module(name)
             for function, counter in (("to_frames", self._out), ("from_frames", self._in)):
-                original = getattr(module, function)
-                self.originals.append((module, function, original))
-                setattr(module, function, counter(original))
+                wrap(module, function, counter, self.undo)
         if self.world is not None:
             self.world.journal.meter = self.passed
 
@@ -56,8 +57,7 @@ class Traffic:
         """Restore every function."""
         if self.world is not None:
             self.world.journal.meter = None
-        for module, name, original in self.originals:
-            setattr(module, name, original)
+        self.undo.close()
 
     # The connection is the caller's `self`. A wrapper of its methods would miss a message on every
     # connection, because a call of `read` is waiting on each of them when the recording begins.

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from pytest_schedprof.agent import callgrind as agent
-from pytest_schedprof.backends.contract import Backend, PlainBackend, RawProfile
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError
+from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
+from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.formats.callgrind import (
     EVALUATOR,
     Call,
@@ -157,7 +156,23 @@ STRIPPED = (
 )
 
 
-class CallgrindBackend(PlainBackend):
+class CallgrindRecording(RemoteRecording):
+    """Callgrind at work in a scheduler."""
+
+    def stop(self, *, timeout_s: float) -> RawProfile:
+        """Fetch callgrind's file, and put names into it."""
+        raw = super().stop(timeout_s=timeout_s)
+        return replace(raw, content=with_names(raw.content))
+
+    def verify(self, content: bytes) -> None:
+        """Check that callgrind wrote a file."""
+        if not content.startswith(b"# callgrind format"):
+            raise RecordingError(
+                "schedprof: callgrind wrote no file; is the disk full, or did the test remove it?"
+            )
+
+
+class CallgrindBackend(RemoteBackend):
     """Counts in a scheduler that valgrind emulates."""
 
     name = "callgrind"
@@ -177,25 +192,18 @@ class CallgrindBackend(PlainBackend):
     )
     artifacts = (Artifact("callgrind.out", CALLGRIND),)
     measures = frozenset({INSTRUCTIONS})
-    drift = 0.0
-    targets = frozenset({"scheduler"})
     sees_threads = False
     disturbs = True
-    needs = ()
-
-    def start(self, target: Target, *, timeout_s: float) -> CallgrindRecording:
-        """Switch callgrind on."""
-        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
-        if answer.get("problem") == "busy":
-            raise already_at_work(self.name, target.label, "stop it first")
-        if answer.get("problem") == "not-emulated":
-            raise BackendUnavailableError(
-                f"schedprof: callgrind counts only what valgrind emulates, and {target.label} was "
-                "not started by it",
-                "take the fixture schedprof_scheduler on a cluster that is started for the test: "
-                "--schedprof-cluster=virtual, simulated or local",
-            )
-        return CallgrindRecording(target, answer["token"], self.name)
+    module = agent
+    recording = CallgrindRecording
+    refusals = (
+        (
+            "not-emulated",
+            "callgrind counts only what valgrind emulates, and {label} was not started by it",
+            "take the fixture schedprof_scheduler on a cluster that is started for the test: "
+            "--schedprof-cluster=virtual, simulated or local",
+        ),
+    )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse callgrind's file."""
@@ -216,29 +224,13 @@ class CallgrindBackend(PlainBackend):
 
     def _folded(self, costs: Mapping[Function, int], total: int) -> Collection[tuple[str, int]]:
         """Add up the functions of a module that cost next to nothing, if no limit names them."""
-        named = [compile_pattern(each).fullmatch for each in self._patterns]
+        named = [compile_pattern(each).fullmatch for each in self.patterns]
         folded: dict[Function, int] = {}
         for name, cost in costs.items():
             is_kept = cost >= KEPT * total or any(match(name) for match in named)
             line = name if is_kept else f"{name.partition(':')[0]}:{OTHERS}"
             folded[line] = folded.get(line, 0) + cost
         return folded.items()
-
-
-class CallgrindRecording(RemoteRecording):
-    """Callgrind at work in a scheduler."""
-
-    def stop(self, *, timeout_s: float) -> RawProfile:
-        """Fetch callgrind's file, and put names into it."""
-        raw = super().stop(timeout_s=timeout_s)
-        return replace(raw, content=with_names(raw.content))
-
-    def verify(self, content: bytes) -> None:
-        """Check that callgrind wrote a file."""
-        if not content.startswith(b"# callgrind format"):
-            raise RecordingError(
-                "schedprof: callgrind wrote no file; is the disk full, or did the test remove it?"
-            )
 
 
 BACKEND: type[Backend] = CallgrindBackend

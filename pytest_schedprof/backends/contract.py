@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.model.backend import Artifact, BackendFacts
+from pytest_schedprof.model.options import plain, read_options
 from pytest_schedprof.model.profile import Namer, Profile
 
 if TYPE_CHECKING:
@@ -46,13 +46,59 @@ class Recording(Protocol):
         """End the recording and throw away what it saw."""
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """There are none."""
+
+
 class Backend(ABC):
     """A tool that can observe a process, with its options fixed.
 
-    What is known of it without making one is declared by class attributes: `sparing`, and the
-    properties from `name` to `needs`. These are abstract, so that a type checker and the registry
-    find a class that lacks one.
+    What is known of it without making one is declared by class attributes. A class that lacks one
+    cannot be made, unless it is a base of others: `class Sampler(Backend, is_base=True)`.
     """
+
+    name: ClassVar[str]
+    """Name that users choose the backend by."""
+
+    rank: ClassVar[int | None]
+    """Place in the order in which messages recommend backends, lowest first.
+
+    The built-in backends have ranks from 10 to 60. With None it is never recommended.
+    """
+
+    artifacts: ClassVar[tuple[Artifact, ...]]
+    """Files that a recording may become. Their kind says what opens and what exports them."""
+
+    measures: ClassVar[frozenset[str]]
+    """All metrics that it can measure, whatever its options."""
+
+    drift: ClassVar[float]
+    """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p)); 0 for
+    a backend that does not sample."""
+
+    targets: ClassVar[frozenset[str]]
+    """Kinds of processes that it can observe: `scheduler`, perhaps `workers` and `client`."""
+
+    sees_threads: ClassVar[bool]
+    """Whether it observes all threads of a process.
+
+    One that does not observes the thread of the event loop, or in the test's own process the main
+    thread, whichever thread a scheduler runs in there.
+    """
+
+    disturbs: ClassVar[bool]
+    """Whether it slows the scheduler down or takes a hook that the interpreter has only once.
+
+    Such a backend records alone: the body of the test is run once more for it.
+    """
+
+    needs: ClassVar[tuple[str, ...]]
+    """Packages, as pip names them, that must be installed where the scheduler runs."""
+
+    options_type: ClassVar[type[Any]] = NoOptions
+    """Frozen dataclass of the options, each with a default and of a type that
+    `model/options.py` can read: bool, int, float, str or tuple[str, ...]."""
 
     sparing: ClassVar[Mapping[str, object]] = MappingProxyType({})
     """Options with which `schedprof doctor` tries the backend out."""
@@ -69,69 +115,15 @@ class Backend(ABC):
     started for the test can do so. It consists of variables of the environment, as `NAME=value`, a
     program, and its arguments. The text `{directory}` stands for a directory of the cluster."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name that users choose the backend by."""
+    def __init_subclass__(cls, *, is_base: bool = False) -> None:
+        super().__init_subclass__()
+        if is_base:
+            return
+        if missing := [name for name in DECLARED if not hasattr(cls, name)]:
+            raise TypeError(f"{cls.__qualname__} lacks {', '.join(missing)}")
+        if late := [name for name in DECLARED if isinstance(getattr(cls, name), property)]:
+            raise TypeError(f"{', '.join(late)} must be class attributes, not properties")
 
-    @property
-    @abstractmethod
-    def rank(self) -> int | None:
-        """Place in the order in which messages recommend backends, lowest first.
-
-        The built-in backends have ranks from 10 to 60. With None it is never recommended.
-        """
-
-    @property
-    @abstractmethod
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """Files that a recording may become. Their kind says what opens and what exports them."""
-
-    @property
-    @abstractmethod
-    def options_type(self) -> type[Any]:
-        """Frozen dataclass of the options, each with a default and of a type that
-        `backends/options.py` can read: bool, int, float, str or tuple[str, ...]."""
-
-    @property
-    @abstractmethod
-    def measures(self) -> frozenset[str]:
-        """All metrics that it can measure, whatever its options."""
-
-    @property
-    @abstractmethod
-    def drift(self) -> float:
-        """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p));
-        0 for a backend that does not sample."""
-
-    @property
-    @abstractmethod
-    def targets(self) -> frozenset[str]:
-        """Kinds of processes that it can observe: `scheduler`, perhaps `workers` and `client`."""
-
-    @property
-    @abstractmethod
-    def sees_threads(self) -> bool:
-        """Whether it observes all threads of a process.
-
-        One that does not observes the thread of the event loop, or in the test's own process
-        the main thread, whichever thread a scheduler runs in there.
-        """
-
-    @property
-    @abstractmethod
-    def disturbs(self) -> bool:
-        """Whether it slows the scheduler down or takes a hook that the interpreter has only once.
-
-        Such a backend records alone: the body of the test is run once more for it.
-        """
-
-    @property
-    @abstractmethod
-    def needs(self) -> tuple[str, ...]:
-        """Packages, as pip names them, that must be installed where the scheduler runs."""
-
-    @abstractmethod
     def __init__(
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
     ) -> None:
@@ -145,6 +137,9 @@ class Backend(ABC):
         Raises:
             SettingsError: for an option that is unknown or malformed.
         """
+        self.rate_hz = rate_hz
+        self.options: Any = read_options(self.options_type, self.name, options)
+        self.patterns = tuple(patterns)
 
     @property
     def suffix(self) -> str:
@@ -162,9 +157,9 @@ class Backend(ABC):
         return ""
 
     @property
-    @abstractmethod
     def settings(self) -> Mapping[str, Setting]:
         """All options, for the record."""
+        return plain(self.options)
 
     @abstractmethod
     def start(self, target: Target, *, timeout_s: float) -> Recording:
@@ -216,20 +211,23 @@ class Backend(ABC):
         return {}
 
 
-DECLARED = tuple(field.name for field in fields(BackendFacts))
+FACTS = tuple(field.name for field in fields(BackendFacts))
 """Class attributes of a backend that make up its facts."""
+
+DECLARED = (*FACTS, "drift")
+"""Class attributes that every backend has to declare."""
 
 
 def facts_of(backend: type[Backend]) -> BackendFacts:
     """Collect what a class of backends declares."""
-    return BackendFacts(**{name: getattr(backend, name) for name in DECLARED})
+    return BackendFacts(**{name: getattr(backend, name) for name in FACTS})
 
 
 def side_by_side(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     """Group backends that record together: one that disturbs the scheduler records alone."""
     calm = tuple(backend for backend in backends if not backend.disturbs)
     alone = [(backend,) for backend in backends if backend.disturbs]
-    return [each for each in (calm, *alone) if each]
+    return [group for group in (calm, *alone) if group]
 
 
 class BackendFactory(Protocol):
@@ -239,25 +237,3 @@ class BackendFactory(Protocol):
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str]
     ) -> Backend:
         """Make one for a test, as `Backend.__init__` describes."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """There are none."""
-
-
-class PlainBackend(Backend):
-    """Refuses every option, and records none."""
-
-    options_type = NoOptions
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        read_options(NoOptions, self.name, options)
-        self._patterns = tuple(patterns)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """No options."""
-        return {}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_schedprof.agent import counts as agent
 from pytest_schedprof.agent.counts import CLIENT, ClientCounts
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording, Setting
-from pytest_schedprof.backends.options import read_options
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.formats.counted import SpanFile, read_counts, with_more
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.metric import TRAFFIC
@@ -76,7 +76,7 @@ class WithClient:
         self._here.counter.end()
 
 
-class CountsBackend(Backend):
+class CountsBackend(RemoteBackend):
     """Counts what the functions of chosen modules do; needs nothing installed on the scheduler."""
 
     name = "counts"
@@ -84,16 +84,14 @@ class CountsBackend(Backend):
     artifacts = (Artifact("counts.json", JSON),)
     options_type = CountsOptions
     measures = frozenset({"calls", "bytecodes", CLIENT, "transitions", *TRAFFIC})
-    drift = 0.0
-    targets = frozenset({"scheduler"})
     sees_threads = True
     disturbs = True
-    needs = ()
+    module = agent
 
     def __init__(
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
     ) -> None:
-        self.options = read_options(CountsOptions, self.name, options)
+        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
         named = [pattern.partition(":")[0] for pattern in patterns]
         self.modules = tuple(dict.fromkeys([*self.options.modules, *named]))
 
@@ -105,26 +103,10 @@ class CountsBackend(Backend):
     @property
     def settings(self) -> Mapping[str, Setting]:
         """All options, with the modules that limits added."""
-        return {**asdict(self.options), "modules": list(self.modules)}
+        return {**super().settings, "modules": list(self.modules)}
 
-    def start(self, target: Target, *, timeout_s: float) -> Recording:
-        """Begin to count; the agent checks that a call of its own is counted."""
-        options = self.options
-        wanted = (self._wanted(), options.bytecodes, options.detail, options.spans)
-        answer = target.call(agent.start, *wanted, target.client_id, timeout_s=timeout_s)
-        if answer.get("problem") == "busy":
-            raise already_at_work(self.name, target.label, "stop it first")
-        if answer.get("problem") == "taken":
-            raise RecordingError(
-                f"schedprof: counts cannot work beside {answer['holder']}, which has the "
-                f"interpreter's hook in {target.label}: {_way_out(answer['is_newer'])}"
-            )
-        if answer.get("problem") == "failed":
-            raise RecordingError(
-                f"schedprof: the interpreter of {target.label} reports no calls; "
-                "counts needs CPython"
-            )
-        recording = RemoteRecording(target, answer["token"], self.name)
+    def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
+        recording = RemoteRecording(target, answer, self)
         if not (answer["is_timed"] and self._counts_client):
             return recording
         here = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
@@ -134,13 +116,29 @@ class CountsBackend(Backend):
             here.counter.end()
             raise
 
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
+        options = self.options
+        return (self._counted(), options.bytecodes, options.detail, options.spans, target.client_id)
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        if answer["problem"] == "taken":
+            return RecordingError(
+                f"schedprof: counts cannot work beside {answer['holder']}, which has the "
+                f"interpreter's hook in {target.label}: {_way_out(answer['is_newer'])}"
+            )
+        return RecordingError(
+            f"schedprof: the interpreter of {target.label} reports no calls; counts needs CPython"
+        )
+
     @property
     def _counts_client(self) -> bool:
         return EVERYTHING in self.options.modules and self.options.bytecodes
 
-    def _wanted(self) -> dict[str, list[str]]:
+    def _counted(self) -> dict[str, list[str]]:
         """Return expressions that tell the agent what to count."""
-        named = [each for each in self.modules if each != EVERYTHING]
+        named = [module for module in self.modules if module != EVERYTHING]
         is_everything = len(named) < len(self.modules)
         here = [*named, SCHEDULING] if is_everything else named
         return {
@@ -155,7 +153,7 @@ class CountsBackend(Backend):
         """Parse the file that the agent wrote."""
         file = read_counts(content)
         spans = tuple(map(self._counts_of, file.spans))
-        lacks = {} if any(CLIENT in each for each in file.functions.values()) else UNCOUNTED
+        lacks = {} if any(CLIENT in counts for counts in file.functions.values()) else UNCOUNTED
         if EVERYTHING not in self.options.modules:
             whole: Mapping[str, int] = file.whole
         else:

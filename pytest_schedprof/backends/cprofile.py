@@ -7,14 +7,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pytest_schedprof.agent import cprofile as agent
-from pytest_schedprof.backends.contract import Backend, Setting
-from pytest_schedprof.backends.options import read_options
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.control.control import Target
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.formats.pstats import read_costs, write_pstats
 from pytest_schedprof.model.backend import CALLS, Artifact
@@ -31,7 +29,19 @@ class CProfileOptions:
     """Also draw the call graph, if gprof2dot and graphviz are installed."""
 
 
-class CProfileBackend(Backend):
+class CProfileRecording(RemoteRecording):
+    """A cProfile recording of one scheduler."""
+
+    def verify(self, content: bytes) -> None:
+        """Check that the file holds the call that the agent made when recording began."""
+        if b"proof" not in content:
+            raise RecordingError(
+                "schedprof: cProfile's file does not hold the call that proved it was at work; "
+                "another profiler took its place on the scheduler"
+            )
+
+
+class CProfileBackend(RemoteBackend):
     """Records with the standard library's profiler; needs nothing installed on the scheduler."""
 
     name = "cprofile"
@@ -39,29 +49,11 @@ class CProfileBackend(Backend):
     artifacts = (Artifact("cprofile.json", CALLS),)
     options_type = CProfileOptions
     measures = frozenset({"calls", "seconds"})
-    drift = 0.0
-    targets = frozenset({"scheduler"})
     sees_threads = False
     disturbs = True
-    needs = ()
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        self.options = read_options(CProfileOptions, self.name, options)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """All options, for the record."""
-        return asdict(self.options)
-
-    def start(self, target: Target, *, timeout_s: float) -> CProfileRecording:
-        """Hook the profiler into the thread that runs the scheduler."""
-        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
-        if answer.get("problem") == "busy":
-            reason = "one thread has room for one profiler only: stop the other first"
-            raise already_at_work(self.name, target.label, reason)
-        return CProfileRecording(target, answer["token"], self.name)
+    module = agent
+    recording = CProfileRecording
+    busy = "one thread has room for one profiler only: stop the other first"
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse what the agent sent."""
@@ -73,18 +65,6 @@ class CProfileBackend(Backend):
         has_tools = importlib.util.find_spec("gprof2dot") and shutil.which("dot")
         picture = {"cprofile.svg": draw(stats)} if self.options.callgraph and has_tools else {}
         return {"cprofile.pstats": stats, **picture}
-
-
-class CProfileRecording(RemoteRecording):
-    """A cProfile recording of one scheduler."""
-
-    def verify(self, content: bytes) -> None:
-        """Check that the file holds the call that the agent made when recording began."""
-        if b"proof" not in content:
-            raise RecordingError(
-                "schedprof: cProfile's file does not hold the call that proved it was at work; "
-                "another profiler took its place on the scheduler"
-            )
 
 
 def draw(stats: bytes) -> bytes:

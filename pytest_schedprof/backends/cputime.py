@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
 from pytest_schedprof.agent import cputime as agent
-from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Setting
-from pytest_schedprof.backends.options import plain, read_options
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.backends.sampling import RECORDED, check_formats, pictures
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.remote import RemoteRecording
+from pytest_schedprof.backends.sampling import RECORDED, SamplingBackend
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.formats.speedscope import holds_frame, name_frames, read_speedscope
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, Machine
@@ -90,78 +89,16 @@ class CpuTimeOptions:
     """Artifacts to make of the recording."""
 
 
-class CpuTimeBackend(Backend):
-    """Samples the event loop's thread; each sample has the CPU time since the one before."""
-
-    name = "cputime"
-    rank = 10
-    artifacts = (Artifact("cputime.speedscope.json", SPEEDSCOPE),)
-    options_type = CpuTimeOptions
-    measures = frozenset({"share", "self", "cpu"})
-    drift = 0.05
-    """Measured: benchmarks/coverage.py; the reasons are in docs/statistics.md."""
-    targets = ALL_TARGETS
-    sees_threads = False
-    disturbs = False
-    needs = ()
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        self.rate_hz = rate_hz
-        self.options = read_options(CpuTimeOptions, self.name, options)
-        check_formats(self.name, self.options.formats)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """The rate and all options."""
-        return {"rate_hz": self.rate_hz, **plain(self.options)}
-
-    def start(self, target: Target, *, timeout_s: float) -> CpuTimeRecording:
-        """Start the sampler and wait for its first sample."""
-        arguments = (1 / self.rate_hz, timeout_s, target.client_id)
-        answer = target.call(agent.start, *arguments, timeout_s=timeout_s)
-        if "problem" in answer:
-            _refuse(answer, target.label, timeout_s)
-        return CpuTimeRecording(target, answer, self.name, self.rate_hz)
-
-    def read(self, content: bytes, namer: Namer) -> SampleProfile:
-        """Parse the agent's speedscope file."""
-        mode = _mode(content)
-        file = read_speedscope(content)
-        profile = name_frames(
-            file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
-        )
-        return by_span(profile, content)
-
-    def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Make the further formats that the options ask for."""
-        return pictures(self.name, self.options.formats, content)
-
-    @classmethod
-    def notes(cls, scheduler: Machine, *, is_main_thread: bool) -> Mapping[str, str]:
-        """Return how samples are taken, and the limit of their rate."""
-        notes = {"event loop": _way(scheduler.python, is_main_thread)}
-        if scheduler.tick_hz:
-            notes["kernel tick"] = LIMITED_BY_TICK
-        return notes
-
-
 class CpuTimeRecording(RemoteRecording):
     """A cputime recording of one scheduler."""
-
-    def __init__(
-        self, target: Target, answer: Mapping[str, Any], backend: str, rate_hz: float
-    ) -> None:
-        super().__init__(target, answer["token"], backend, answer["survivor"])
-        self._rate_hz = rate_hz
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         """Return warnings about the thread, the rate and merged ticks."""
         warnings = [THREAD_BIAS] if answer["mode"] == "thread" else []
-        if answer["achieved_hz"] < SLOW * self._rate_hz:
+        rate_hz = self._backend.rate_hz
+        if answer["achieved_hz"] < SLOW * rate_hz:
             warnings.append(
-                f"asked for {self._rate_hz:g} samples per second of CPU time, the system's clock "
+                f"asked for {rate_hz:g} samples per second of CPU time, the system's clock "
                 f"gives {answer['achieved_hz']:.0f}{answer['remedy']}"
             )
         merged = answer["ticks"] - answer["samples"]
@@ -185,6 +122,62 @@ class CpuTimeRecording(RemoteRecording):
             )
 
 
+class CpuTimeBackend(SamplingBackend):
+    """Samples the event loop's thread; each sample has the CPU time since the one before."""
+
+    name = "cputime"
+    rank = 10
+    artifacts = (Artifact("cputime.speedscope.json", SPEEDSCOPE),)
+    options_type = CpuTimeOptions
+    measures = frozenset({"share", "self", "cpu"})
+    drift = 0.05
+    """Measured: benchmarks/coverage.py; the reasons are in docs/statistics.md."""
+    sees_threads = False
+    module = agent
+    recording = CpuTimeRecording
+    busy = "its process has one timer for CPU time: stop the other profiler first"
+
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
+        return (1 / self.rate_hz, timeout_s, target.client_id)
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        label = target.label
+        if answer["problem"] == "unsafe":
+            return BackendUnavailableError(
+                f"schedprof: cputime cannot sample {label}: its event loop is not in the "
+                f"main thread, and Python {answer['python']} may crash when another thread looks "
+                "at it; run it in a process of its own, as `dask scheduler` does, or use pyspy"
+            )
+        if answer["problem"] == "not-main":
+            return RecordingError(
+                f"schedprof: cputime observes {label} from its main thread only, and the window "
+                "was opened in another: leave 'client' out of the targets, or use pyspy"
+            )
+        return RecordingError(
+            f"schedprof: cputime took no sample of {label} within {timeout_s:g} s; "
+            "its system delivers no SIGPROF"
+        )
+
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
+        """Parse the agent's speedscope file."""
+        mode = _mode(content)
+        file = read_speedscope(content)
+        profile = name_frames(
+            file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
+        )
+        return by_span(profile, content)
+
+    @classmethod
+    def notes(cls, scheduler: Machine, *, is_main_thread: bool) -> Mapping[str, str]:
+        """Return how samples are taken, and the limit of their rate."""
+        notes = {"event loop": _way(scheduler.python, is_main_thread)}
+        if scheduler.tick_hz:
+            notes["kernel tick"] = LIMITED_BY_TICK
+        return notes
+
+
 def _way(python: str, is_main_thread: bool) -> str:
     if is_main_thread:
         return "cputime samples by a timer"
@@ -203,27 +196,6 @@ def _mode(content: bytes) -> str:
         return msgspec.json.decode(content, type=_Named).name.partition(" ")[2]
     except UNREADABLE:
         return ""  # read_speedscope, called next, explains what is wrong
-
-
-def _refuse(answer: Mapping[str, Any], label: str, timeout_s: float) -> NoReturn:
-    if answer["problem"] == "busy":
-        reason = "its process has one timer for CPU time: stop the other profiler first"
-        raise already_at_work("cputime", label, reason)
-    if answer["problem"] == "unsafe":
-        raise BackendUnavailableError(
-            f"schedprof: cputime cannot sample {label}: its event loop is not in the "
-            f"main thread, and Python {answer['python']} may crash when another thread looks "
-            "at it; run it in a process of its own, as `dask scheduler` does, or use pyspy"
-        )
-    if answer["problem"] == "not-main":
-        raise RecordingError(
-            f"schedprof: cputime observes {label} from its main thread only, and the window was "
-            "opened in another: leave 'client' out of the targets, or use pyspy"
-        )
-    raise RecordingError(
-        f"schedprof: cputime took no sample of {label} within {timeout_s:g} s; "
-        "its system delivers no SIGPROF"
-    )
 
 
 BACKEND: type[Backend] = CpuTimeBackend

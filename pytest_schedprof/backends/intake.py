@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pytest_schedprof.agent import intake as agent
-from pytest_schedprof.backends.contract import Backend, PlainBackend
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
-from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendUnavailableError
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.remote import OWN_PROCESS, RemoteBackend
 from pytest_schedprof.formats.counted import IntakeFile, read_intake
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.evidence import ONCE, PREFIX, STEPS
@@ -14,41 +12,34 @@ from pytest_schedprof.model.metric import INTAKE
 from pytest_schedprof.model.profile import CostProfile, Namer
 
 
-class IntakeBackend(PlainBackend):
+class IntakeBackend(RemoteBackend):
     """Times the steps in which a graph becomes tasks that are ready to run."""
 
     name = "intake"
     rank = 56
     artifacts = (Artifact("intake.json", JSON),)
     measures = INTAKE
-    drift = 0.0
-    targets = frozenset({"scheduler"})
     sees_threads = True
     disturbs = True  # every stack of another backend would have its wrappers
-    needs = ()
-
-    def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
-        """Begin to time the steps."""
-        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
-        if answer.get("problem") == "busy":
-            raise already_at_work(self.name, target.label, "stop it first")
-        if answer.get("problem") == "shared":
-            raise BackendUnavailableError(
-                f"schedprof: intake times how a scheduler takes in graphs, and that of "
-                f"{target.label} may start and end within the test",
-                "a scheduler in a process of its own, as that of the fixture schedprof_scheduler",
-            )
-        return RemoteRecording(target, answer["token"], self.name)
+    module = agent
+    refusals = (
+        (
+            "shared",
+            "intake times how a scheduler takes in graphs, and that of {label} may start and end "
+            "within the test",
+            OWN_PROCESS,
+        ),
+    )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""
         file = read_intake(content)
         functions = {
-            f"{PREFIX}{step}": {"intake_cpu": found.cpu, "intake_calls": found.calls}
-            for step, found in file.steps.items()
+            f"{PREFIX}{step}": {"intake_cpu": cost.cpu, "intake_calls": cost.calls}
+            for step, cost in file.steps.items()
         }
         whole = {
-            "intake_cpu": sum(each.cpu for step, each in file.steps.items() if step != ONCE),
+            "intake_cpu": sum(cost.cpu for step, cost in file.steps.items() if step != ONCE),
             "intake_calls": file.steps["rest"].calls if "rest" in file.steps else 0,
         }
         return CostProfile(self.name, self.mode, functions, whole, lacks=_lacks(file))

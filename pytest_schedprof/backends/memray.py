@@ -7,18 +7,22 @@ import io
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.agent import memory as agent
-from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Setting
-from pytest_schedprof.backends.options import read_options
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Recording
+from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendNotInstalledError, FormatError, RecordingError
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    FormatError,
+    RecordingError,
+    SchedprofError,
+)
 from pytest_schedprof.model.backend import Artifact, FileKind
 from pytest_schedprof.model.profile import CodeLocation, CostProfile, Function, Namer
 
@@ -48,7 +52,19 @@ class MemrayOptions:
     scheduler, but is some hundred times as large."""
 
 
-class MemrayBackend(Backend):
+class MemrayRecording(RemoteRecording):
+    """A memray recording of one scheduler."""
+
+    def verify(self, content: bytes) -> None:
+        """Check that the file holds the agent's own allocation."""
+        if PROOF[1].encode() not in content:
+            raise RecordingError(
+                "schedprof: memray's file does not hold the allocation that proved it was at "
+                "work; its profile is not to be trusted"
+            )
+
+
+class MemrayBackend(RemoteBackend):
     """Records with memray inside the scheduler."""
 
     name = "memray"
@@ -56,28 +72,20 @@ class MemrayBackend(Backend):
     artifacts = (Artifact("memray.bin", RECORDED),)
     options_type = MemrayOptions
     measures = frozenset({"peak", "leaked"})
-    drift = 0.0
     targets = ALL_TARGETS
     sees_threads = True
     disturbs = True
     needs = ("memray",)
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        self.options = read_options(MemrayOptions, self.name, options)
+    module = agent
+    recording = MemrayRecording
+    busy = "one process has room for one tracker or profiler only: stop the other first"
 
     @property
     def mode(self) -> str:
         """Options that change the figures; `native` changes only the flame graph."""
         return "" if self.options.trace_python_allocators else "trace_python_allocators=off"
 
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """All options, for the record."""
-        return asdict(self.options)
-
-    def start(self, target: Target, *, timeout_s: float) -> MemrayRecording:
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
         """Begin to track; refused without memray here, because it must read the file."""
         if importlib.util.find_spec("memray") is None:
             raise BackendNotInstalledError(
@@ -85,16 +93,22 @@ class MemrayBackend(Backend):
                 "cannot be read without it",
                 f"here: {sys.executable} -m pip install memray",
             )
+        return super().start(target, timeout_s=timeout_s)
+
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
         flags = {
             "native_traces": self.options.native,
             "trace_python_allocators": self.options.trace_python_allocators,
         }
-        answer = target.call(
-            agent.start, flags, self.options.at_once, target.client_id, timeout_s=timeout_s
+        return (flags, self.options.at_once, target.client_id)
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        return BackendNotInstalledError(
+            f"schedprof: memray is not installed where {target.label} runs",
+            f"there: {answer['executable']} -m pip install memray",
         )
-        if "problem" in answer:
-            _refuse(answer, target.label)
-        return MemrayRecording(target, answer["token"], self.name, answer["survivor"])
 
     @classmethod
     def warm_up(cls) -> None:
@@ -117,18 +131,6 @@ class MemrayBackend(Backend):
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         """Draw the flame graph of the peak."""
         return {"memray.html": draw(content)}
-
-
-class MemrayRecording(RemoteRecording):
-    """A memray recording of one scheduler."""
-
-    def verify(self, content: bytes) -> None:
-        """Check that the file holds the agent's own allocation."""
-        if PROOF[1].encode() not in content:
-            raise RecordingError(
-                "schedprof: memray's file does not hold the allocation that proved it was at "
-                "work; its profile is not to be trusted"
-            )
 
 
 @contextmanager
@@ -205,17 +207,6 @@ def draw(content: bytes) -> bytes:
             inverted=False,
         )
     return page.getvalue().encode()
-
-
-def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
-    """Raise the error that says why memray cannot work there, and what to do."""
-    if answer["problem"] == "not-installed":
-        raise BackendNotInstalledError(
-            f"schedprof: memray is not installed where {label} runs",
-            f"there: {answer['executable']} -m pip install memray",
-        )
-    reason = "one process has room for one tracker or profiler only: stop the other first"
-    raise already_at_work("memray", label, reason)
 
 
 BACKEND: type[Backend] = MemrayBackend

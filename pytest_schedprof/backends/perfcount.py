@@ -9,11 +9,15 @@ from typing import Any
 import msgspec
 
 from pytest_schedprof.agent import perfcount as agent
-from pytest_schedprof.backends.contract import Backend, PlainBackend
-from pytest_schedprof.backends.remote import RemoteRecording, begun
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendNotPermittedError, BackendUnavailableError, FormatError
-from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.errors import (
+    BackendNotPermittedError,
+    BackendUnavailableError,
+    SchedprofError,
+)
+from pytest_schedprof.formats import read_json
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.metric import INSTRUCTIONS
 from pytest_schedprof.model.profile import CostProfile, Namer
@@ -41,18 +45,6 @@ class PerfcountFile(msgspec.Struct, frozen=True):
         return 1 - self.running_ns / self.enabled_ns if self.enabled_ns else 0.0
 
 
-def read_perfcount(content: bytes) -> PerfcountFile:
-    """Parse a file of a counter.
-
-    Raises:
-        FormatError: if the bytes are not such a file.
-    """
-    try:
-        return msgspec.json.decode(content, type=PerfcountFile)
-    except UNREADABLE as error:
-        raise FormatError(f"schedprof: not a file of perfcount: {error}") from error
-
-
 INSTEAD = "callgrind counts without one"
 FORBIDS = 2
 """Values of perf_event_paranoid above this keep users from counting their own processes."""
@@ -60,29 +52,27 @@ FORBIDS = 2
 TAKEN = "others took the processor's counter for {:.0%} of the time: end programs that use perf"
 
 
-class PerfcountBackend(PlainBackend):
+class PerfcountBackend(RemoteBackend):
     """Counts the instructions of the event loop's thread as a whole."""
 
     name = "perfcount"
     rank = None
     artifacts = (Artifact("perfcount.json", JSON),)
     measures = frozenset({INSTRUCTIONS})
-    drift = 0.0
-    targets = frozenset({"scheduler"})
     sees_threads = False
     disturbs = False
-    needs = ()
+    module = agent
 
-    def start(self, target: Target, *, timeout_s: float) -> RemoteRecording:
-        """Open the counter in the thread that runs the scheduler."""
-        answer = target.call(agent.start, target.client_id, timeout_s=timeout_s)
-        return begun(answer, target, self.name, refusal)
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        return refusal(answer, target.label)
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         """Parse the file that the agent wrote."""
-        found = read_perfcount(content)
-        doubt = "" if found.is_complete else TAKEN.format(found.missing)
-        whole = {INSTRUCTIONS: float(found.instructions)}
+        file = read_json(content, PerfcountFile, "perfcount")
+        doubt = "" if file.is_complete else TAKEN.format(file.missing)
+        whole = {INSTRUCTIONS: float(file.instructions)}
         return CostProfile(
             self.name,
             self.mode,

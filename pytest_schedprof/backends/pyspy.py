@@ -9,32 +9,28 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.agent import pyspy as busy
-from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, RawProfile, Setting
-from pytest_schedprof.backends.options import plain, read_options
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import (
     RECORDED,
-    check_formats,
+    SamplingBackend,
     is_forbidden,
     not_permitted,
-    pictures,
 )
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
-from pytest_schedprof.formats.speedscope import (
-    count_samples,
-    holds_frame,
-    name_frames,
-    read_speedscope,
-    without_process,
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    RecordingError,
+    SchedprofError,
+    SettingsError,
 )
+from pytest_schedprof.formats.speedscope import count_samples, holds_frame, without_process
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
-from pytest_schedprof.model.profile import Namer, SampleProfile
 
 BUSY_S = 0.5
 """How long the target is kept busy: 90 samples of a sampler that takes 180 a second."""
@@ -162,93 +158,13 @@ class PySpyOptions:
         return [*flags, *(["--function"] if self.functions else []), *self.extra]
 
 
-class PySpyBackend(Backend):
-    """Records with py-spy as a descendant of the scheduler."""
-
-    name = "pyspy"
-    rank = 60
-    artifacts = (Artifact("pyspy.speedscope.json", SPEEDSCOPE),)
-    options_type = PySpyOptions
-    measures = frozenset({"share", "self"})
-    drift = 0.1
-    """Measured: benchmarks/coverage.py; the reasons are in docs/statistics.md."""
-
-    targets = ALL_TARGETS
-    sees_threads = True
-    disturbs = False
-    needs = ("py-spy",)
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        if rate_hz < 1:
-            raise SettingsError(
-                f"schedprof: pyspy takes at least one sample per second, got rate {rate_hz:g}"
-            )
-        self.rate_hz = float(round(rate_hz))  # py-spy takes only whole numbers
-        self.options = read_options(PySpyOptions, self.name, options)
-        check_formats(self.name, self.options.formats)
-
-    @property
-    def mode(self) -> str:
-        """The flags that change what a sample means."""
-        return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """The rate and all options."""
-        return {"rate_hz": self.rate_hz, **plain(self.options)}
-
-    def start(self, target: Target, *, timeout_s: float) -> PySpyRecording:
-        """Start py-spy on the scheduler and wait until it has sampled it."""
-        answer = self._ask(target, timeout_s, b"")
-        if answer.get("problem") == "not-installed" and self.options.send:
-            answer = self._ask(target, timeout_s, _program(answer, target.label))
-        if "problem" in answer:
-            _refuse(answer, target, timeout_s)
-        return PySpyRecording(target, answer, self.options, self.rate_hz)
-
-    def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
-        arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
-        answer: Mapping[str, Any] = target.call(
-            agent.start,
-            inspect.getsource(guard_program),
-            program,
-            [*arguments, *self.options.arguments()],
-            self.options.log_level,
-            1 / self.rate_hz,
-            self.options.gil,
-            self.options.nonblocking,
-            timeout_s,
-            target.client_id,
-            timeout_s=timeout_s,
-        )
-        return answer
-
-    def kept_rate(self, target: Target, *, timeout_s: float) -> float | None:
-        """Measure it with these options, at a rate that is too high."""
-        hasty = copy(self)
-        hasty.rate_hz = HASTY_HZ
-        return measure_kept_rate(hasty, target, timeout_s=timeout_s)
-
-    def read(self, content: bytes, namer: Namer) -> SampleProfile:
-        """Parse py-spy's speedscope file."""
-        return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
-
-    def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Make the further formats that the options ask for."""
-        return pictures(self.name, self.options.formats, content)
-
-
 class PySpyRecording(RemoteRecording):
     """A py-spy recording of one scheduler."""
 
-    def __init__(
-        self, target: Target, answer: Mapping[str, Any], options: PySpyOptions, rate_hz: float
-    ) -> None:
-        super().__init__(target, answer["token"], "pyspy", answer["survivor"])
-        self._options = options
-        self._rate_hz = rate_hz
+    def __init__(self, target: Target, answer: Mapping[str, Any], backend: Backend) -> None:
+        super().__init__(target, answer, backend)
+        self._options: PySpyOptions = backend.options
+        self._rate_hz = backend.rate_hz
         self._watchdog = answer["watchdog"]
 
     def stop(self, *, timeout_s: float) -> RawProfile:
@@ -330,6 +246,94 @@ class PySpyRecording(RemoteRecording):
             )
 
 
+class PySpyBackend(SamplingBackend):
+    """Records with py-spy as a descendant of the scheduler."""
+
+    name = "pyspy"
+    rank = 60
+    artifacts = (Artifact("pyspy.speedscope.json", SPEEDSCOPE),)
+    options_type = PySpyOptions
+    drift = 0.1
+    """Measured: benchmarks/coverage.py; the reasons are in docs/statistics.md."""
+
+    sees_threads = True
+    needs = ("py-spy",)
+    module = agent
+    recording = PySpyRecording
+    busy = "one process can be traced by one py-spy only: stop the other first"
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        if rate_hz < 1:
+            raise SettingsError(
+                f"schedprof: pyspy takes at least one sample per second, got rate {rate_hz:g}"
+            )
+        whole = float(round(rate_hz))  # py-spy takes no other numbers
+        super().__init__(rate_hz=whole, options=options, patterns=patterns)
+
+    @property
+    def mode(self) -> str:
+        """The flags that change what a sample means."""
+        return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
+
+    def ask(self, target: Target, timeout_s: float) -> Mapping[str, Any]:
+        """Start py-spy on the scheduler and wait until it has sampled it."""
+        answer = self._ask(target, timeout_s, b"")
+        if answer.get("problem") == "not-installed" and self.options.send:
+            answer = self._ask(target, timeout_s, _program(answer, target.label))
+        return answer
+
+    def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
+        arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
+        answer: Mapping[str, Any] = target.call(
+            agent.start,
+            inspect.getsource(guard_program),
+            program,
+            [*arguments, *self.options.arguments()],
+            self.options.log_level,
+            1 / self.rate_hz,
+            self.options.gil,
+            self.options.nonblocking,
+            timeout_s,
+            target.client_id,
+            timeout_s=timeout_s,
+        )
+        return answer
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        label = target.label
+        if answer["problem"] == "not-installed":
+            return _not_installed(
+                answer, label, "or have the one from here sent there with pyspy.send=true"
+            )
+        log = answer["log"]
+        if answer["problem"] == "not-started":
+            return RecordingError(
+                f"schedprof: py-spy could not be started where {label} runs: {log}; "
+                "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
+                "programs to run"
+            )
+        if is_forbidden(log, answer["status"]):
+            return not_permitted("py-spy", target, reason(log))
+        status = answer["status"]
+        if answer["early"]:
+            return RecordingError(
+                f"schedprof: py-spy ended at once with exit status {status}: {reason(log)!r}"
+            )
+        return RecordingError(
+            f"schedprof: py-spy took no sample within {timeout_s:g} s: {reason(log)!r}"
+        )
+
+    def kept_rate(self, target: Target, *, timeout_s: float) -> float | None:
+        """Measure it with these options, at a rate that is too high."""
+        hasty = copy(self)
+        hasty.rate_hz = HASTY_HZ
+        return measure_kept_rate(hasty, target, timeout_s=timeout_s)
+
+
 def _program(answer: Mapping[str, Any], label: str) -> bytes:
     """Return the local py-spy program, if it can run where the scheduler does."""
     here, there = agent.host(), answer["host"]
@@ -349,35 +353,6 @@ def _not_installed(answer: Mapping[str, Any], label: str, other: str) -> Backend
         f"schedprof: py-spy is not installed where {label} runs",
         f"there: {answer['executable']} -m pip install py-spy",
         other,
-    )
-
-
-def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoReturn:
-    """Raise the error that says why py-spy cannot work there, and what to do."""
-    label = target.label
-    if answer["problem"] == "not-installed":
-        raise _not_installed(
-            answer, label, "or have the one from here sent there with pyspy.send=true"
-        )
-    if answer["problem"] == "busy":
-        raise already_at_work(
-            "pyspy", label, "one process can be traced by one py-spy only: stop the other first"
-        )
-    log = answer["log"]
-    if answer["problem"] == "not-started":
-        raise RecordingError(
-            f"schedprof: py-spy could not be started where {label} runs: {log}; "
-            "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
-            "programs to run"
-        )
-    if is_forbidden(log, answer["status"]):
-        raise not_permitted("py-spy", target, reason(log))
-    if answer["early"]:
-        raise RecordingError(
-            f"schedprof: py-spy ended at once with exit status {answer['status']}: {reason(log)!r}"
-        )
-    raise RecordingError(
-        f"schedprof: py-spy took no sample within {timeout_s:g} s: {reason(log)!r}"
     )
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
-from pytest_schedprof.backends.contract import DECLARED, Backend, BackendFactory, facts_of
-from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
+from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
+from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
-
-GROUP = "pytest_schedprof.backends"
-"""Entry points of this group add backends: the name of the backend, and its class."""
 
 BUILTIN = (
     "callgrind",
@@ -35,56 +31,141 @@ BUILTIN = (
 )
 """Names of the built-in backends: each has a module of its name, which is imported on demand."""
 
-GUIDE = "see docs/write-a-backend.md"
+T = TypeVar("T")
 
 
-def find_backends(added: Iterable[Mapping[str, BackendFactory]] = ()) -> BackendRegistry:
-    """Return all backends: built-in, of installed distributions, and what the hook added."""
-    return BackendRegistry(added, lambda: entry_points(group=GROUP))
+class Registry(Generic[T]):
+    """Classes by name: built-in ones, those of installed distributions, and those of a hook.
 
-
-class BackendRegistry:
-    """Makes backends by name; imports none but those that are asked for.
-
-    A backend that the hook adds wins over any other of its name, a built-in one over an installed
-    one. Entry points are read only when a name is neither built in nor added, or all are asked for.
+    What the hook adds wins over any other of its name, what is built in over what is installed.
+    None is imported but those that are asked for. Entry points are read only when a name is neither
+    built in nor added, or all are asked for.
     """
 
-    def __init__(
-        self,
-        added: Iterable[Mapping[str, BackendFactory]] = (),
-        find_installed: Callable[[], Iterable[EntryPoint]] = tuple,
-    ) -> None:
-        self._added = {name: factory for each in added for name, factory in each.items()}
-        self._find_installed = find_installed
-        self._loaded: dict[str, BackendFactory] = {}
-        self._warm: set[str] = set()
+    what: ClassVar[str]
+    """What they are, for messages."""
+    group: ClassVar[str]
+    """Entry points of this group add some: the name, and the class."""
+    guide: ClassVar[str]
+    """Where to read how to write one."""
+    base: ClassVar[type]
+    """What all derive from."""
+    builtin: ClassVar[tuple[str, ...]]
+    """Names of the built-in ones: each has a module of its name, which is imported on demand."""
+    attribute: ClassVar[str]
+    """What these modules call it."""
+    invalid_error: ClassVar[type[SettingsError]] = SettingsError
+
+    def __init__(self, added: Mapping[str, T]) -> None:
+        self._added = added
+        self._loaded: dict[str, T] = {}
 
     @cached_property
     def _installed(self) -> Mapping[str, Sequence[EntryPoint]]:
-        """Entry points by the name of the backend."""
-        found: dict[str, list[EntryPoint]] = {}
-        for entry in self._find_installed():
-            found.setdefault(entry.name, []).append(entry)
-        return found
+        entries: dict[str, list[EntryPoint]] = {}
+        for entry in entry_points(group=self.group):
+            entries.setdefault(entry.name, []).append(entry)
+        return entries
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that can be asked for."""
-        return tuple(sorted({*BUILTIN, *self._installed, *self._added}))
+        """All names that can be asked for, the built-in ones first."""
+        return (*self.builtin, *sorted({*self._installed, *self._added}.difference(self.builtin)))
 
     def check(self, names: Iterable[str]) -> None:
-        """Check names that a user gave, before a test needs the backends.
+        """Check names that a user gave, before a test needs what they name.
 
-        Built-in backends are not imported.
+        What is built in is not imported for it.
 
         Raises:
-            BackendUnknownError: for a name that is not registered.
-            BackendInvalidError: for one whose backend cannot be used.
+            SettingsError: for a name that is unknown, or of something that cannot be used.
         """
         for name in names:
-            if name not in BUILTIN or name in self._added:
-                self._factory(name)
+            if name not in self.builtin or name in self._added:
+                self.load(name)
+
+    def load(self, name: str) -> T:
+        """Return what is called so.
+
+        Raises:
+            SettingsError: if the name is unknown, or what it names cannot be used.
+        """
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def _load(self, name: str) -> T:
+        if name in self._added:
+            return self._added[name]
+        if name in self.builtin:
+            module = import_module(f"{self.base.__module__.rpartition('.')[0]}.{name}")
+            loaded: T = getattr(module, self.attribute)
+            return loaded
+        if name in self._installed:
+            return self._load_entry(name, self._installed[name])
+        raise self.unknown(name)
+
+    def unknown(self, name: str) -> SettingsError:
+        """Return the error for a name that is not registered."""
+        raise NotImplementedError
+
+    def _load_entry(self, name: str, entries: Sequence[EntryPoint]) -> T:
+        label = f"{name!r} ({' and '.join(map(_described, entries))})"
+        if len(entries) > 1:
+            raise self.invalid(label, "several distributions add it, so uninstall all but one")
+        try:
+            loaded: T = entries[0].load()
+        except Exception as error:  # what a third party's module raises is not foreseeable
+            raise self.invalid(label, f"{type(error).__name__}: {error}") from error
+        if (own := self.checked(loaded, label).name) != name:
+            raise self.invalid(label, f"its class calls it {own!r}")
+        return loaded
+
+    def checked(self, loaded: object, label: str) -> Any:
+        """Return a class that derives from the base and has all methods."""
+        if not (isinstance(loaded, type) and issubclass(loaded, self.base)):
+            base = f"{self.base.__module__}.{self.base.__name__}"
+            raise self.invalid(label, f"{loaded!r} does not derive from {base}")
+        if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
+            raise self.invalid(label, f"{loaded.__qualname__} lacks {', '.join(missing)}")
+        return loaded
+
+    def invalid(self, label: str, fault: str) -> SettingsError:
+        """Return the error for something that cannot be used."""
+        return self.invalid_error(
+            f"schedprof: {self.what} {label} cannot be used: {fault}; {self.guide}"
+        )
+
+
+def _described(entry: EntryPoint) -> str:
+    owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
+    return f"entry point {entry.value!r} of {owner}"
+
+
+class BackendRegistry(Registry[BackendFactory]):
+    """Makes backends by name; a factory that is no class is checked by what it makes."""
+
+    what = "backend"
+    group = "pytest_schedprof.backends"
+    guide = "see docs/write-a-backend.md"
+    base = Backend
+    builtin = BUILTIN
+    attribute = "BACKEND"
+    invalid_error = BackendInvalidError
+
+    def __init__(self, added: Iterable[Mapping[str, BackendFactory]] = ()) -> None:
+        super().__init__({name: factory for some in added for name, factory in some.items()})
+        self._warm: set[str] = set()
+
+    def _load(self, name: str) -> BackendFactory:
+        factory = super()._load(name)
+        if name in self._added and isinstance(factory, type):
+            self.checked(factory, f"{name!r} (from the hook pytest_schedprof_backends)")
+        return factory
+
+    def unknown(self, name: str) -> BackendUnknownError:
+        known = ", ".join(self.names)
+        return BackendUnknownError(f"schedprof: backend {name!r} is unknown; known: {known}")
 
     def options_of(self, name: str) -> frozenset[str]:
         """Return the names of the options that a backend knows."""
@@ -118,10 +199,10 @@ class BackendRegistry:
             BackendInvalidError: for a backend that cannot be used.
             SettingsError: for an option that is unknown or malformed.
         """
-        factory: Callable[..., object] = self._factory(name)
+        factory: Callable[..., object] = self.load(name)
         made = factory(rate_hz=rate_hz, options=options, patterns=patterns)
         if not isinstance(made, Backend):
-            raise _invalid(repr(name), f"its factory makes a {type(made).__name__}")
+            raise self.invalid(repr(name), f"its factory makes a {type(made).__name__}")
         return made
 
     @cached_property
@@ -143,27 +224,10 @@ class BackendRegistry:
 
     def _class(self, name: str) -> type[Backend]:
         """Return the class that a backend is of; a factory that is no class makes one for that."""
-        factory: object = self._factory(name)
+        factory: object = self.load(name)
         if isinstance(factory, type) and issubclass(factory, Backend):
             return factory
         return type(self.make(name, rate_hz=100.0, options={}))
-
-    def _factory(self, name: str) -> BackendFactory:
-        if name not in self._loaded:
-            self._loaded[name] = self._load(name)
-        return self._loaded[name]
-
-    def _load(self, name: str) -> BackendFactory:
-        if name in self._added:
-            return _of_hook(name, self._added[name])
-        if name in BUILTIN:
-            factory: BackendFactory = import_module(f"{__package__}.{name}").BACKEND
-            return factory
-        if name in self._installed:
-            return _load_entry(name, self._installed[name])
-        raise BackendUnknownError(
-            f"schedprof: backend {name!r} is unknown; known: {', '.join(self.names)}"
-        )
 
 
 class _Facts(Mapping[str, BackendFacts]):
@@ -183,50 +247,3 @@ class _Facts(Mapping[str, BackendFacts]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def _of_hook(name: str, factory: BackendFactory) -> BackendFactory:
-    """Check a class; what a factory of another kind makes is checked when it is made."""
-    if isinstance(factory, type):
-        _check_class(factory, f"{name!r} (from the hook pytest_schedprof_backends)")
-    return factory
-
-
-def _load_entry(name: str, entries: Sequence[EntryPoint]) -> BackendFactory:
-    """Load the class that an entry point names.
-
-    Raises:
-        BackendInvalidError: names the distribution and the entry point at fault.
-    """
-    label = f"{name!r} ({' and '.join(map(_described, entries))})"
-    if len(entries) > 1:
-        raise _invalid(label, "several distributions add it, so uninstall all but one")
-    try:
-        found = entries[0].load()
-    except Exception as error:  # what a third party's module raises is not foreseeable
-        raise _invalid(label, f"{type(error).__name__}: {error}") from error
-    checked = _check_class(found, label)
-    if (own := facts_of(checked).name) != name:
-        raise _invalid(label, f"its class calls it {own!r}")
-    return checked
-
-
-def _described(entry: EntryPoint) -> str:
-    owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
-    return f"entry point {entry.value!r} of {owner}"
-
-
-def _check_class(found: object, label: str) -> type[Backend]:
-    """Return a class of backends that declares all that the interface asks for."""
-    if not (isinstance(found, type) and issubclass(found, Backend)):
-        raise _invalid(label, f"{found!r} does not derive from {Backend.__module__}.Backend")
-    if missing := sorted(found.__abstractmethods__):
-        raise _invalid(label, f"{found.__qualname__} lacks {', '.join(missing)}")
-    late = [name for name in DECLARED if isinstance(inspect.getattr_static(found, name), property)]
-    if late:
-        raise _invalid(label, f"{', '.join(late)} must be class attributes, not properties")
-    return found
-
-
-def _invalid(label: str, fault: str) -> BackendInvalidError:
-    return BackendInvalidError(f"schedprof: backend {label} cannot be used: {fault}; {GUIDE}")

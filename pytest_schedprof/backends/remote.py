@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 from pytest_schedprof.agent import guard, recordings
-from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import RecordingError, SchedprofError
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
 
 CHUNK_BYTES = 4 * 2**20
 
 FULL_BYTES = 64 * 2**10
 """Free bytes below which a disk counts as full: profilers write in blocks."""
-
-NOTHING: Mapping[str, int] = MappingProxyType({})
 
 UP_TO_THE_FAULT = "up to the fault: the scheduler was lost before the window ended"
 """The warning and the doubt of a profile that survived its scheduler."""
@@ -30,20 +28,20 @@ class RemoteRecording:
     Subclasses refuse a profile that cannot be trusted.
     """
 
-    def __init__(
-        self, target: Target, token: str, backend: str, survivor: Mapping[str, int] = NOTHING
-    ) -> None:
+    def __init__(self, target: Target, answer: Mapping[str, Any], backend: Backend) -> None:
         """Take over the recording that the agent began.
 
         Args:
-            survivor: the agent's answer of that name: where to find what was recorded so far if
-                the target dies.
+            target: where it is.
+            answer: of the agent: the `token`, and perhaps a `survivor`, which says where to find
+                what was recorded so far if the target dies.
+            backend: whose recording it is.
         """
         self._target = target
-        self._token = token
+        self._token = answer["token"]
         self._backend = backend
-        self._survivor = survivor
-        self._held = hold(survivor)
+        self._survivor: Mapping[str, int] = answer.get("survivor", {})
+        self._held = hold(self._survivor)
         self._let_go: Callable[[], object] = lambda: None
         if self._held is not None:  # closed at the latest with this object, as after a Ctrl-C
             self._let_go = weakref.finalize(self, _close, self._held)
@@ -101,8 +99,8 @@ class RemoteRecording:
         answer = self._end(timeout_s)
         if answer.get("problem") == "unknown":
             raise RecordingError(
-                f"schedprof: {self._target.label} knows nothing of this {self._backend} recording; "
-                "was it restarted?"
+                f"schedprof: {self._target.label} knows nothing of this {self._backend.name} "
+                "recording; was it restarted?"
             )
         try:
             try:
@@ -183,25 +181,59 @@ def _close(descriptor: int) -> None:
         pass  # the test closed it
 
 
-def begun(
-    answer: Mapping[str, Any],
-    target: Target,
-    backend: str,
-    refusal: Callable[[Mapping[str, Any], str], SchedprofError],
-) -> RemoteRecording:
-    """Return the recording that the agent began.
+OWN_PROCESS = "a scheduler in a process of its own, as that of the fixture schedprof_scheduler"
+"""Remedy for what can be told of a scheduler only if nothing else runs in its process."""
 
-    Args:
-        answer: of the agent: a `token`, or the `problem` that it has.
-        target: where it is.
-        backend: whose recording it is.
-        refusal: returns the error for a problem other than a recording under way.
+
+class RemoteBackend(Backend, is_base=True):
+    """A backend whose work is done by a module of `agent`, on the thread of the scheduler.
+
+    The module's `start` returns a `token`, or the `problem` that it has.
     """
-    if answer.get("problem") == "busy":
-        raise already_at_work(backend, target.label, "stop it first")
-    if "problem" in answer:
-        raise refusal(answer, target.label)
-    return RemoteRecording(target, answer["token"], backend)
+
+    drift = 0.0
+    targets = frozenset({"scheduler"})
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    module: ModuleType
+    recording: ClassVar[type[RemoteRecording]] = RemoteRecording
+    busy: ClassVar[str] = "stop it first"
+    """What to do if another recording is under way."""
+    refusals: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Problems, each with its reason and with remedies. A reason may name the `label` of the target
+    and whatever the agent's answer has."""
+
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
+        """Ask the agent to begin."""
+        answer = self.ask(target, timeout_s)
+        if answer.get("problem") == "busy":
+            raise already_at_work(self.name, target.label, self.busy)
+        if "problem" in answer:
+            raise self.refusal(answer, target, timeout_s)
+        return self.begun(target, answer)
+
+    def ask(self, target: Target, timeout_s: float) -> Mapping[str, Any]:
+        """Return the answer of the agent's `start`."""
+        arguments = self.arguments(target, timeout_s)
+        answer: Mapping[str, Any] = target.call(self.module.start, *arguments, timeout_s=timeout_s)
+        return answer
+
+    def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
+        """Return the recording that the agent began."""
+        return self.recording(target, answer, self)
+
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
+        """Return the arguments of the agent's `start`."""
+        return (target.client_id,)
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        """Return the error for a problem other than a recording under way."""
+        known = {problem: rest for problem, *rest in self.refusals}
+        reason, *remedies = known[answer["problem"]]
+        text = reason.format(label=target.label, **answer)
+        return BackendUnavailableError(f"schedprof: {text}", *remedies)
 
 
 def already_at_work(backend: str, label: str, reason: str) -> RecordingError:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.agent import checkup as privileges
+from pytest_schedprof.backends.contract import ALL_TARGETS, Setting
+from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendNotPermittedError, SettingsError
 from pytest_schedprof.formats.pictures import write_flamegraph, write_timeline
-from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
 from pytest_schedprof.formats.unfolding import write_raw
 from pytest_schedprof.model.backend import SECCOMP_FILTER, Privileges, read_privileges
+from pytest_schedprof.model.profile import Namer, SampleProfile
 
 _FORBIDDEN = re.compile(
     r"permission denied|operation not permitted|EPERM|EACCES|must be run as root|requires root"
@@ -174,10 +177,35 @@ def check_formats(backend: str, formats: Sequence[str]) -> None:
             )
 
 
+class SamplingBackend(RemoteBackend, is_base=True):
+    """A sampler whose recording is a file of speedscope."""
+
+    measures = frozenset({"share", "self"})
+    targets = ALL_TARGETS
+    disturbs = False
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+        check_formats(self.name, self.options.formats)
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        return {"rate_hz": self.rate_hz, **super().settings}
+
+    def read(self, content: bytes, namer: Namer) -> SampleProfile:
+        return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Make the further formats that the options ask for."""
+        return pictures(self.name, self.options.formats, content)
+
+
 def pictures(backend: str, formats: Sequence[str], content: bytes) -> dict[str, bytes]:
     """Make files of these formats from a speedscope file; return them by their endings."""
-    wanted = [WRITERS[name] for name in formats if name in WRITERS]
-    if not wanted:
+    writers = [WRITERS[name] for name in formats if name in WRITERS]
+    if not writers:
         return {}
     file = read_speedscope(content)
-    return {f"{backend}.{suffix}": write(file) for suffix, write in wanted}
+    return {f"{backend}.{suffix}": write(file) for suffix, write in writers}

@@ -6,25 +6,26 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from pytest_schedprof.agent import sampler as program
 from pytest_schedprof.agent import tachyon as agent
-from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Setting
-from pytest_schedprof.backends.options import plain, read_options
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.contract import Backend
+from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import (
     RECORDED,
-    check_formats,
+    SamplingBackend,
     is_forbidden,
     not_permitted,
-    pictures,
 )
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
-from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    RecordingError,
+    SchedprofError,
+    SettingsError,
+)
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
-from pytest_schedprof.model.profile import Namer, SampleProfile
 
 MODES = ("cpu", "wall", "gil", "exception")
 TASKS = ("", "running", "all")
@@ -57,79 +58,6 @@ class TachyonOptions:
     """Artifacts to make of the recording."""
 
 
-class TachyonBackend(Backend):
-    """Records with tachyon in a child of the scheduler, which is never stopped for it."""
-
-    name = "tachyon"
-    rank = None  # most schedulers run older versions of Python
-    artifacts = (Artifact("tachyon.speedscope.json", SPEEDSCOPE),)
-    options_type = TachyonOptions
-    measures = frozenset({"share", "self"})
-    drift = 0.1
-    """As that of pyspy, beside which benchmarks/backends.py measures it."""
-
-    targets = ALL_TARGETS
-    sees_threads = True
-    disturbs = False
-    needs = ()
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        if not 1 <= rate_hz <= MOST_HZ:
-            raise SettingsError(
-                f"schedprof: tachyon takes 1 to {MOST_HZ} samples per second, got rate {rate_hz:g}"
-            )
-        self.rate_hz = rate_hz
-        self.options = read_options(TachyonOptions, self.name, options)
-        _check_choice("mode", self.options.mode, MODES)
-        _check_choice("tasks", self.options.tasks, TASKS)
-        if self.options.tasks and self.options.mode != "wall":
-            raise SettingsError(
-                "schedprof: option tachyon.tasks needs tachyon.mode=wall, got mode "
-                f"{self.options.mode!r}"
-            )
-        check_formats(self.name, self.options.formats)
-
-    @property
-    def mode(self) -> str:
-        """The options that change what a sample means."""
-        told = {
-            self.options.mode: self.options.mode != "cpu",
-            f"tasks={self.options.tasks}": bool(self.options.tasks),
-            "native": self.options.native,
-            "no gc": not self.options.gc,
-        }
-        return ",".join(name for name, is_told in told.items() if is_told)
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """The rate and all options."""
-        return {"rate_hz": self.rate_hz, **plain(self.options)}
-
-    def start(self, target: Target, *, timeout_s: float) -> TachyonRecording:
-        """Start the sampler and wait until it has seen the scheduler."""
-        answer: Mapping[str, Any] = target.call(
-            agent.start,
-            inspect.getsource(program),
-            json.dumps(self.settings),
-            timeout_s,
-            target.client_id,
-            timeout_s=timeout_s,
-        )
-        if "problem" in answer:
-            _refuse(answer, target, timeout_s)
-        return TachyonRecording(target, answer["token"], self.name, answer["survivor"])
-
-    def read(self, content: bytes, namer: Namer) -> SampleProfile:
-        """Parse the speedscope file."""
-        return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
-
-    def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Make the further formats that the options ask for."""
-        return pictures(self.name, self.options.formats, content)
-
-
 class TachyonRecording(RemoteRecording):
     """A recording of one process."""
 
@@ -156,6 +84,68 @@ class TachyonRecording(RemoteRecording):
                 f"{answer['seconds']:.1f} s: lower the rate"
             )
         return ""
+
+
+class TachyonBackend(SamplingBackend):
+    """Records with tachyon in a child of the scheduler, which is never stopped for it."""
+
+    name = "tachyon"
+    rank = None  # most schedulers run older versions of Python
+    artifacts = (Artifact("tachyon.speedscope.json", SPEEDSCOPE),)
+    options_type = TachyonOptions
+    drift = 0.1
+    """As that of pyspy, beside which benchmarks/backends.py measures it."""
+
+    sees_threads = True
+    module = agent
+    recording = TachyonRecording
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        if not 1 <= rate_hz <= MOST_HZ:
+            raise SettingsError(
+                f"schedprof: tachyon takes 1 to {MOST_HZ} samples per second, got rate {rate_hz:g}"
+            )
+        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+        _check_choice("mode", self.options.mode, MODES)
+        _check_choice("tasks", self.options.tasks, TASKS)
+        if self.options.tasks and self.options.mode != "wall":
+            raise SettingsError(
+                "schedprof: option tachyon.tasks needs tachyon.mode=wall, got mode "
+                f"{self.options.mode!r}"
+            )
+
+    @property
+    def mode(self) -> str:
+        """The options that change what a sample means."""
+        flags = {
+            self.options.mode: self.options.mode != "cpu",
+            f"tasks={self.options.tasks}": bool(self.options.tasks),
+            "native": self.options.native,
+            "no gc": not self.options.gc,
+        }
+        return ",".join(name for name, is_set in flags.items() if is_set)
+
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
+        source = inspect.getsource(program)
+        return (source, json.dumps(self.settings), timeout_s, target.client_id)
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        if answer["problem"] == "old":
+            return refusal(answer["python"], target.label)
+        status, line = answer["status"], _last_line(answer["log"])
+        if is_forbidden(answer["log"], status or 0):
+            return not_permitted("tachyon", target, line)
+        if answer["early"]:
+            return RecordingError(
+                f"schedprof: tachyon ended at once with exit status {status}: {line!r}"
+            )
+        return RecordingError(
+            f"schedprof: tachyon did not see the scheduler within {timeout_s:g} s: {line!r}"
+        )
 
 
 def _check_choice(option: str, given: str, known: Sequence[str]) -> None:
@@ -189,25 +179,6 @@ def _warnings(quality: Mapping[str, float]) -> list[str]:
     if missed > NOTED_MISSED:
         warnings.append(f"tachyon missed {missed:.0%} of its samples; lower the rate")
     return warnings
-
-
-def _refuse(answer: Mapping[str, Any], target: Target, timeout_s: float) -> NoReturn:
-    """Raise the error that says why tachyon cannot work there, and what to do."""
-    label = target.label
-    if answer["problem"] == "old":
-        raise refusal(answer["python"], label)
-    if answer["problem"] == "busy":
-        raise already_at_work("tachyon", label, "stop the other first")
-    log, status = answer["log"], answer["status"]
-    if is_forbidden(log, status or 0):
-        raise not_permitted("tachyon", target, _last_line(log))
-    if answer["early"]:
-        raise RecordingError(
-            f"schedprof: tachyon ended at once with exit status {status}: {_last_line(log)!r}"
-        )
-    raise RecordingError(
-        f"schedprof: tachyon did not see the scheduler within {timeout_s:g} s: {_last_line(log)!r}"
-    )
 
 
 def refusal(python: str, label: str) -> BackendNotInstalledError:

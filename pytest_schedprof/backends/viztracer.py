@@ -9,18 +9,23 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import cloudpickle
 
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
-from pytest_schedprof.backends.options import name_of, plain, read_options
-from pytest_schedprof.backends.remote import RemoteRecording, already_at_work
+from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
+from pytest_schedprof.errors import (
+    BackendNotInstalledError,
+    RecordingError,
+    SchedprofError,
+    SettingsError,
+)
 from pytest_schedprof.formats.chrometrace import mended, read_trace
 from pytest_schedprof.model.backend import TRACE, Artifact
+from pytest_schedprof.model.options import name_of, plain
 from pytest_schedprof.model.profile import CostProfile, Namer
 
 PAGE_S = 120.0
@@ -106,90 +111,8 @@ def _wrong(name: str, expected: str, value: object) -> SettingsError:
     return SettingsError(f"schedprof: option viztracer.{name} must be {expected}, got {value!r}")
 
 
-class VizTracerBackend(Backend):
-    """Records with viztracer, which must be installed where the scheduler runs."""
-
-    name = "viztracer"
-    rank = 40
-    artifacts = (Artifact("viztracer.json", TRACE), Artifact("viztracer.json.gz", TRACE))
-    options_type = VizTracerOptions
-    measures = frozenset({"seconds"})
-    """Not calls, because filters, sparse tracing and a full buffer leave some out."""
-    drift = 0.0
-    targets = frozenset({"scheduler"})
-    sees_threads = False
-    disturbs = True
-    needs = ("viztracer",)
-    sparing: ClassVar[Mapping[str, object]] = {"tracer_entries": 10_000}
-    """A small buffer: the scheduler keeps it, and 100 MB is too much to leave behind."""
-
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        self.options = read_options(VizTracerOptions, self.name, options)
-        self.options.check()
-
-    @property
-    def suffix(self) -> str:
-        """Ending of the artifact in the chosen format."""
-        return f"viztracer.{SUFFIXES[self.options.format]}"
-
-    @property
-    def mode(self) -> str:
-        """Options that change which calls are seen, and so the sums of seconds."""
-        calm = {"format", "tracer_entries", "file_info", "register_global"}
-        changed = (
-            (field.name, getattr(self.options, field.name))
-            for field in fields(self.options)
-            if field.name not in calm and getattr(self.options, field.name) != field.default
-        )
-        return ",".join(f"{name}={_text(value)}" for name, value in changed)
-
-    @property
-    def _hides(self) -> str:
-        """Why a function may be missing from the trace; most options of the mode leave some out."""
-        return self.mode and f"it is not in the trace, from which {self.mode} may have left it out"
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """All options, for the record."""
-        return plain(self.options)
-
-    def start(self, target: Target, *, timeout_s: float) -> VizTracerRecording:
-        """Start to trace, or patch the functions that are to be traced or logged."""
-        answer = target.call(
-            agent.start,
-            target.client_id,
-            self.options.tracer_entries,
-            self.options.of_tracer(),
-            list(self.options.trace_sparse),
-            self.options.logged,
-            self.options.around,
-            timeout_s=timeout_s,
-        )
-        if "problem" in answer:
-            _refuse(answer, target.label)
-        return VizTracerRecording(target, answer["token"], self.options)
-
-    def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse a trace; one that lacks its beginning gets a doubt, so no limit is judged by it."""
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        trace = read_trace(content, namer)
-        doubt = _overflow(self.options.tracer_entries) if trace.overflowed else ""
-        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=self._hides)
-
-    def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Make viztracer's page, which shows the trace without a network."""
-        return {"viztracer.html": _page(content)} if self.options.format == "html" else {}
-
-
 class VizTracerRecording(RemoteRecording):
     """A viztracer recording of one scheduler."""
-
-    def __init__(self, target: Target, token: str, options: VizTracerOptions) -> None:
-        super().__init__(target, token, "viztracer")
-        self._options = options
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         """Check that no other profiler took the hook; warn of named functions never called."""
@@ -218,10 +141,102 @@ class VizTracerRecording(RemoteRecording):
         raw = super().stop(timeout_s=timeout_s)
         warnings, content = raw.warnings, mended(raw.content)
         if _is_overflowed(content):
-            warnings += (_overflow(self._options.tracer_entries),)
-        if self._options.format == "json.gz":
+            warnings += (_overflow(self._backend.options.tracer_entries),)
+        if self._backend.options.format == "json.gz":
             content = gzip.compress(content, COMPRESSION, mtime=0)
         return RawProfile(content, warnings)
+
+
+class VizTracerBackend(RemoteBackend):
+    """Records with viztracer, which must be installed where the scheduler runs."""
+
+    name = "viztracer"
+    rank = 40
+    artifacts = (Artifact("viztracer.json", TRACE), Artifact("viztracer.json.gz", TRACE))
+    options_type = VizTracerOptions
+    measures = frozenset({"seconds"})
+    """Not calls, because filters, sparse tracing and a full buffer leave some out."""
+    sees_threads = False
+    disturbs = True
+    needs = ("viztracer",)
+    module = agent
+    recording = VizTracerRecording
+    busy = "one thread has room for one profiler only: stop the other first"
+    sparing: ClassVar[Mapping[str, object]] = {"tracer_entries": 10_000}
+    """A small buffer: the scheduler keeps it, and 100 MB is too much to leave behind."""
+
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+        self.options.check()
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the artifact in the chosen format."""
+        return f"viztracer.{SUFFIXES[self.options.format]}"
+
+    @property
+    def mode(self) -> str:
+        """Options that change which calls are seen, and so the sums of seconds."""
+        calm = {"format", "tracer_entries", "file_info", "register_global"}
+        changed = (
+            (field.name, getattr(self.options, field.name))
+            for field in fields(self.options)
+            if field.name not in calm and getattr(self.options, field.name) != field.default
+        )
+        return ",".join(f"{name}={_text(value)}" for name, value in changed)
+
+    @property
+    def _hides(self) -> str:
+        """Why a function may be missing from the trace; most options of the mode leave some out."""
+        return self.mode and f"it is not in the trace, from which {self.mode} may have left it out"
+
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
+        options = self.options
+        traced = list(options.trace_sparse)
+        entries, of_tracer = options.tracer_entries, options.of_tracer()
+        return (target.client_id, entries, of_tracer, traced, options.logged, options.around)
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        label = target.label
+        if answer["problem"] == "not-installed":
+            return BackendNotInstalledError(
+                f"schedprof: viztracer is not installed where {label} runs",
+                f"there: {answer['executable']} -m pip install viztracer",
+                *(() if answer["has_wheel"] else (COMPILER,)),
+            )
+        if answer["problem"] == "too-old":
+            return BackendNotInstalledError(
+                f"schedprof: viztracer {answer['version']} raises errors in the code that it "
+                f"traces on Python 3.11, which reports returns without calls; {label} needs 1.1.1 "
+                "or newer",
+                f"there: {answer['executable']} -m pip install 'viztracer>=1.1.1'",
+            )
+        if answer["problem"] == "no-plugin":
+            return RecordingError(
+                f"schedprof: viztracer cannot load the plugin {answer['name']!r} on {label}: "
+                f"{answer['log']}; it must be importable there"
+            )
+        return RecordingError(
+            f"schedprof: viztracer cannot patch {answer['name']!r} on {label} "
+            f"({answer['log']}); give the dotted name of a function where it is looked up, as for "
+            "unittest.mock.patch"
+        )
+
+    def read(self, content: bytes, namer: Namer) -> CostProfile:
+        """Parse a trace; one that lacks its beginning gets a doubt, so no limit is judged by it."""
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        trace = read_trace(content, namer)
+        doubt = _overflow(self.options.tracer_entries) if trace.overflowed else ""
+        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=self._hides)
+
+    def extras(self, content: bytes) -> Mapping[str, bytes]:
+        """Make viztracer's page, which shows the trace without a network."""
+        return {"viztracer.html": _page(content)} if self.options.format == "html" else {}
 
 
 def _is_overflowed(content: bytes) -> bool:
@@ -245,35 +260,6 @@ COMPILER = (
     "viztracer 1.1.1 has no wheel for Python 3.15, so this takes a C compiler and Python's headers "
     "there; cprofile measures seconds without"
 )
-
-
-def _refuse(answer: Mapping[str, Any], label: str) -> NoReturn:
-    """Raise the error that says why viztracer cannot work there, and what to do."""
-    if answer["problem"] == "not-installed":
-        raise BackendNotInstalledError(
-            f"schedprof: viztracer is not installed where {label} runs",
-            f"there: {answer['executable']} -m pip install viztracer",
-            *(() if answer["has_wheel"] else (COMPILER,)),
-        )
-    if answer["problem"] == "too-old":
-        raise BackendNotInstalledError(
-            f"schedprof: viztracer {answer['version']} raises errors in the code that it traces on "
-            f"Python 3.11, which reports returns without calls; {label} needs 1.1.1 or newer",
-            f"there: {answer['executable']} -m pip install 'viztracer>=1.1.1'",
-        )
-    if answer["problem"] == "busy":
-        reason = "one thread has room for one profiler only: stop the other first"
-        raise already_at_work("viztracer", label, reason)
-    if answer["problem"] == "no-plugin":
-        raise RecordingError(
-            f"schedprof: viztracer cannot load the plugin {answer['name']!r} on {label}: "
-            f"{answer['log']}; it must be importable there"
-        )
-    raise RecordingError(
-        f"schedprof: viztracer cannot patch {answer['name']!r} on {label} "
-        f"({answer['log']}); give the dotted name of a function where it is looked up, as for "
-        "unittest.mock.patch"
-    )
 
 
 def _page(content: bytes) -> bytes:

@@ -73,7 +73,7 @@ def _of_run(given: argparse.Namespace) -> bytes:
 
 
 def _of_test(given: argparse.Namespace) -> bytes:
-    from pytest_schedprof.backends.registry import find_backends
+    from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.errors import ArtifactError
     from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
     from pytest_schedprof.model.backend import artifacts_of, rank_of
@@ -81,7 +81,7 @@ def _of_test(given: argparse.Namespace) -> bytes:
     from pytest_schedprof.store.runs import find_run
 
     test = find_run(Path(given.directory)).test(given.test)
-    names, known = test.artifacts(given.backend), find_backends().facts
+    names, known = test.artifacts(given.backend), BackendRegistry().facts
     recorded = sorted(test.result.backends, key=lambda each: rank_of(each.backend, known))
     artifacts = [one for each in recorded for one in artifacts_of(each.backend, known)]
     found = export_of(names, given.format, artifacts)

@@ -72,9 +72,9 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _view(test: KeptTest, backend: str, *, is_quiet: bool) -> int:
-    from pytest_schedprof.backends.registry import find_backends
+    from pytest_schedprof.backends.registry import BackendRegistry
 
-    command = viewer_of(test, backend, find_backends().facts, is_quiet=is_quiet)
+    command = viewer_of(test, backend, BackendRegistry().facts, is_quiet=is_quiet)
     complain(f"schedprof: {' '.join(command)}")
     return subprocess.run(command, check=False).returncode
 
@@ -92,10 +92,10 @@ def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:
 
 
 def _tell_viewers(test: KeptTest) -> None:
-    from pytest_schedprof.backends.registry import find_backends
+    from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.model.backend import artifacts_of, kind_of
 
-    known = find_backends().facts
+    known = BackendRegistry().facts
     for backend in test.result.backends:
         for name in backend.artifacts:
             kind = kind_of(name, artifacts_of(backend.backend, known))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measuring.values import positive
+from pytest_schedprof.model.options import Reader, positive
 
 EXAMPLE = """\
 example: schedprof prune .schedprof --keep 20 --dry-run
@@ -44,7 +44,8 @@ def run(given: argparse.Namespace) -> int:
     """Remove runs and print which."""
     from pytest_schedprof.store.runs import removable, remove, size
 
-    runs = removable(_directory(given.directory), _count(given.keep))
+    keep = Reader(positive(int), "a number of runs, at least 1").value("--keep", given.keep)
+    runs = removable(_directory(given.directory), keep)
     total = 0
     for each in runs:
         total += (found := size(each))
@@ -63,13 +64,3 @@ def _directory(place: str) -> Path:
     if (path / "run.json").exists():
         raise SettingsError(f"schedprof: {place!r} is a run: give the directory that contains it")
     return path
-
-
-def _count(text: str) -> int:
-    try:
-        count: int = positive(int)(text)
-    except (ValueError, OverflowError):
-        raise SettingsError(
-            f"schedprof: --keep must be a number of runs, at least 1, got {text!r}"
-        ) from None
-    return count

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.model.options import Reader, positive
 
 EXAMPLE = """\
 example: schedprof record tcp://10.0.0.1:8786 -o monday.schedprof --seconds 3600
@@ -48,7 +48,9 @@ def run(given: argparse.Namespace) -> int:
     """Record, and print what was recorded."""
     from pytest_schedprof.replay.fetching import connect, record_workload
 
-    seconds = _seconds(given.seconds)
+    seconds = float("inf")
+    if given.seconds is not None:
+        seconds = Reader(positive(float), "a positive number").value("--seconds", given.seconds)
     client = connect(given.address)
     rotate = given.rotate
     recording = record_workload(client, given.output, anonymous=given.anonymise, rotate=rotate)
@@ -57,16 +59,6 @@ def run(given: argparse.Namespace) -> int:
         _wait(client, seconds)
     _tell(path, is_pattern=rotate is not None)
     return 0
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        seconds = float("inf") if text is None else float(text)
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0:
-        raise SettingsError(f"schedprof: --seconds must be a positive number, got {text!r}")
-    return seconds
 
 
 POLL_S = 0.2

@@ -52,7 +52,7 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the pages and print the path of the first one."""
-    from pytest_schedprof.backends.registry import find_backends
+    from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.report.pages import write_pages
     from pytest_schedprof.store.runs import find_run
 
@@ -60,6 +60,6 @@ def run(given: argparse.Namespace) -> int:
     against = find_run(Path(given.against)).path if given.against else None
     is_beside = given.history == ""
     history = str(directory.parent) if is_beside else given.history or ""
-    known = find_backends().facts
+    known = BackendRegistry().facts
     say(write_pages(directory, against, history, known=known))
     return 0

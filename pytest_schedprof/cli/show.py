@@ -31,12 +31,12 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the result."""
-    from pytest_schedprof.backends.registry import find_backends
+    from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.report.terminal import test_lines
     from pytest_schedprof.store.runs import find_run
 
     test = find_run(Path(given.directory)).test(given.test)
-    known = find_backends().facts
+    known = BackendRegistry().facts
     for line in test_lines(test.result, str(test.path), int(given.verbose), known):
         say(line.text)
     return 0

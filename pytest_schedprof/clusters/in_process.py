@@ -23,6 +23,7 @@ from distributed import Client, Scheduler, Worker
 from distributed.core import Status
 
 from pytest_schedprof.agent import facts, names
+from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.control.control import Line
 from pytest_schedprof.control.targets import call_here
@@ -89,9 +90,7 @@ class Schedulers(OwnProcess):
         self._undo.callback(self._local.unregister)
 
     def _patch(self, owner: Any, function: Any) -> None:
-        name = function.__wrapped__.__name__
-        self._undo.callback(setattr, owner, name, function.__wrapped__)
-        setattr(owner, name, function)
+        replace(owner, function.__wrapped__.__name__, function, self._undo)
 
     def unwatch(self) -> None:
         """Undo `watch`."""
@@ -343,8 +342,7 @@ def _patch(
         after(one)
         return found
 
-    setattr(owner, name, patched)
-    undo.callback(setattr, owner, name, method)
+    replace(owner, name, patched, undo)
 
 
 def _running(kind: Any) -> list[Any]:

@@ -13,8 +13,8 @@ from typing import Any
 import dask.config
 
 from pytest_schedprof.clusters import KINDS, option_names
-from pytest_schedprof.errors import SettingsError, quoted
-from pytest_schedprof.model.words import read_boolean
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.model.options import BOOLEAN
 from pytest_schedprof.virtual.behaviour import VIRTUAL_TRAITS, read_trait
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -113,22 +113,18 @@ def has_dashboard(options: Mapping[str, str]) -> bool:
     Raises:
         SettingsError: if it cannot be had here: distributed would leave it out without a word.
     """
-    wanted = _read_boolean("dashboard", options)
-    if wanted and importlib.util.find_spec("bokeh") is None:
+    is_on = _read_boolean("dashboard", options)
+    if is_on and importlib.util.find_spec("bokeh") is None:
         raise SettingsError(
             "schedprof: cluster option dashboard needs a package that is not installed here: "
             "pip install bokeh"
         )
-    return wanted
+    return is_on
 
 
 def _read_boolean(name: str, options: Mapping[str, str]) -> bool:
-    text = options.get(name, "false")
-    try:
-        return read_boolean(text)
-    except ValueError:
-        message = f"schedprof: cluster option {name} must be true or false, got {quoted(text)}"
-        raise SettingsError(message) from None
+    is_on: bool = BOOLEAN.value(f"cluster option {name}", options.get(name, "false"))
+    return is_on
 
 
 def config_of(options: Mapping[str, str]) -> dict[str, Any]:

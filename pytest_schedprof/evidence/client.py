@@ -14,6 +14,7 @@ from typing import Any
 
 from distributed import Client
 
+from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.clusters.under_test import IN_BODYS_THREAD
 from pytest_schedprof.model.metric import RECEIVING
 
@@ -48,8 +49,7 @@ class Stopwatch:
             return
         is_static = isinstance(function, staticmethod)
         timed = self._timed(phase, function.__func__ if is_static else function)
-        setattr(holder, last, staticmethod(timed) if is_static else timed)
-        opened.callback(setattr, holder, last, function)
+        replace(holder, last, staticmethod(timed) if is_static else timed, opened)
 
     def _timed(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

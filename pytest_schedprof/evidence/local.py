@@ -24,7 +24,6 @@ from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceData, Reso
 from dask.sizeof import sizeof
 from dask.utils import funcname
 
-from pytest_schedprof.backends.options import check_above_zero
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     Brought,
@@ -35,6 +34,7 @@ from pytest_schedprof.evidence.contract import (
 )
 from pytest_schedprof.evidence.pictures import as_json, local_picture, with_pictures
 from pytest_schedprof.model.evidence import CachedResult, LocalScheduler, LocalTask, ResourceSample
+from pytest_schedprof.model.options import check_above_zero
 from pytest_schedprof.model.result import BackendResult
 
 PLAIN = (bool, int, float, complex, str, type(None))
@@ -356,3 +356,6 @@ class LocalKind(
 
 def _theirs(callbacks: Sequence[Callback], kind: type[Callback]) -> Any:
     return next((each for each in callbacks if isinstance(each, kind)), None)
+
+
+KIND: type[Kind] = LocalKind

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pytest_schedprof.agent import instruments as reports
-from pytest_schedprof.backends.options import Names, Seconds, check_above_zero
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.evidence.contract import Brought, Kind, ObservedTest, RunFigures
 from pytest_schedprof.evidence.pictures import as_json, page, with_pictures
 from pytest_schedprof.model.evidence import MemorySamples
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import MEASURES, SAMPLED
+from pytest_schedprof.model.options import Names, Seconds, check_above_zero
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.store.run_directory import NOW
@@ -185,3 +185,6 @@ def _peaks(measure: str, samples: Sequence[MemorySamples]) -> RunFigures:
     found = [each for each in samples if each.measure == measure and each.samples]
     peaks = {each.take: max(float(held) for _, held in each.samples) for each in found}
     return RunFigures("memory", measure, peaks)
+
+
+KIND: type[Kind] = MemoryKind

@@ -110,3 +110,6 @@ def _figures(phases: Phases) -> Iterator[RunFigures]:
     for each in phases.phases:
         if each.where != "scheduler" or not _is_too_few(phases):
             yield RunFigures("phase", each.name, {TOGETHER: each.cpu_seconds_per_task})
+
+
+KIND: type[Kind] = PhasesKind

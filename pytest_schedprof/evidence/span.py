@@ -99,3 +99,6 @@ def _no_warning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=WARNING)
         yield
+
+
+KIND: type[Kind] = SpanKind

@@ -158,3 +158,6 @@ def _pairs(logs: Sequence[WorkerTransfers]) -> dict[tuple[str, str], Moved]:
                 before.bytes + each.bytes, before.seconds + each.duration, before.transfers + 1
             )
     return found
+
+
+KIND: type[Kind] = TransfersKind

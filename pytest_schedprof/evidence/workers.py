@@ -12,7 +12,6 @@ from distributed import profile as dasks
 from pytest_schedprof.agent import facts
 from pytest_schedprof.agent import instruments as doings
 from pytest_schedprof.agent import instruments as worker_clocks
-from pytest_schedprof.backends.options import Seconds, check_above_zero
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
 from pytest_schedprof.evidence.pictures import as_json
@@ -26,6 +25,7 @@ from pytest_schedprof.formats.pictures import (
 )
 from pytest_schedprof.model.evidence import ProfileSlice, WorkerDoings, WorkerProfile
 from pytest_schedprof.model.metric import EXECUTION, OVERHEAD
+from pytest_schedprof.model.options import Seconds, check_above_zero
 from pytest_schedprof.model.result import BackendResult
 
 WIDTH, HEIGHT, LEFT, TOP, ROW = 900, 240, 60, 30, 20
@@ -381,3 +381,6 @@ def _spent(before: _Clocks, after: _Clocks) -> dict[str, float]:
     used = sum(after.of_processes.values()) - sum(before.of_processes.values())
     execution = sum(after.of_tasks.values()) - sum(before.of_tasks.values())
     return {EXECUTION: execution, OVERHEAD: max(0.0, used - execution)}
+
+
+KIND: type[Kind] = WorkersKind

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.formats import read_json
 from pytest_schedprof.model.decisions import Decided
 
 
@@ -44,12 +43,7 @@ def read_counts(content: bytes) -> CountsFile:
     Raises:
         FormatError: if the bytes are not such a file.
     """
-    try:
-        return msgspec.json.decode(content, type=CountsFile)
-    except UNREADABLE as error:
-        raise FormatError(
-            f"schedprof: not a file of counts: {error} ({len(content)} bytes)"
-        ) from error
+    return read_json(content, CountsFile, "counts")
 
 
 def with_more(
@@ -94,12 +88,7 @@ def read_intake(content: bytes) -> IntakeFile:
     Raises:
         FormatError: if the bytes are not such a file.
     """
-    try:
-        return msgspec.json.decode(content, type=IntakeFile)
-    except UNREADABLE as error:
-        raise FormatError(
-            f"schedprof: not a file of steps of graph intake: {error} ({len(content)} bytes)"
-        ) from error
+    return read_json(content, IntakeFile, "steps of graph intake")
 
 
 def read_decisions(content: bytes) -> Decided:
@@ -108,7 +97,4 @@ def read_decisions(content: bytes) -> Decided:
     Raises:
         FormatError: if it is none.
     """
-    try:
-        return msgspec.json.decode(content, type=Decided)
-    except UNREADABLE as error:
-        raise FormatError(f"schedprof: not a file of decisions: {error}") from error
+    return read_json(content, Decided, "decisions")

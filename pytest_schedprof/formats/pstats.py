@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.formats import read_json
 from pytest_schedprof.model.profile import CodeLocation, Function, Namer
 
 BUILT_IN = "~"
@@ -63,10 +63,7 @@ def read_stats(content: bytes) -> Stats:
     Raises:
         FormatError: if the bytes are not that.
     """
-    try:
-        file = msgspec.json.decode(content, type=_File)
-    except UNREADABLE as error:
-        raise FormatError(f"schedprof: not a file of cProfile: {error}") from error
+    file = read_json(content, _File, "cProfile")
     if file.schedprof_cprofile != VERSION:
         raise FormatError(f"schedprof: a file of cProfile of version {file.schedprof_cprofile}")
     if not all(-MOST <= amount <= MOST for _, costs, _ in file.functions for amount in costs):

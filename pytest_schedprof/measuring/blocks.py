@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from distributed import Client
 
 from pytest_schedprof.backends.contract import Backend, RawProfile
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.attached import AttachedCluster
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import (
@@ -191,7 +191,7 @@ def file_block(
         SettingsError: for an invalid argument.
     """
     settings = read_call(source, (), {}, rate=rate, timeout=timeout)
-    made = find_backends().make(backend, rate_hz=settings.rate, options=options)
+    made = BackendRegistry().make(backend, rate_hz=settings.rate, options=options)
     return _FileBlock(made, path, client, settings.timeout)
 
 

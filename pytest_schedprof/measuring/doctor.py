@@ -13,7 +13,7 @@ from pytest_schedprof.agent import checkup as agent
 from pytest_schedprof.agent import checkup as privileges
 from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.backends.registry import BackendRegistry, find_backends
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.child import launched
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
@@ -53,7 +53,7 @@ def examine(
         SettingsError: for an address, a backend or an option that is not valid.
         SchedulerLostError: if no scheduler answers, or it dies while it is examined.
     """
-    registry = find_backends()
+    registry = BackendRegistry()
     registry.check([*chosen, *options])
     backends = {name: _made(registry, name, options) for name in registry.names}
     with _line_to(address, timeout_s) as control:

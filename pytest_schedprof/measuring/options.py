@@ -1,8 +1,8 @@
 """The table of options: the names of each on the command line, in ini files and in markers.
 
 pytest imports this module at every start, so `Option` is a plain class: creating the class
-of a named tuple takes half a millisecond, and that of a dataclass more. Options name their readers,
-so that `values.py` and the errors are imported with the first value.
+of a named tuple takes half a millisecond, and that of a dataclass more. How values are read is in
+`values.py`, which is imported with the first value.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ class Option:
         self,
         name: str,
         help: str,
-        reader: str,
-        wanted: str,
         default: Any,
         metavar: str = "",
         in_marker: bool = True,
@@ -40,10 +38,6 @@ class Option:
     ) -> None:
         self.name = name
         self.help = help
-        self.reader = reader
-        """Name of the function in `values.py` that converts text or a marker's Python value."""
-        self.wanted = wanted
-        """What a value must be, for error messages."""
         self.default = default
         self.metavar = metavar
         self.in_marker = in_marker
@@ -76,17 +70,9 @@ class Option:
         Raises:
             SettingsError: names the value, its source, and what it must be.
         """
-        from pytest_schedprof.errors import SettingsError, quoted
-        from pytest_schedprof.measuring import values
+        from pytest_schedprof.measuring.values import READERS
 
-        try:
-            return getattr(values, self.reader)(raw)
-        except (ValueError, TypeError, OverflowError) as error:
-            most = f" of at most {values.MOST}" if isinstance(error, OverflowError) else ""
-            raise SettingsError(
-                f"schedprof: {self.name} must be {self.wanted}{most}, got {quoted(raw)} "
-                f"(from {source})"
-            ) from None
+        return READERS[self.name].value(self.name, raw, f" (from {source})")
 
 
 _CLUSTER_NAMES = tuple(CLUSTERS)
@@ -110,8 +96,6 @@ OPTIONS: tuple[Option, ...] = (
         "profile the scheduler with these backends (comma separated); overrides markers, and "
         "also profiles unmarked tests that use schedprof_scheduler; 'off' disables profiling. "
         "In the ini file: default for markers that name no backend",
-        "words",
-        "names of backends, or 'off'",
         DEFAULT_BACKEND,
         metavar="NAMES",
         flag="--schedprof",
@@ -120,8 +104,6 @@ OPTIONS: tuple[Option, ...] = (
         "dir",
         "directory for artifacts, default .schedprof; relative to the working directory, or in "
         "the ini file to the root directory",
-        "text",
-        "a path",
         ".schedprof",
         metavar="DIR",
         in_marker=False,
@@ -130,8 +112,6 @@ OPTIONS: tuple[Option, ...] = (
         "keep",
         "size of the recordings to keep of a test that passed without any change, for example "
         "20MB, or 0 for none; of any other test all are kept. default all",
-        "kept",
-        "a size such as 20MB or 0, or 'all'",
         None,
         metavar="SIZE",
     ),
@@ -139,8 +119,6 @@ OPTIONS: tuple[Option, ...] = (
         "limit",
         "limit for every profiled test, for example 'share(@stealing) <= 10%%'; may be repeated. "
         "In a marker: positional arguments",
-        "limit",
-        "a limit such as 'share(@comm) <= 30%'",
         (),
         metavar="LIMIT",
         in_marker=False,
@@ -150,40 +128,30 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "strict",
         "fail tests whose limits are inconclusive",
-        "boolean",
-        "true or false",
         False,
         is_flag=True,
     ),
     Option(
         "rate",
         "samples per second for sampling backends, default 100",
-        "rate",
-        "a positive number of samples per second",
         100.0,
         metavar="HZ",
     ),
     Option(
         "workers",
         f"number of workers, default {_default_workers()}",
-        "count",
-        "a positive whole number",
         None,
         metavar="N",
     ),
     Option(
         "threads",
         "threads per worker, default 1",
-        "count",
-        "a positive whole number",
         None,
         metavar="N",
     ),
     Option(
         "cluster",
         f"{_described_clusters()}, or the address of a running scheduler",
-        "cluster",
-        f"{', '.join(map(repr, CLUSTERS))}, or an address such as tcp://127.0.0.1:8786",
         DEFAULT_CLUSTER,
         metavar="KIND",
     ),
@@ -191,8 +159,6 @@ OPTIONS: tuple[Option, ...] = (
         "workload",
         "file of schedprof record, or a pattern for several of one recording: hollow workers run "
         "its tasks as they were in reality; workers and threads are those of the file unless given",
-        "text",
-        "a path",
         None,
         metavar="FILE",
     ),
@@ -201,8 +167,6 @@ OPTIONS: tuple[Option, ...] = (
         "number of times to run the body of each profiled test, default 1, or 3 with "
         "--schedprof-save or --schedprof-compare; from 3 on, intervals are computed from the "
         "scatter between rounds",
-        "count",
-        "a positive whole number",
         1,
         metavar="N",
     ),
@@ -210,8 +174,6 @@ OPTIONS: tuple[Option, ...] = (
         "seeds",
         "repeat each test under this many seeds of a simulated cluster or one in virtual time, as "
         "tests of their own; default 1",
-        "count",
-        "a positive whole number",
         1,
         metavar="N",
     ),
@@ -219,8 +181,6 @@ OPTIONS: tuple[Option, ...] = (
         "scale",
         "run the body at each of these sizes (comma separated), which the test gets from the "
         "fixture schedprof_scale; limits such as growth(bytecodes) <= 1.05 bound how costs grow",
-        "scale",
-        "positive whole numbers such as 100,1000",
         (),
         metavar="SIZES",
     ),
@@ -229,8 +189,6 @@ OPTIONS: tuple[Option, ...] = (
         "processes to profile (comma separated): 'scheduler', and in addition 'workers' (or "
         "'workers:2' for two worker processes, or addresses of workers) and 'client'; limits "
         "always apply to the scheduler",
-        "targets",
-        "'scheduler' and any of 'workers', 'workers:N', 'client' and addresses of workers",
         ("scheduler",),
         metavar="KINDS",
     ),
@@ -238,16 +196,12 @@ OPTIONS: tuple[Option, ...] = (
         "evidence",
         f"data from dask's own instruments to collect for each profiled test (comma separated): "
         f"{', '.join(EVIDENCE)}; or 'all'",
-        "evidence",
-        f"any of {', '.join(EVIDENCE)}, or 'all'",
         (),
         metavar="KINDS",
     ),
     Option(
         "save",
         "save the results of this session as a baseline: a name, a path or a URL",
-        "text",
-        "a name, a path or a URL",
         None,
         metavar="NAME",
         in_marker=False,
@@ -256,8 +210,6 @@ OPTIONS: tuple[Option, ...] = (
         "compare",
         "compare with a baseline: a name, a path, a URL, the directory of a run, or 'latest'; "
         "tests that regressed fail",
-        "text",
-        "a name, a path, a URL, or 'latest'",
         None,
         metavar="NAME",
         in_marker=False,
@@ -267,8 +219,6 @@ OPTIONS: tuple[Option, ...] = (
         "also run each test on a second scheduler, in turns, and compare: the interpreter of "
         "another environment, a requirement such as distributed==2026.7.0, a source checkout, or "
         "settings such as workers=200 or config:distributed.scheduler.worker-saturation=inf",
-        "text",
-        "an interpreter, a requirement, a checkout or settings",
         None,
         metavar="WHAT",
         in_marker=False,
@@ -276,8 +226,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "budget",
         "with --schedprof-against: seconds to spend on each test at most, default 60",
-        "wait",
-        "a positive number of seconds, at most 86400 (a day)",
         60.0,
         metavar="SECONDS",
     ),
@@ -285,16 +233,12 @@ OPTIONS: tuple[Option, ...] = (
         "null",
         "with --schedprof-against: also run each test on a third scheduler with the same code as "
         "the first, so that regressions found there show the rate of false alarms",
-        "boolean",
-        "true or false",
         False,
         is_flag=True,
     ),
     Option(
         "timeout",
         "seconds to wait for a backend or a cluster to start or stop, default 30",
-        "wait",
-        "a positive number of seconds, at most 86400 (a day)",
         30.0,
         metavar="SECONDS",
     ),
@@ -303,8 +247,6 @@ OPTIONS: tuple[Option, ...] = (
         f"option of a {', '.join(_CLUSTER_NAMES[:-1])} or {_CLUSTER_NAMES[-1]} cluster, for "
         "example duration=50ms; may be repeated. "
         "In a marker: cluster_options={'duration': '50ms'}",
-        "cluster_option",
-        "name=value",
         (),
         metavar="N=V",
         in_marker=False,
@@ -316,8 +258,6 @@ OPTIONS: tuple[Option, ...] = (
         "option",
         "option of a backend, for example pyspy.native=true; may be repeated. "
         "In a marker: options={'native': True}",
-        "assignment",
-        "backend.option=value",
         (),
         metavar="B.O=V",
         in_marker=False,

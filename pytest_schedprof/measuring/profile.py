@@ -13,7 +13,7 @@ from typing import Any
 from distributed import Client
 
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.under_test import Measure, SchedulerUnderTest
 from pytest_schedprof.errors import (
     LimitBrokenError,
@@ -80,7 +80,7 @@ def profile_scheduler(
     if evidence:
         values["evidence"] = evidence
     settings = read_call(source, limits, options or {}, **values)
-    find_backends().check(settings.backend)
+    BackendRegistry().check(settings.backend)
     EvidenceRegistry().check(settings.evidence)
     for backend, _, _ in settings.option:
         if backend not in (*settings.backend, *EvidenceRegistry().with_options(settings.evidence)):
@@ -128,7 +128,7 @@ class _ProfileBlock(Block[SchedulerProfile]):
     def begin(self, client: Client, opened: ExitStack) -> SchedulerProfile:
         """Start the backends; raise before the body runs if one does not work."""
         kinds = EvidenceRegistry().kinds(self._settings.gathered)
-        plan = make_plan(self._settings, find_backends(), self._place, evidence=kinds)
+        plan = make_plan(self._settings, BackendRegistry(), self._place, evidence=kinds)
         _check_together(plan.backends, self._settings.limit)
         cluster = Attachment(client, timeout_s=self._settings.timeout)
         opened.callback(cluster.close)

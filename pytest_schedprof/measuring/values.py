@@ -1,45 +1,19 @@
-"""Readers of option values, from text or from Python values, one for each kind of value.
-
-They raise ValueError or TypeError, or OverflowError for a number above `MOST`. `Option.value` turns
-these into a message with the source.
-"""
+"""How the values of the plug-in's options are read, from text or from Python values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.clusters import KINDS
 from pytest_schedprof.evidence import ALL
+from pytest_schedprof.evidence import KINDS as EVIDENCE
+from pytest_schedprof.model.options import BOOLEAN, Reader, positive
+from pytest_schedprof.model.words import read_size
 
 if TYPE_CHECKING:
     from pytest_schedprof.model.limit import Limit
 
-
-MOST = 10**9
-"""Largest number that an option can have, unless its row has a smaller bound."""
-
-
-def positive(number: type[int] | type[float], most: float = MOST) -> Callable[[Any], Any]:
-    """Return a reader of numbers above 0."""
-
-    def read(raw: Any) -> Any:
-        if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
-            raise TypeError(raw)
-        try:
-            value = number(raw)
-        except OverflowError:
-            value = float("inf")
-        if value > most:
-            raise (OverflowError if most == MOST else ValueError)(raw)
-        if not value > 0 or value != float(raw):
-            raise ValueError(raw)
-        return value
-
-    return read
-
-
-rate = positive(float)
 
 count = positive(int)
 
@@ -47,17 +21,8 @@ wait = positive(float, most=86400)
 """Reads a time to wait; some systems' calls refuse longer ones."""
 
 
-def boolean(raw: Any) -> bool:
-    """Read a boolean; its reader is imported only when there is one."""
-    from pytest_schedprof.model.words import read_boolean
-
-    return read_boolean(raw)
-
-
 def kept(raw: Any) -> int | None:
-    """Read a size in bytes, or `all` for None; its reader is imported only when there is one."""
-    from pytest_schedprof.model.words import read_size
-
+    """Read a size in bytes, or `all` for None."""
     if isinstance(raw, bool) or not isinstance(raw, (str, int)):
         raise TypeError(raw)
     return None if raw == "all" else read_size(str(raw))
@@ -135,3 +100,35 @@ def assignment(raw: Any) -> tuple[str, str, str]:
     if not (equals and dot and backend and name):
         raise ValueError(raw)
     return backend, name, value.strip()
+
+
+READERS: Mapping[str, Reader] = {
+    "backend": Reader(words, "names of backends, or 'off'"),
+    "dir": Reader(text, "a path"),
+    "keep": Reader(kept, "a size such as 20MB or 0, or 'all'"),
+    "limit": Reader(limit, "a limit such as 'share(@comm) <= 30%'"),
+    "strict": BOOLEAN,
+    "rate": Reader(positive(float), "a positive number of samples per second"),
+    "workers": Reader(count, "a positive whole number"),
+    "threads": Reader(count, "a positive whole number"),
+    "cluster": Reader(
+        cluster, f"{', '.join(map(repr, KINDS))}, or an address such as tcp://127.0.0.1:8786"
+    ),
+    "workload": Reader(text, "a path"),
+    "rounds": Reader(count, "a positive whole number"),
+    "seeds": Reader(count, "a positive whole number"),
+    "scale": Reader(scale, "positive whole numbers such as 100,1000"),
+    "targets": Reader(
+        targets, "'scheduler' and any of 'workers', 'workers:N', 'client' and addresses of workers"
+    ),
+    "evidence": Reader(evidence, f"any of {', '.join(EVIDENCE)}, or 'all'"),
+    "save": Reader(text, "a name, a path or a URL"),
+    "compare": Reader(text, "a name, a path, a URL, or 'latest'"),
+    "against": Reader(text, "an interpreter, a requirement, a checkout or settings"),
+    "budget": Reader(wait, "a positive number of seconds, at most 86400 (a day)"),
+    "null": BOOLEAN,
+    "timeout": Reader(wait, "a positive number of seconds, at most 86400 (a day)"),
+    "cluster_option": Reader(cluster_option, "name=value"),
+    "option": Reader(assignment, "backend.option=value"),
+}
+"""Readers by the name of the option."""

@@ -33,9 +33,12 @@ def listed(names: Sequence[str], last: str = "and") -> str:
 
 
 SIZES = {
-    **{"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9},
-    **{"kib": 2**10, "mib": 2**20, "gib": 2**30},
+    **{"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15},
+    **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "pib": 2**50},
+    **{"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15},
+    **{"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50},
 }
+"""All units of sizes that dask knows, too."""
 
 
 def read_size(text: str) -> int:
@@ -44,13 +47,18 @@ def read_size(text: str) -> int:
     Raises:
         ValueError: for any other text, and for a size below 0.
     """
-    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)\s*", text.lower())
-    if found is None or found[2] not in SIZES:
+    parts = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)\s*", text.lower())
+    if parts is None or parts[2] not in SIZES:
         raise ValueError(text)
-    return int(float(found[1]) * SIZES[found[2]])
+    return int(float(parts[1]) * SIZES[parts[2]])
 
 
-UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+UNITS = {
+    **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0},
+    **{"d": 86400.0, "w": 604800.0, "nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3},
+    **{"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0},
+}
+"""All units of times that dask knows, too; those that are words also with an s at the end."""
 
 
 def read_seconds(text: str) -> float:
@@ -59,7 +67,9 @@ def read_seconds(text: str) -> float:
     Raises:
         ValueError: for any other text, and for a time below 0.
     """
-    found = re.fullmatch(r"\s*([0-9.e+]+)\s*([a-z]*)\s*", text)
-    if found is None or found[2] not in UNITS or not math.isfinite(float(found[1])):
+    parts = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-z]*)\s*", text.lower())
+    unit = parts[2] if parts else "?"
+    unit = unit.removesuffix("s") if len(unit) > 4 else unit
+    if parts is None or unit not in UNITS or not math.isfinite(float(parts[1])):
         raise ValueError(text)
-    return float(found[1]) * UNITS[found[2]]
+    return float(parts[1]) * UNITS[unit]

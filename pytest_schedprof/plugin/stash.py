@@ -111,9 +111,9 @@ def item_settings(item: pytest.Item) -> Settings:
 def backends_of(config: pytest.Config) -> BackendRegistry:
     """Return the session's backends: built-in, of installed distributions, and of the hook."""
     if REGISTRY not in config.stash:
-        from pytest_schedprof.backends.registry import find_backends
+        from pytest_schedprof.backends.registry import BackendRegistry
 
-        config.stash[REGISTRY] = find_backends(config.hook.pytest_schedprof_backends())
+        config.stash[REGISTRY] = BackendRegistry(config.hook.pytest_schedprof_backends())
     return config.stash[REGISTRY]
 
 

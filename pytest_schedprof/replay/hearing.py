@@ -5,49 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import chain
 from typing import Any
 
 from distributed.metrics import time
 from distributed.worker_state_machine import TaskFinishedMsg
 
+from pytest_schedprof.agent.patches import wrap
 from pytest_schedprof.formats.workload import MICRO, differences, numbers
-
-ABSENT: Any = object()
-"""Stands for what is not there."""
-
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class Places:
-    """What was replaced, in tables of handlers and in the attributes of a scheduler."""
-
-    def __init__(self) -> None:
-        self._replaced: list[tuple[dict[Any, Any], Any, Any, Any]] = []
-        """Table, key, what stands there now, and what stood there before."""
-
-    def handler(self, table: dict[str, Any], name: str, wrap: Wrap) -> None:
-        """Wrap the handler of a message."""
-        self._put(table, name, wrap(table[name]))
-
-    def method(self, owner: Any, name: str, wrap: Wrap) -> None:
-        """Wrap a method that an object calls of itself."""
-        self._put(vars(owner), name, wrap(getattr(owner, name)))
-
-    def _put(self, table: dict[str, Any], name: str, mine: Any) -> None:
-        self._replaced.append((table, name, mine, table.get(name, ABSENT)))
-        table[name] = mine
-
-    def put_back(self) -> None:
-        """Put back what was there, unless somebody else has replaced it, who calls it still."""
-        for table, name, mine, before in self._replaced:
-            if table.get(name) is not mine:
-                continue
-            if before is ABSENT:
-                del table[name]
-            else:
-                table[name] = before
-        self._replaced.clear()
 
 
 class Presence:
@@ -307,14 +273,14 @@ class Hearing:
         self._scheduler, self._numbers, self._rows = scheduler, numbers, rows
         self._give_up = give_up
 
-    def begin(self, places: Places) -> None:
+    def begin(self, undo: ExitStack) -> None:
         """Wrap the handlers."""
         is_known = {*TaskFinishedMsg.__annotations__} == FIELDS
         handlers = self._scheduler.stream_handlers
-        places.handler(handlers, FINISHED, self._on_finished if is_known else self._on_any_finished)
-        places.handler(handlers, ERRED, self._on_erred)
-        places.handler(handlers, RELEASING, self._on_release)
-        places.handler(handlers, CANCELLING, self._on_cancel)
+        wrap(handlers, FINISHED, self._on_finished if is_known else self._on_any_finished, undo)
+        wrap(handlers, ERRED, self._on_erred, undo)
+        wrap(handlers, RELEASING, self._on_release, undo)
+        wrap(handlers, CANCELLING, self._on_cancel, undo)
 
     def _on_finished(self, real: Handler) -> Handler:
         """Return a handler that names the fields; one that the message lacks is None.

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import compress
@@ -19,6 +20,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
+from pytest_schedprof.agent.patches import wrap
 from pytest_schedprof.model.workload import Group
 from pytest_schedprof.replay.graphs import ACTOR
 from pytest_schedprof.replay.hearing import (
@@ -26,7 +28,6 @@ from pytest_schedprof.replay.hearing import (
     GraphRows,
     Hearing,
     Numbered,
-    Places,
     Presence,
     Rows,
 )
@@ -283,7 +284,7 @@ class WorkloadRecorder(SchedulerPlugin):
         self.groups = Groups(self.names)
         self.bandwidth = float(parse_bytes(dask.config.get("distributed.scheduler.bandwidth")))
         self.flushing = PeriodicCallback(self.flush, FLUSH_S * 1000)
-        self.places = Places()
+        self.undo = ExitStack()
         self.presence = Presence(scheduler.plugins, NAME, self)
 
     def begin(self) -> None:
@@ -291,7 +292,7 @@ class WorkloadRecorder(SchedulerPlugin):
         try:
             self._begin_file()
             hearing = Hearing(self.scheduler, self.known.numbers, self.rows, self.give_up)
-            hearing.begin(self.places)
+            hearing.begin(self.undo)
             self._wait_for_rare_things()
         except BaseException:
             self._leave()
@@ -302,17 +303,17 @@ class WorkloadRecorder(SchedulerPlugin):
 
     def _wait_for_rare_things(self) -> None:
         """Be a plugin while graphs are taken in, and while workers and clients leave."""
-        scheduler, places, during = self.scheduler, self.places, self.presence.during
+        scheduler, undo, during = self.scheduler, self.undo, self.presence.during
         messages = scheduler.stream_handlers
         if hasattr(scheduler, INTAKE):
-            places.method(scheduler, INTAKE, during)
+            wrap(scheduler, INTAKE, during, undo)
         else:
-            places.handler(messages, "update-graph", during)
-        places.method(scheduler, "remove_worker", during)
-        places.handler(scheduler.handlers, "unregister", during)
-        places.method(scheduler, "remove_client", during)
-        places.handler(messages, "close-client", during)
-        places.method(scheduler, "handle_worker", self._on_worker)
+            wrap(messages, "update-graph", during, undo)
+        wrap(scheduler, "remove_worker", during, undo)
+        wrap(scheduler.handlers, "unregister", during, undo)
+        wrap(scheduler, "remove_client", during, undo)
+        wrap(messages, "close-client", during, undo)
+        wrap(scheduler, "handle_worker", self._on_worker, undo)
 
     def _begin_file(self) -> None:
         """Write what each file begins with, so that it can be read without the others."""
@@ -353,7 +354,7 @@ class WorkloadRecorder(SchedulerPlugin):
     def _leave(self) -> None:
         self.is_over = True
         self.flushing.stop()
-        self.places.put_back()
+        self.undo.close()
         self.presence.end()
         self.known.forget()
 

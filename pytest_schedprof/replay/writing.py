@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dask.utils import parse_bytes, parse_timedelta
-
 from pytest_schedprof.formats.workload import MAGIC, as_block
+from pytest_schedprof.model.words import read_seconds, read_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,8 @@ def read_limit(text: str) -> Limit:
     """
     is_size = text.strip().upper().endswith("B")
     try:
-        value = float(parse_bytes(text) if is_size else parse_timedelta(text, default="s"))
-    except (ValueError, KeyError):
+        value = float(read_size(text) if is_size else read_seconds(text))
+    except ValueError:
         value = 0.0
     if not value > 0:
         raise ValueError(f"{text!r} is no size such as 100MB and no time such as 1h")

@@ -12,11 +12,13 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from dask.config import get as get_config
-from dask.utils import parse_bytes, parse_timedelta
+from dask.utils import parse_bytes
 from distributed.worker_state_machine import WorkerState
 
-from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
+from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.formats.workload import check_files, read_files
+from pytest_schedprof.model.options import Reader
+from pytest_schedprof.model.words import read_seconds, read_size
 from pytest_schedprof.model.workload import Result, Task, Workforce, Workload, workforce_of
 from pytest_schedprof.virtual.executor import target_of_memory
 
@@ -99,8 +101,8 @@ def read_by_prefix(text: str, unit: Unit) -> DrawFor:
     general, *named = text.split(";")
     default = read_distribution(general, unit)
     by_prefix: dict[str, Draw] = {}
-    for each in named:
-        prefix, colon, value = each.rpartition(":")
+    for part in named:
+        prefix, colon, value = part.rpartition(":")
         if not colon or not prefix.strip():
             raise ValueError(text)
         by_prefix[prefix.strip()] = read_distribution(value, unit)
@@ -213,20 +215,12 @@ def make_state(address: str, nthreads: int, data: Any = None) -> WorkerState:
     return state
 
 
-def _seconds(text: str) -> float:
-    return float(parse_timedelta(text, default="s"))
-
-
-def _bytes(text: str) -> float:
-    return float(parse_bytes(text))
-
-
 def _duration(text: str) -> Any:
-    return read_by_prefix(text, _seconds)
+    return read_by_prefix(text, read_seconds)
 
 
 def _size(text: str) -> Any:
-    return read_by_prefix(text, _bytes)
+    return read_by_prefix(text, read_size)
 
 
 def _rate(text: str) -> float:
@@ -237,7 +231,7 @@ def _rate(text: str) -> float:
 
 
 def _delay(text: str) -> Any:
-    return read_distribution(text, _seconds)
+    return read_distribution(text, read_seconds)
 
 
 def _positive(text: str) -> float:
@@ -248,7 +242,7 @@ def _positive(text: str) -> float:
 
 
 def _speed(text: str) -> float:
-    return _positive(str(_bytes(text)))
+    return _positive(str(read_size(text)))
 
 
 def _speed_if_any(text: str) -> float:
@@ -263,15 +257,6 @@ def _workload(text: str) -> Any:
     return NoRecordedTasks() if text == NO_FILE else RecordedTasks(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Trait:
-    """One option of hollow workers."""
-
-    default: str
-    read: Callable[[str], Any]
-    wanted: str
-
-
 NO_FILE = "none"
 
 FREE = "free"
@@ -281,27 +266,27 @@ A_DISTRIBUTION = "or uniform(LOW, HIGH), exponential(MEAN), lognormal(MEDIAN, SI
 
 BY_PREFIX = "; and others by prefix of the task: '10ms; load: 1s'"
 
-TRAITS: Mapping[str, Trait] = {
-    "duration": Trait("1ms", _duration, f"a time such as 50ms, {A_DISTRIBUTION}{BY_PREFIX}"),
-    "nbytes": Trait("28", _size, f"a size such as 1MB, {A_DISTRIBUTION}{BY_PREFIX}"),
-    "failures": Trait("0", _rate, "a part of all tasks, from 0 to 1"),
-    "long_running": Trait("0", _rate, "a part of all tasks, from 0 to 1"),
-    "speed": Trait("1", _factor, f"a positive number, {A_DISTRIBUTION}"),
-    "bandwidth": Trait("100MB", _speed, "bytes per second, such as 1GB"),
-    "latency": Trait("1ms", _delay, f"a time such as 1ms, {A_DISTRIBUTION}"),
-    "serialisation": Trait(FREE, _speed_if_any, f"bytes per second, such as 1GB, or {FREE!r}"),
-    "memory_limit": Trait("4GiB", _speed, "a size such as 4GiB"),
-    "disk": Trait(FREE, _speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}"),
-    "time_scale": Trait("1", _positive, "a positive number"),
-    "seed": Trait("0", int, "a whole number"),
-    "workload": Trait(NO_FILE, _workload, "a recorded workload"),
+TRAITS: Mapping[str, tuple[str, Reader]] = {
+    "duration": ("1ms", Reader(_duration, f"a time such as 50ms, {A_DISTRIBUTION}{BY_PREFIX}")),
+    "nbytes": ("28", Reader(_size, f"a size such as 1MB, {A_DISTRIBUTION}{BY_PREFIX}")),
+    "failures": ("0", Reader(_rate, "a part of all tasks, from 0 to 1")),
+    "long_running": ("0", Reader(_rate, "a part of all tasks, from 0 to 1")),
+    "speed": ("1", Reader(_factor, f"a positive number, {A_DISTRIBUTION}")),
+    "bandwidth": ("100MB", Reader(_speed, "bytes per second, such as 1GB")),
+    "latency": ("1ms", Reader(_delay, f"a time such as 1ms, {A_DISTRIBUTION}")),
+    "serialisation": (FREE, Reader(_speed_if_any, f"bytes per second, such as 1GB, or {FREE!r}")),
+    "memory_limit": ("4GiB", Reader(_speed, "a size such as 4GiB")),
+    "disk": (FREE, Reader(_speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}")),
+    "time_scale": ("1", Reader(_positive, "a positive number")),
+    "seed": ("0", Reader(int, "a whole number")),
+    "workload": (NO_FILE, Reader(_workload, "a recorded workload")),
 }
-"""Traits of all hollow workers."""
+"""Options of all hollow workers: the default, and how a value is read."""
 
-VIRTUAL_TRAITS: Mapping[str, Trait] = {
+VIRTUAL_TRAITS: Mapping[str, tuple[str, Reader]] = {
     **TRAITS,
-    "faults": Trait("0", _rate, "a part of all tasks, from 0 to 1"),
-    "horizon": Trait("7d", lambda text: _positive(str(_seconds(text))), "a time such as 1d"),
+    "faults": ("0", Reader(_rate, "a part of all tasks, from 0 to 1")),
+    "horizon": ("7d", Reader(lambda text: _positive(str(read_seconds(text))), "a time such as 1d")),
 }
 """Those of clusters in virtual time."""
 
@@ -312,14 +297,8 @@ def read_trait(name: str, options: Mapping[str, str]) -> Any:
     Raises:
         SettingsError: names the value and what it must be.
     """
-    trait = VIRTUAL_TRAITS[name]
-    text = options.get(name, trait.default)
-    try:
-        return trait.read(text)
-    except (ValueError, KeyError, IndexError, OverflowError):  # dask's parsers raise any of these
-        raise SettingsError(
-            f"schedprof: cluster option {name} must be {trait.wanted}, got {quoted(text)}"
-        ) from None
+    default, reader = VIRTUAL_TRAITS[name]
+    return reader.value(f"cluster option {name}", options.get(name, default))
 
 
 DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
+from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual.loop import RESOLUTION_S, at_least_a_tick
 
 SPINS = 1000
@@ -85,8 +86,7 @@ class GovernedLoop:
 
     def _take_over(self, loop: Any) -> None:
         self._shift_timers(self._governor.now - self._real_time())
-        self._undo.callback(setattr, loop, "_clock_resolution", loop._clock_resolution)
-        loop._clock_resolution = RESOLUTION_S
+        replace(loop, "_clock_resolution", RESOLUTION_S, self._undo)
         later, write = loop.call_later, loop._write_to_self
 
         def call_later(delay: float, *args: Any, **keywords: Any) -> Any:
@@ -96,25 +96,19 @@ class GovernedLoop:
             self._governor.wake(self)
             write()
 
-        self._replace(loop, "time", self._now)
-        self._replace(loop, "call_later", call_later)
-        self._replace(loop, "run_in_executor", self._run)
-        self._replace(loop, "_write_to_self", woken)
-        self._replace(self._selector, "select", self._selected)
+        replace(loop, "time", self._now, self._undo)
+        replace(loop, "call_later", call_later, self._undo)
+        replace(loop, "run_in_executor", self._run, self._undo)
+        replace(loop, "_write_to_self", woken, self._undo)
+        replace(self._selector, "select", self._selected, self._undo)
 
     def lend_clock(self, owner: Any) -> None:
         """Let Tornado's loop follow the virtual clock too; its timers ask it for the time."""
         if vars(owner).get("time") != self._now:
-            self._replace(owner, "time", self._now)
+            replace(owner, "time", self._now, self._undo)
 
     def _now(self) -> float:
         return self._governor.now
-
-    def _replace(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
-        own = {name: vars(owner)[name]} if name in vars(owner) else {}
-        self._undo.callback(vars(owner).update, own)
-        self._undo.callback(delattr, owner, name)
-        setattr(owner, name, function)
 
     def _run(self, executor: Any, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function in a thread; the clock stands still until the loop knows its result.

@@ -21,6 +21,7 @@ from typing import Any
 
 from tornado.ioloop import IOLoop
 
+from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.stories import Fault, names_at_work, tell_standstill
 from pytest_schedprof.virtual.turns import Turns, acknowledge, have_arrived
@@ -65,7 +66,10 @@ def rounded(when: float) -> float:
     return round(when, 9)
 
 
-PACKAGES = ("dask", "distributed", "pytest_schedprof.simulation", "pytest_schedprof.virtual.worker")
+HOLLOW = ("executor", "hollow_server", "hollow_worker", "worker")
+"""Modules of this room that run in a worker's stead, and read the clock as it does."""
+
+PACKAGES = ("dask", "distributed", *(f"pytest_schedprof.virtual.{name}" for name in HOLLOW))
 
 
 def replace_clocks(reading: Callable[[], float]) -> ExitStack:
@@ -81,8 +85,7 @@ def replace_clocks(reading: Callable[[], float]) -> ExitStack:
 def _replace(module: ModuleType, reading: Callable[[], float], undo: ExitStack) -> None:
     for name, value in list(vars(module).items()):
         if any(value is each for each in REAL):
-            undo.callback(setattr, module, name, value)
-            setattr(module, name, reading)
+            replace(module, name, reading, undo)
 
 
 MOVES = 100

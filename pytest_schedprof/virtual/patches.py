@@ -20,6 +20,7 @@ from typing import Any
 from distributed import Client, Future, utils
 from distributed import client as client_module
 
+from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual.blocked import Waiter, listen
 from pytest_schedprof.virtual.choices import replacements_of_chance
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
@@ -308,8 +309,7 @@ def _install() -> None:
         *replacements_of_chance(_governor),
     ]
     for owner, name, replacement in replacements:
-        _UNDO.callback(setattr, owner, name, getattr(owner, name))
-        setattr(owner, name, replacement)
+        replace(owner, name, replacement, _UNDO)
     _UNDO.push(replace_clocks(_reading))
     _UNDO.push(listen(_end_blocking))
 

@@ -14,7 +14,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.child import launched
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -46,7 +46,7 @@ PRECISION = 0.001 if NAMES_C else 0.2
 
 
 def callgrind() -> Backend:
-    return find_backends().make("callgrind", rate_hz=100, options={})
+    return BackendRegistry().make("callgrind", rate_hz=100, options={})
 
 
 @pytest.fixture(scope="module")

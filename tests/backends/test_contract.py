@@ -15,7 +15,7 @@ from _pytest.mark.structures import ParameterSet
 from support import settle, wait_for
 
 from pytest_schedprof.backends.contract import Backend
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SchedprofError
@@ -73,7 +73,7 @@ def marked(name: str) -> ParameterSet:
 
 @pytest.fixture(params=map(marked, BACKENDS))
 def backend(request: pytest.FixtureRequest) -> Backend:
-    return find_backends().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
+    return BackendRegistry().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
 
 
 @pytest.fixture

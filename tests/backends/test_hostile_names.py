@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.model.profile import SampleProfile
 
@@ -36,7 +36,7 @@ def run_named(names: list[str], seconds: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"])
 def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> None:
-    backend = find_backends().make(name, rate_hz=100, options={})
+    backend = BackendRegistry().make(name, rate_hz=100, options={})
     recording = backend.start(control, timeout_s=30)
     control.call(run_named, list(NAMES), SECONDS)
     raw = recording.stop(timeout_s=30)
@@ -53,7 +53,7 @@ def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> 
 
 def test_a_file_whose_name_is_not_utf_8_can_be_profiled(control: Control) -> None:
     for name in ("counts", "cprofile", "cputime"):  # viztracer ends the process
-        backend = find_backends().make(name, rate_hz=100, options={})
+        backend = BackendRegistry().make(name, rate_hz=100, options={})
         recording = backend.start(control, timeout_s=30)
         control.call(run_named, ["a\udcff"], SECONDS)
         assert backend.read(recording.stop(timeout_s=30).content, control.name_places)

@@ -13,10 +13,11 @@ from pytest_schedprof.agent import perf_events
 from pytest_schedprof.agent import perfcount as agent
 from pytest_schedprof.agent.perf_events import instructions, open_counter
 from pytest_schedprof.agent.recordings import OwnProcess
-from pytest_schedprof.backends.perfcount import PerfcountFile, read_perfcount
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.perfcount import PerfcountFile
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError
+from pytest_schedprof.formats import read_json
 from pytest_schedprof.model.profile import CostProfile
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system call is Linux's")
@@ -31,7 +32,7 @@ def ended(descriptor: int) -> PerfcountFile:
     recording.remove()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
-    return read_perfcount(recording.content)
+    return read_json(recording.content, PerfcountFile, "perfcount")
 
 
 def test_the_system_call_counts_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,7 @@ def test_the_system_call_counts_this_thread(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_instructions_are_counted_or_it_is_told_why_not(control: Control) -> None:
-    backend = find_backends().make("perfcount", rate_hz=100, options={})
+    backend = BackendRegistry().make("perfcount", rate_hz=100, options={})
     try:
         recording = backend.start(control, timeout_s=10)
     except BackendUnavailableError:

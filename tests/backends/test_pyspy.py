@@ -257,7 +257,7 @@ def test_too_high_a_rate_is_told_before_the_window_but_once(
     told = []
     for rate, options in ((500, {"nonblocking": True}), (100, {}), (20_000, {}), (20_000, {})):
         backend = PySpyBackend(rate_hz=rate, options=options)
-        recording = backend.start(control, timeout_s=10)
+        recording: Any = backend.start(control, timeout_s=10)
         told.append(recording.forewarn(timeout_s=10))
         profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
         seen = map(str, shares_of([[profile]], drift=0.1).seen("share"))
@@ -312,7 +312,7 @@ BEACON = '{"shared": {"frames": [{"name": "beacon", "file": "%s", "line": 3}]}, 
 
 
 def test_function_that_bears_the_proofs_name_is_no_proof(control: Control) -> None:
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+    recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     recording.verify((BEACON % agent.__file__).encode())
     with pytest.raises(RecordingError, match="does not hold the sample that proved"):
         recording.verify((BEACON % "/home/lighthouse/pyspy.py").encode())
@@ -467,7 +467,7 @@ def test_recording_has_no_file_that_could_be_left(temporary: Path, lost: str) ->
     cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address) as control:
-            recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+            recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
             watchdog_of(cluster).kill()
             assert not list(temporary.glob("schedprof-*/profile"))
             if lost == "scheduler":

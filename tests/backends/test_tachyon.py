@@ -162,7 +162,7 @@ def told(**figures: float) -> dict[str, Any]:
 
 @pytest.fixture
 def recording(control: Control) -> TachyonRecording:
-    return TachyonRecording(control, "token", "tachyon")
+    return TachyonRecording(control, {"token": "token"}, TachyonBackend(rate_hz=100, options={}))
 
 
 def test_its_own_figures_become_warnings_and_a_doubt(recording: TachyonRecording) -> None:

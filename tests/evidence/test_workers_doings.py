@@ -17,9 +17,9 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     Brought,
+    EvidenceRegistry,
     EvidenceUnavailableError,
     ObservedTest,
-    built_in,
 )
 from pytest_schedprof.evidence.workers import FORGOTTEN
 from pytest_schedprof.model.evidence import (
@@ -66,7 +66,7 @@ def told() -> Any:
         wait(scheduler.client.map(before, range(4), pure=False))
         test = ObservedTest("test_it[<b>]", scheduler, options={"workers": OFTEN})
         intervals = scheduler.client.run(intervals_of)
-        kinds = {name: built_in(name)(test) for name in KINDS}
+        kinds = {name: EvidenceRegistry().load(name)(test) for name in KINDS}
         scheduler.client.run_on_scheduler(note_samples)
         for number in (1, 2):
             takes = [kind.around(number) for kind in kinds.values()]
@@ -241,7 +241,7 @@ def keep_one(dask_worker: Worker) -> None:
 def test_profiles_that_workers_forgot_are_told() -> None:
     with opened("local") as scheduler:
         test = ObservedTest("test_it", scheduler, options={"workers": OFTEN})
-        kind = built_in("workers")(test)
+        kind = EvidenceRegistry().load("workers")(test)
         scheduler.client.run(keep_one)
         first, _ = scheduler.workers
         wait(scheduler.client.map(burn, range(8), workers=[first], pure=False))
@@ -255,7 +255,7 @@ def test_profiles_that_workers_forgot_are_told() -> None:
 def test_it_is_told_if_workers_forgot_all_profiles() -> None:
     with opened("local") as scheduler:
         test = ObservedTest("test_it", scheduler, options={"workers": OFTEN})
-        kind = built_in("workers")(test)
+        kind = EvidenceRegistry().load("workers")(test)
         scheduler.client.run(keep_one)
         wait(scheduler.client.map(burn, range(2), pure=False))
         scheduler.client.run(lambda dask_worker: dask_worker.cycle_profile())
@@ -266,7 +266,7 @@ def test_it_is_told_if_workers_forgot_all_profiles() -> None:
 @pytest.mark.parametrize("name", ["interval", "cycle"])
 def test_an_interval_of_zero_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match=rf"workers\.{name} must be above 0, got 0"):
-        built_in("workers").read_options({name: 0})
+        EvidenceRegistry().load("workers").read_options({name: 0})
 
 
 def walk(profile: WorkerProfile) -> list[WorkerProfile]:

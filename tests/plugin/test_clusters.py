@@ -72,7 +72,7 @@ def test_third_partys_backend_gets_options_artifacts_and_limits(project: Project
 from array import array
 from dataclasses import dataclass
 from pytest_schedprof.backends.contract import Backend, RawProfile
-from pytest_schedprof.backends.options import read_options
+from pytest_schedprof.model.options import read_options
 from pytest_schedprof.model.backend import TEXT, Artifact
 from pytest_schedprof.model.profile import SampleProfile, Thread
 

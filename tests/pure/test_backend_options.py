@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_schedprof.backends.options import Names, Seconds, read_options
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.model.options import Names, Seconds, read_options
 from pytest_schedprof.model.words import FALSE, TRUE
 
 

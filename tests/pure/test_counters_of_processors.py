@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.agent.perf_events import instructions
-from pytest_schedprof.backends.perfcount import PerfcountBackend, read_perfcount, refusal
+from pytest_schedprof.backends.perfcount import PerfcountBackend, PerfcountFile, refusal
 from pytest_schedprof.errors import BackendNotPermittedError, FormatError
+from pytest_schedprof.formats import read_json
 from pytest_schedprof.model.profile import CodeLocation
 
 RECORDED = {
@@ -53,13 +54,13 @@ def test_a_count_that_was_interrupted_judges_nothing() -> None:
 @pytest.mark.parametrize("changed", [{"instructions": 0.5}, {"enabled_ns": None}])
 def test_a_count_of_another_type_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(FormatError, match="not a file of perfcount"):
-        read_perfcount(content(**changed))
+        read_json(content(**changed), PerfcountFile, "perfcount")
 
 
 @given(st.binary(max_size=60))
 def test_anything_else_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError, match="not a file of perfcount"):
-        read_perfcount(data)
+        read_json(data, PerfcountFile, "perfcount")
 
 
 @pytest.mark.parametrize(

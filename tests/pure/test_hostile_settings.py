@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.backends.options import read_options
 from pytest_schedprof.backends.pyspy import PySpyOptions
 from pytest_schedprof.backends.viztracer import VizTracerOptions
 from pytest_schedprof.clusters.options import check_cluster_options
@@ -16,6 +15,7 @@ from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.judge.limits import MOST, parse_limit
 from pytest_schedprof.measuring.options import OPTIONS, option_named
 from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.options import read_options
 from pytest_schedprof.virtual.behaviour import TRAITS
 
 PROPERTY = settings(max_examples=150)

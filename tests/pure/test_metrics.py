@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_schedprof
-from pytest_schedprof.backends.registry import BUILTIN, find_backends
+from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.metric import (
@@ -107,11 +107,11 @@ def test_rows_agree_with_each_other(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILTIN)
 def test_backends_measure_metrics_of_the_table(name: str) -> None:
-    assert find_backends().make(name, rate_hz=100, options={}).metrics <= set(METRICS)
+    assert BackendRegistry().make(name, rate_hz=100, options={}).metrics <= set(METRICS)
 
 
 def test_every_metric_is_measured_or_made_of_another() -> None:
-    backends = [find_backends().make(name, rate_hz=100, options={}) for name in BUILTIN]
+    backends = [BackendRegistry().make(name, rate_hz=100, options={}) for name in BUILTIN]
     measured = {metric for backend in backends for metric in backend.metrics}
     of_evidence = {name for name, metric in METRICS.items() if metric.evidence}
     assert not measured & of_evidence

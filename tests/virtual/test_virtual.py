@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import Project, wait_for
 
-from pytest_schedprof.backends.registry import find_backends
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import RecordingError, StuckError
 from pytest_schedprof.formats.counted import read_decisions
@@ -155,7 +155,7 @@ def test_in_this_process():
 
 
 def test_one_recording_of_decisions_at_a_time_and_none_stays(cluster: VirtualCluster) -> None:
-    backend = find_backends().make("decisions", rate_hz=100, options={})
+    backend = BackendRegistry().make("decisions", rate_hz=100, options={})
     with cluster.open_line(30) as control:
         first = backend.start(control, timeout_s=30)
         with pytest.raises(RecordingError, match="another decisions recording is under way"):

@@ -1,0 +1,250 @@
+"""Every name of distributed, dask and tornado that is used though it is private, or known by heart.
+
+Whoever changes one of them in dask finds here what breaks in this package. The test
+`tests/backends/test_touchpoints.py` looks each of them up in the installed release, and finds those
+that are used but not listed. The patterns by which samples have owners are in `judge/owners.py`,
+where the same test looks them up.
+
+A name is `module:qualname`. Names with a bar between them are those of several releases: each
+release has one of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Touchpoint(NamedTuple):
+    """Names that are used for one purpose."""
+
+    used_by: str
+    """File of this package."""
+    breaks: str
+    """What is wrong if one of the names goes, changes its meaning, or is called by another way."""
+    names: tuple[str, ...]
+
+
+TOUCHPOINTS = (
+    # Which schedulers, clients and workers are in a process
+    Touchpoint(
+        "agent/traffic.py",
+        "messages and bytes are not counted: no connection is the scheduler's",
+        (
+            "distributed.scheduler:Scheduler._instances",
+            "distributed.scheduler:Scheduler._comms",
+        ),
+    ),
+    Touchpoint(
+        "clusters/in_process.py, control/control.py, evidence/in_process.py, agent/counts.py",
+        "a test without the fixture: its scheduler, clients and workers are not found",
+        (
+            "distributed.scheduler:Scheduler._instances",
+            "distributed.client:Client._instances",
+            "distributed.worker:Worker._instances",
+        ),
+    ),
+    Touchpoint(
+        "clusters/in_process.py, agent/facts.py",
+        "the number of tasks, by which all costs are divided, lacks those before a restart",
+        (
+            "distributed.scheduler:Scheduler._clear_task_state",
+            "distributed.client:Client._start",
+        ),
+    ),
+    # The line to the scheduler
+    Touchpoint(
+        "control/control.py",
+        "the recorder's connection hangs, or connects again, when the scheduler is gone",
+        (
+            "distributed.client:Client._ensure_connected",
+            "distributed.client:Client._reconnect",
+        ),
+    ),
+    Touchpoint(
+        "control/control.py",
+        "the agent cannot be called on workers",
+        ("distributed.client:Client._run",),
+    ),
+    Touchpoint(
+        "control/reachability.py",
+        "an address is not tried out before it is used: errors name no reason",
+        (
+            "distributed.client:_maybe_call_security_loader",
+            "distributed.client:Future._result",
+        ),
+    ),
+    # What is wrapped or looked for on the scheduler
+    Touchpoint(
+        "agent/patches.py",
+        "viztracer's trace_sparse and log_sparse miss transitions, which are called by this table",
+        ("distributed.scheduler:SchedulerState._TRANSITIONS_TABLE",),
+    ),
+    Touchpoint(
+        "agent/objects.py",
+        "objects: events that the scheduler keeps count as objects of tasks",
+        (
+            "distributed.scheduler:Scheduler._broker",
+            "distributed.broker:Broker._topics",
+        ),
+    ),
+    Touchpoint(
+        "agent/stalls.py",
+        "stalls: a callback of tornado has the name of tornado's runner",
+        ("tornado.ioloop:IOLoop._run_callback",),
+    ),
+    Touchpoint(
+        "agent/choice.py",
+        "counts: what is offloaded to another thread is not counted",
+        ("distributed.utils:_offload_executor",),
+    ),
+    Touchpoint(
+        "agent/counts.py",
+        "counts: what runs by the clock counts too, so two runs of a test differ",
+        (
+            "distributed.active_memory_manager:ActiveMemoryManagerExtension.run_once",
+            "distributed.scheduler:Scheduler._check_no_workers",
+            "distributed.scheduler:Scheduler.check_idle",
+            "distributed.scheduler:Scheduler.check_worker_ttl",
+            "distributed.scheduler:Scheduler.client_heartbeat",
+            "distributed.scheduler:Scheduler.heartbeat_worker",
+            "distributed.scheduler:Scheduler.identity",
+            "distributed.semaphore:SemaphoreExtension._check_lease_timeout",
+            "distributed.stealing:WorkStealing.balance",
+            "distributed.client:as_completed.__next__",
+            "distributed.client:as_completed.__anext__",
+        ),
+    ),
+    Touchpoint(
+        "agent/spans.py",
+        "costs by span: work belongs to the span of its caller, or to none",
+        (
+            "distributed.scheduler:SchedulerState._transition",
+            "distributed.scheduler:Scheduler.handle_task_finished",
+            "distributed.scheduler:Scheduler.handle_task_erred",
+            "distributed.scheduler:Scheduler.handle_long_running",
+            "distributed.scheduler:Scheduler.release_worker_data",
+            "distributed.stealing:WorkStealing.move_task_confirm",
+            "distributed.stealing:WorkStealing.move_task_request",
+            "distributed.scheduler:Scheduler.update_graph",
+            "distributed.scheduler:_materialize_graph",
+            "dask.order:order",
+        ),
+    ),
+    Touchpoint(
+        "agent/intake.py",
+        "intake: the step is missing, and its time belongs to the step around it",
+        (
+            "distributed.scheduler:deserialize",
+            "distributed.scheduler:_materialize_graph | distributed.scheduler:valmap",
+            "distributed.scheduler:Scheduler._apply_annotations"
+            " | dask._expr:Expr.__dask_annotations__",
+            "distributed.scheduler:_cull | distributed.scheduler:_materialize_graph",
+            "dask.order:order",
+            "distributed.scheduler:Scheduler._find_lost_dependencies"
+            " | distributed.scheduler:Scheduler._match_graph_with_tasks"
+            " | distributed.scheduler:Scheduler._remove_done_tasks_from_dsk",
+            "distributed.scheduler:Scheduler._generate_taskstates",
+            "distributed.scheduler:Scheduler._set_priorities",
+            "distributed.scheduler:Scheduler.client_desires_keys",
+            "distributed.spans:SpansSchedulerExtension.observe_tasks",
+            "distributed.scheduler:Scheduler.transitions",
+        ),
+    ),
+    Touchpoint(
+        "judge/figures.py",
+        "comparisons report calls and bytecodes that differ between runs of the same code",
+        (
+            "distributed.scheduler:SchedulerState._transition_processing_memory",
+            "distributed.scheduler:TaskGroup.add_duration",
+            "distributed.scheduler:TaskPrefix.add_duration",
+        ),
+    ),
+    # Recording and replaying work
+    Touchpoint(
+        "replay/recorder.py",
+        "a recorder costs more: the scheduler calls it at each transition while it unpacks graphs",
+        ("distributed.scheduler:Scheduler._create_taskstate_from_graph",),
+    ),
+    Touchpoint(
+        "replay/acting.py",
+        "a replay does not see when tasks end",
+        ("distributed.client:Future._state",),
+    ),
+    # dask's own instruments
+    Touchpoint(
+        "evidence/client.py",
+        "the client's CPU time of a phase is counted as that of another, or as none",
+        (
+            "distributed.client:collections_to_expr | distributed.client:Client.collections_to_dsk",
+            "dask._expr:Expr.optimize | distributed.client:Client.collections_to_dsk",
+            "distributed.client:serialize | distributed.protocol:serialize",
+            "distributed.protocol:loads",
+        ),
+    ),
+    Touchpoint(
+        "evidence/local.py",
+        "evidence of local schedulers: dask's profilers cannot be read",
+        (
+            "dask.diagnostics.profile:ResourceProfiler._dt",
+            "dask.diagnostics.profile:CacheProfiler._metric_name",
+        ),
+    ),
+    # Clusters in virtual time
+    Touchpoint(
+        "virtual/patches.py, virtual/conductor.py, virtual/node.py",
+        "a test on a cluster in virtual time waits in real time, or for ever",
+        (
+            "distributed.client:Client._ensure_connected",
+            "distributed.client:Client._gather",
+            "distributed.client:Client._scatter",
+            "distributed.client:Client._start_arg",
+            "distributed.client:Client._timeout",
+            "distributed.client:sync",
+            "distributed.utils:sync",
+            "distributed.utils:LoopRunner._start_unlocked",
+            "distributed.utils:_offload_executor",
+        ),
+    ),
+    Touchpoint(
+        "virtual/server.py, virtual/node.py",
+        "a cluster in virtual time cannot start, or its scheduler cannot die and come back",
+        (
+            "distributed.core:Server._address",
+            "distributed.core:Server._comms",
+            "distributed.core:Server._handle_comm",
+            "distributed.core:Server._listen_address",
+            "distributed.core:Server._ongoing_background_tasks",
+            "distributed.core:AsyncTaskGroup._ongoing_tasks",
+            "distributed.core:Server._is_finalizing",
+            "distributed.comm.inproc:InProcListener._handle_stream",
+            "distributed.comm.inproc:Manager._ip",
+        ),
+    ),
+    Touchpoint(
+        "virtual/arrivals.py",
+        "hollow workers cannot be made, or take several times as long for an event",
+        (
+            "distributed.worker_state_machine:StateMachineEvent._classes",
+            "distributed.worker_state_machine:TaskState._instances",
+            "distributed.worker_state_machine:WorkerState._handle_event",
+        ),
+    ),
+    Touchpoint(
+        "virtual/choices.py",
+        "decisions: the states of the workers that were not chosen are missing",
+        (
+            "distributed.scheduler:SchedulerState._calc_occupancy",
+            "distributed.scheduler:WorkerState._network_occ",
+        ),
+    ),
+    Touchpoint(
+        "virtual/shuffles.py",
+        "tasks of shuffles cannot run on hollow workers",
+        ("distributed.shuffle:_core",),
+    ),
+    Touchpoint(
+        "virtual/stories.py",
+        "an error in a state machine ends no run in virtual time",
+        ("distributed.scheduler:SchedulerState._transition",),
+    ),
+)

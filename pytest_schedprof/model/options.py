@@ -1,0 +1,170 @@
+"""Reads the values of options, as text or as Python values.
+
+Options of the plug-in, of backends, of kinds of evidence and of clusters are all read here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, TypeVar
+
+from pytest_schedprof.errors import SettingsError, quoted
+from pytest_schedprof.model.words import read_boolean, read_seconds
+
+T = TypeVar("T")
+
+Names: TypeAlias = tuple[str, ...]
+"""Type of an option of names, in a list or separated by commas."""
+Seconds: TypeAlias = float
+"""Type of an option that is a time, as a number or as `500ms`."""
+
+MOST = 10**9
+"""Largest number that an option can have, unless it has a smaller bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How the value of an option is read."""
+
+    read: Callable[[Any], Any]
+    """Raises ValueError, TypeError, or OverflowError for a number above `MOST`."""
+    must_be: str
+    """What a value must be, for the message."""
+
+    def value(self, option: str, raw: object, source: str = "") -> Any:
+        """Read a value.
+
+        Args:
+            option: what the message calls it.
+            raw: the value as it was given.
+            source: where it was given, in brackets.
+
+        Raises:
+            SettingsError: names the value and what it must be.
+        """
+        try:
+            return self.read(raw)
+        except (ValueError, TypeError, OverflowError) as error:
+            most = f" of at most {MOST}" if isinstance(error, OverflowError) else ""
+            raise SettingsError(
+                f"schedprof: {option} must be {self.must_be}{most}, got {quoted(raw)}{source}"
+            ) from None
+
+
+def positive(number: type[int] | type[float], most: float = MOST) -> Callable[[Any], Any]:
+    """Return a reader of numbers above 0."""
+
+    def read(raw: Any) -> Any:
+        if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
+            raise TypeError(raw)
+        try:
+            value = number(raw)
+        except OverflowError:
+            value = float("inf")
+        if value > most:
+            raise (OverflowError if most == MOST else ValueError)(raw)
+        if not value > 0 or value != float(raw):
+            raise ValueError(raw)
+        return value
+
+    return read
+
+
+def read_options(
+    kind: type[T], owner: str, given: Mapping[str, object], *, what: str = "backend"
+) -> T:
+    """Build the dataclass of a backend's options, or of those of another thing that has some.
+
+    Raises:
+        SettingsError: names the unknown option and the known ones, or the malformed value.
+    """
+    readers = {field.name: _reader_of(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+    for name in given:
+        if name not in readers:
+            raise SettingsError(
+                f"schedprof: {what} {owner!r} has no option {name!r}; "
+                f"known: {', '.join(sorted(readers)) or 'none'}"
+            )
+    return kind(
+        **{name: readers[name].value(f"option {owner}.{name}", raw) for name, raw in given.items()}
+    )
+
+
+def _reader_of(annotation: Any) -> Reader:
+    """Return the reader for an annotation, whether or not annotations are kept as text."""
+    is_class = isinstance(annotation, type) and not hasattr(annotation, "__args__")
+    return READERS[annotation.__name__ if is_class else str(annotation)]
+
+
+def check_above_zero(option: str, value: float | None) -> None:
+    """Check an amount that may be left out.
+
+    Raises:
+        SettingsError: if it is 0 or less.
+    """
+    if value is not None and not value > 0:
+        raise SettingsError(f"schedprof: option {option} must be above 0, got {value:g}")
+
+
+def plain(options: Any) -> dict[str, Any]:
+    """Return all options for the record: lists instead of tuples, and objects by their class."""
+    named = ((field.name, getattr(options, field.name)) for field in fields(options))
+    return {
+        name: list(map(name_of, value)) if isinstance(value, tuple) else value
+        for name, value in named
+    }
+
+
+def name_of(value: object) -> str:
+    """Return a word as it is, and the class of any other object."""
+    return value if isinstance(value, str) else type(value).__qualname__
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, (list, tuple)):
+        return tuple(str(word) for word in value)
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return tuple(shlex.split(value))
+
+
+def _names(value: object) -> Names:
+    given = value.split(",") if isinstance(value, str) else _words(value)
+    names = tuple(dict.fromkeys(word.strip() for word in given))
+    if not all(names) or not names:
+        raise ValueError(value)
+    return names
+
+
+def _things(value: object) -> tuple[Any, ...]:
+    """Keep objects as they are: they are for the scheduler."""
+    return tuple(value) if isinstance(value, (list, tuple)) else _words(value)
+
+
+def _number(kind: type[int] | type[float], value: object) -> int | float:
+    number = kind(str(value))
+    if not -MOST <= number <= MOST:
+        raise ValueError(value)
+    return number
+
+
+def _seconds(value: object) -> Seconds:
+    return _number(float, read_seconds(value) if isinstance(value, str) else value)
+
+
+BOOLEAN = Reader(read_boolean, "true or false")
+
+READERS: Mapping[str, Reader] = {
+    "bool": BOOLEAN,
+    "int": Reader(lambda value: _number(int, value), f"a whole number of at most {MOST}"),
+    "float": Reader(lambda value: _number(float, value), f"a number of at most {MOST}"),
+    "str": Reader(str, "text"),
+    "tuple[str, ...]": Reader(_words, "a list of words"),
+    "Names": Reader(_names, "names, separated by commas"),
+    "Seconds | None": Reader(_seconds, f"a time such as 500ms or 2s, of at most {MOST} s"),
+    "tuple[Any, ...]": Reader(_things, "a list"),
+    "Any": Reader(lambda value: value, "anything"),
+}
+"""Readers by the type of an option, as its dataclass has it."""
