@@ -55,7 +55,7 @@ def _add(found: SeenLines, file: SpeedscopeFile, names: Names, *, is_shared: boo
         if busy is None:
             continue
         places = [(named[each], frames[each].line or 0) for each in stack[-len(busy.stack) :]]
-        for function, line in set(places):
+        for function, line in dict.fromkeys(places):  # in an order that is the same each time
             found.both[function][line] += count
         function, line = places[-1]
         found.own[function][line] += count
