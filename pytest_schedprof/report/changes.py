@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pytest_schedprof.judge.causes import enclosing
 from pytest_schedprof.judge.series import LEAST_RUNS, LEAST_TIMED
@@ -26,12 +25,9 @@ from pytest_schedprof.report.words import (
     WHOLE_NAME,
     Name,
     counted,
-    details_of,
-    headline_of,
     name_of,
     sentence,
     top_parts,
-    with_mode,
 )
 
 NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED)
@@ -51,43 +47,12 @@ SHOWN_OF_TEST = 60
 """Changes of one test that a page shows: nobody reads a longer table."""
 
 
-class ChangeRow(NamedTuple):
-    """A figure before and after."""
-
-    outcome: str
-    metric: str
-    before: str
-    after: str
-    change: str
-    bounds: str
-    owner: str
-    name: Name
-    note: str
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The text of each column but the note."""
-        return (*self[:7], str(self.name))
+CHANGE_HEADS = ("outcome", "metric", "before", "after", "change", "bounds", "owner", "function")
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonTable:
-    """The changes of one test under one backend."""
-
-    backend: str
-    verdict: str
-    count: str
-    reasons: tuple[str, ...]
-    rows: tuple[ChangeRow, ...]
-    parting: tuple[str, ...] = ()
-    """Whether the same was decided, and where it parts; empty if no decisions were compared."""
-    conditions: tuple[str, ...] = ()
-    """What costs are divided by if not by tasks; how large a rise counts, if earlier runs tell."""
-
-
-def change_row(change: Change) -> ChangeRow:
-    """Return the row of one figure."""
-    return ChangeRow(
+def change_cells(change: Change) -> tuple[str, str, str, str, str, str, str, Name]:
+    """Return the text of each column for one figure."""
+    return (
         change.outcome.value,
         change.metric,
         _amount(change, change.before),
@@ -96,7 +61,6 @@ def change_row(change: Change) -> ChangeRow:
         _interval(change),
         change.owner,
         name_of(change.subject),
-        change.note,
     )
 
 
@@ -108,22 +72,14 @@ def is_told(change: Change) -> bool:
     return change.outcome is not Outcome.UNDECIDED or change.metric == CPU
 
 
-def comparison_tables(comparisons: Iterable[Comparison]) -> tuple[ComparisonTable, ...]:
-    """Return a table for each test and backend."""
-    return tuple(_table(each) for each in comparisons)
+def changes_of_test(comparison: Comparison) -> list[Change]:
+    """Return the changes that the page of a test shows."""
+    return [each for each in comparison.changes if is_told(each)][:SHOWN_OF_TEST]
 
 
-def _table(found: Comparison) -> ComparisonTable:
-    shown = [each for each in found.changes if is_told(each)][:SHOWN_OF_TEST]
-    return ComparisonTable(
-        with_mode(found.backend, found.mode),
-        found.verdict.value,
-        ", ".join([*outcome_words([found]), f"{found.same} the same"]),
-        found.reasons,
-        tuple(map(change_row, shown)),
-        (headline_of(found.parting), *details_of(found.parting)) if found.parting else (),
-        tuple(conditions_of(found)),
-    )
+def count_words(comparison: Comparison) -> str:
+    """Return how many figures of one test and backend have each outcome."""
+    return ", ".join([*outcome_words([comparison]), f"{comparison.same} the same"])
 
 
 def conditions_of(found: Comparison) -> Iterator[str]:
@@ -139,14 +95,14 @@ def conditions_of(found: Comparison) -> Iterator[str]:
         yield noise
 
 
-def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, ChangeRow]]:
+def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, Change]]:
     """Return the regressions of all tests, then the improvements, each with the ID of its test."""
     comparisons = tuple(comparisons)
-    found = [
+    changes = [
         *((each.test_id, change) for each in comparisons for change in leading(each)),
         *((each.test_id, change) for each in comparisons for change in each.of(Outcome.IMPROVED)),
     ]
-    return [(test_id, change_row(change)) for test_id, change in found[:most]]
+    return changes[:most]
 
 
 def gravity(comparison: Comparison) -> int:

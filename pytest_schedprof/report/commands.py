@@ -21,12 +21,13 @@ from pytest_schedprof.model.run import History, Series
 from pytest_schedprof.model.words import listed
 from pytest_schedprof.report.markup import BARS, Line, code, lines, plain, row, sparkline
 from pytest_schedprof.report.trends import (
+    ends_of,
     history_words,
+    notes_of_series,
     series_by_test,
     series_name,
     setting_words,
     shown_series,
-    trend_row,
     values_of,
 )
 
@@ -191,16 +192,15 @@ def as_markdown(history: History, *, every: bool = False) -> str:
 def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:
     width = min(max((len(series_name(each)) for each in series), default=0), NAME_WIDTH)
     for each in series:
-        row = trend_row(each)
-        figures = f"{row.first:>12} -> {row.last:<12}{row.change:>9}"
+        first, last, change = ends_of(each)
+        figures = f"{first:>12} -> {last:<12}{change:>9}"
         yield f"    {series_name(each):<{width}}{figures}  {sparkline(values_of(each), bars)}"
-        yield from (f"      {text}" for text in row.notes)
+        yield from (f"      {text}" for text in notes_of_series(each))
 
 
 def _markdown_row(series: Series) -> str:
-    found = trend_row(series)
-    figures = (found.first, found.last, found.change, sparkline(values_of(series), BARS))
-    notes = lines(map(plain, found.notes))
+    figures = (*ends_of(series), sparkline(values_of(series), BARS))
+    notes = lines(map(plain, notes_of_series(series)))
     return row([code(series_name(series)), *map(plain, figures), notes])
 
 

@@ -18,8 +18,9 @@ from pytest_schedprof.model.comparison import (
 from pytest_schedprof.model.explanation import Explanation, Part, SourceChange, SourceLine
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.changes import (
+    CHANGE_HEADS,
     NEWS,
-    change_row,
+    change_cells,
     comparison_count,
     condition_words,
     conditions_of,
@@ -36,14 +37,17 @@ from pytest_schedprof.report.words import (
     headline_of,
     others,
     sentence,
+    sentences,
+    source_lines,
+    source_of,
     top_parts,
     with_mode,
     with_more,
 )
 
-HEADS = ("", "metric", "before", "after", "change", "bounds", "owner", "function")
+HEADS = ("", *CHANGE_HEADS[1:])
 NUMBERS = range(2, 6)
-"""Columns of `HEADS` that are aligned to the right."""
+"""Columns that are aligned to the right."""
 
 OUTCOME_MARKUP = {
     Outcome.REGRESSED: {"red": True},
@@ -120,7 +124,7 @@ def _parting_lines(parting: Parting) -> Iterator[Line]:
 def _table(changes: Sequence[Change]) -> Iterator[Line]:
     if not changes:
         return
-    rows = [change_row(change).cells for change in changes]
+    rows = [[str(cell) for cell in change_cells(change)] for change in changes]
     widths = [max(len(each[i]) for each in (HEADS, *rows)) for i in range(len(HEADS))]
     yield Line(_aligned(HEADS, widths), {"light": True})
     notes = [change.note for change in changes]
@@ -175,7 +179,7 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     yield from (f"- {plain(text)}" for text in conditions_of(comparison))
     if changes:
         yield ""  # else the table would be a part of the list
-        yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"
+        yield "| " + " | ".join(CHANGE_HEADS) + " |"
         yield "|---|---|--:|--:|--:|--:|---|---|"
         yield from map(_markdown_row, changes[:ROWS_IN_MARKDOWN])
     if len(changes) > ROWS_IN_MARKDOWN:
@@ -185,7 +189,7 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
 
 
 def _markdown_row(change: Change) -> str:
-    *cells, function = change_row(change).cells
+    *cells, function = map(str, change_cells(change))
     note = f" ({plain(change.note)})" if change.note else ""
     return row([*map(plain, cells), Escaped(f"{code(function)}{note}")])
 
@@ -208,8 +212,8 @@ def explanation_lines(found: Explanation, *, with_source: bool = True) -> Iterat
         yield Line(f"  {rest}")
     yield from (Line(f"  {note}", {"yellow": True}) for note in found.notes)
     for part in shown if with_source else ():
-        if part.source and part.source.lines and (part.by_price > 0 or part.is_new):
-            yield from _source_lines(part, part.source)
+        if source := source_of(part):
+            yield from _source_lines(part, source)
 
 
 def why_lines(explained: Sequence[Explanation], verbosity: int) -> Iterator[Line]:
@@ -225,12 +229,9 @@ def why_lines(explained: Sequence[Explanation], verbosity: int) -> Iterator[Line
 def _source_lines(part: Part, source: SourceChange) -> Iterator[Line]:
     yield Line("")
     yield Line(f"  {part.function}  {source.file}", {"bold": True})
-    last: int | None = None
-    for line in source.lines[:MOST_LINES]:
-        number = line.after if line.after is not None else line.before
-        if last is not None and number is not None and number > last + 1:
+    for line, follows in source_lines(source, MOST_LINES):
+        if not follows:
             yield Line("        ...", {"light": True})
-        last = number
         yield Line(source_line(line), _markup(line))
     if len(source.lines) > MOST_LINES:
         yield Line(f"        ... {len(source.lines) - MOST_LINES} lines more")
@@ -251,19 +252,13 @@ def _markup(line: SourceLine) -> dict[str, bool]:
 
 def explanation_markdown(found: Explanation) -> str:
     """Return the sentences of an explanation for a pull request."""
-    shown = top_parts(found)
-    rest = others(found, len(shown))
-    lines = [f"- {plain(_unquoted(sentence(found, part)))}" for part in shown]
-    lines += [f"- {plain(rest)}"] if rest else []
+    lines = [
+        f"- {plain(text.replace('`', ''))}" for text in sentences(found)
+    ]  # else quotes would be escaped
     head = (
         f"\n{code(found.test_id)}, {plain(f'{found.backend}: {explanation_headline(found)}')}\n\n"
     )
     return head + "\n".join(lines)
-
-
-def _unquoted(text: str) -> str:
-    """Return a sentence without the quotes of names, which would be escaped."""
-    return text.replace("`", "")
 
 
 def explanation_json(found: Sequence[Explanation]) -> str:

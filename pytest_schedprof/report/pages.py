@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
@@ -18,13 +19,85 @@ from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.report.others import Past, Saved, compared, other_of, read_past
-from pytest_schedprof.report.page_reading import RunFiles, read_run
-from pytest_schedprof.report.run_page import PAGE, RunPage, page_of_run
-from pytest_schedprof.report.test_page import TestPage, page_of_test, reason_view
-from pytest_schedprof.report.trends import Point, changed_rows, trend_rows
+from pytest_schedprof.model.run import Series
+from pytest_schedprof.report.changes import (
+    NEWS,
+    change_cells,
+    changes_of_test,
+    condition_words,
+    conditions_of,
+    count_words,
+    gravest,
+    outcome_words,
+)
+from pytest_schedprof.report.code import code_of
+from pytest_schedprof.report.others import Other, Past, Saved, compared, other_of, read_past
+from pytest_schedprof.report.page_reading import RunFiles, TestFiles, read_run
+from pytest_schedprof.report.pictures import drawn
+from pytest_schedprof.report.results import (
+    RECORD,
+    backend_headline,
+    counts_of_run,
+    facts_of_run,
+    facts_of_settings,
+    facts_of_test,
+    notes_of,
+    pictures_first,
+    profile_files,
+    span_table,
+)
+from pytest_schedprof.report.run_page import (
+    CHANGES_SHOWN,
+    gravity_of,
+    groups_of,
+    kinds_of,
+    limits_held,
+    of_kind,
+    tasks_of,
+)
+from pytest_schedprof.report.tables import (
+    LISTED,
+    busy_time,
+    cost_table,
+    costs_of,
+    functions_of_run,
+    hottest,
+    limit_rows,
+    owners_of_run,
+    sampling,
+    whole_costs,
+)
+from pytest_schedprof.report.trends import (
+    Point,
+    changed_series,
+    ends_of,
+    levels_of,
+    line_of,
+    marks_of,
+    notes_of_series,
+    setting_words,
+    shown_series,
+)
+from pytest_schedprof.report.words import (
+    MOST_EXPLAINED,
+    bounds_of,
+    explanation_headline,
+    interval_of,
+    micros,
+    name_of,
+    parting_words,
+    percent,
+    sentences,
+    size_of,
+    source_lines,
+    source_of,
+    top_parts,
+    with_mode,
+    with_more,
+)
 from pytest_schedprof.store.run_directory import write
 
+PAGE = "index.html"
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
@@ -50,18 +123,138 @@ SCRIPTS = (
 )
 
 
-def render_test(page: TestPage) -> str:
-    """Return a test's page as HTML."""
-    flames = SCRIPTS if any(each.flames for each in page.backends) else ()
-    code = (OF_CODE,) if flames or page.code.functions else ()
-    script = _script((*COMMON, *code, *flames))
-    return _environment().get_template("test.html").render(page=page, script=script)
+FILTERS: tuple[Callable[..., Any], ...] = (
+    backend_headline,
+    bounds_of,
+    busy_time,
+    change_cells,
+    changes_of_test,
+    condition_words,
+    conditions_of,
+    cost_table,
+    costs_of,
+    count_words,
+    ends_of,
+    explanation_headline,
+    facts_of_settings,
+    facts_of_test,
+    gravity_of,
+    hottest,
+    interval_of,
+    kinds_of,
+    levels_of,
+    limit_rows,
+    limits_held,
+    line_of,
+    marks_of,
+    micros,
+    name_of,
+    notes_of,
+    notes_of_series,
+    of_kind,
+    outcome_words,
+    parting_words,
+    percent,
+    pictures_first,
+    sentences,
+    setting_words,
+    source_lines,
+    source_of,
+    span_table,
+    tasks_of,
+    top_parts,
+    whole_costs,
+    with_mode,
+    with_more,
+)
+"""What templates call on records, by the names of the functions."""
 
 
-def render_run(page: RunPage) -> str:
-    """Return a run's page as HTML."""
-    script = _script((*COMMON, "table.js"))
-    return _environment().get_template("run.html").render(page=page, script=script)
+def page_of_test(
+    test: TestFiles,
+    run: Path,
+    other: Other | None = None,
+    known: KnownBackends = NO_BACKENDS,
+    explained: Sequence[Explanation] = (),
+    series: Sequence[Series] = (),
+) -> str:
+    """Return the page of a test that has a record.
+
+    Args:
+        test: its record and its files.
+        run: directory of its run.
+        other: the same test on another side, to compare its samples with.
+        known: facts about backends, which tell what opens their files.
+        explained: why figures regressed.
+        series: of its figures in earlier runs.
+    """
+    result = test.result
+    assert result is not None
+    drawings, code = drawn(result, test.directory, other, known), code_of(result, test.directory)
+    flames = SCRIPTS if any(each.flames for each in drawings) else ()
+    opening = (OF_CODE,) if flames or code.functions else ()
+    return (
+        _environment()
+        .get_template("test.html")
+        .render(
+            result=result,
+            run=run.name,
+            up=Path(os.path.relpath(run, test.directory)).as_posix(),
+            drawings=drawings,
+            code=code,
+            explained=explained,
+            series=series,
+            files=[*profile_files(result, known), RECORD],
+            size=partial(_size, test.directory),
+            script=_script((*COMMON, *opening, *flames)),
+        )
+    )
+
+
+def _size(directory: Path, name: str) -> str:
+    try:
+        return size_of((directory / name).stat().st_size)
+    except OSError:
+        return "missing"
+
+
+def page_of_run(
+    run: RunFiles,
+    known: KnownBackends = NO_BACKENDS,
+    explained: Sequence[Explanation] = (),
+    past: Past | None = None,
+) -> str:
+    """Return the page of a run.
+
+    Args:
+        run: the run, read back.
+        known: facts about backends, which tell whose samples are shown.
+        explained: why tests regressed.
+        past: the series of earlier runs.
+    """
+    sampled = [each for result in run.results if (each := sampling(result, known))]
+    return (
+        _environment()
+        .get_template("run.html")
+        .render(
+            run=run.run,
+            facts=facts_of_run(run.run, run.results),
+            counts=counts_of_run([test.verdict for test in run.tests], run.results),
+            tests=sorted(run.tests, key=gravity_of),
+            groups=groups_of(run.tests),
+            sampling=partial(sampling, known=known),
+            most=max((each.window.cpu_us_per_task or 0.0 for each in sampled), default=0.0),
+            owners=owners_of_run(sampled),
+            functions=functions_of_run(sampled),
+            changes=gravest(
+                (each for result in run.results for each in result.comparisons), CHANGES_SHOWN
+            ),
+            explained=explained[:MOST_EXPLAINED],
+            past=past,
+            series=changed_series(past.series, SERIES_SHOWN) if past else [],
+            script=_script((*COMMON, "table.js")),
+        )
+    )
 
 
 @cache
@@ -74,10 +267,15 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {each.__name__: each for each in FILTERS}
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
-    environment.tests["contains"] = lambda values, value: value in values
     environment.filters |= {"points": _points, "x": _x, "y": _y}
-    environment.globals["style"] = Markup("".join(map(_asset, STYLES)))
+    environment.globals |= {
+        "LISTED": LISTED,
+        "NEWS": NEWS,
+        "SOURCE_LINES": SOURCE_LINES,
+        "style": Markup("".join(map(_asset, STYLES))),
+    }
     return environment
 
 
@@ -130,6 +328,9 @@ def _asset(name: str) -> str:
     return re.sub(r"\n\s*", "\n", text)
 
 
+SOURCE_LINES = 120
+"""Lines of a function that the page of a test shows of what changed in it."""
+
 SERIES_SHOWN = 30
 """Most series that the page of a run shows."""
 
@@ -165,11 +366,7 @@ def write_pages(
         regressed = (each for each in run.kept_tests() if each.result.has_regressed)
         explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
     _write_tests(run, before or _samples_of(beside), past, known, explained)
-    page = page_of_run(run, known, explained)
-    if past is not None:
-        trends = changed_rows(past.series, SERIES_SHOWN)
-        page = replace(page, trends=trends, history=past.words)
-    write(directory / PAGE, _encoded(render_run(page)))
+    write(directory / PAGE, _encoded(page_of_run(run, known, explained, past)))
     return directory / PAGE
 
 
@@ -183,13 +380,11 @@ def _write_tests(
     saved = Saved(run.path)
     for test in run.tests:
         if test.result is not None:
-            other = other_of(test, before, saved)
-            page = page_of_test(test.result, test.directory, run.path, other, known)
-            mine = (each for each in explained if each.test_id == test.entry.test_id)
-            page = replace(page, reasons=tuple(map(reason_view, mine)))
-            if past is not None:
-                page = replace(page, trends=trend_rows(past.of(test.entry.test_id)))
-            write(test.directory / PAGE, _encoded(render_test(page)))
+            other, name = other_of(test, before, saved), test.entry.test_id
+            reasons = [each for each in explained if each.test_id == name]
+            series = shown_series(past.of(name)) if past else []
+            page = page_of_test(test, run.path, other, known, reasons, series)
+            write(test.directory / PAGE, _encoded(page))
 
 
 def _samples_of(directory: Path | None) -> RunFiles | None:

@@ -23,7 +23,16 @@ from pytest_schedprof.model.result import (
 )
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.report.tables import busy_time, micros_per_sample
-from pytest_schedprof.report.words import HASH_SHOWN, Fact, bounds_of, micros, percent, size_of
+from pytest_schedprof.report.words import (
+    HASH_SHOWN,
+    Fact,
+    Table,
+    bounds_of,
+    counted,
+    micros,
+    percent,
+    size_of,
+)
 
 TOLD_PART = 0.1
 """Part of the time of busy samples without a processor from which on it is told."""
@@ -47,6 +56,19 @@ def headline(backend: BackendResult, thousands: str = "") -> str:
     if window.hash:
         words.append(_hash_words([each.hash[:HASH_SHOWN] for each in window.segments], window.hash))
     return ", ".join(words)
+
+
+def backend_headline(backend: BackendResult) -> str:
+    """Return what a backend measured, and how much of it its samples divide."""
+    rounds = backend.window.rounds
+    more = f", {counted(rounds, 'round')}" if rounds > 1 else ""
+    busy, whole = busy_time(backend).cpu, backend.window.cpu_us_per_task or 0.0
+    part = (
+        f"; {busy:,.0f} us of it in busy samples, which are divided below"
+        if busy and round(busy) < round(whole)
+        else ""
+    )
+    return f"{headline(backend, thousands=',')}{more}{part}"
 
 
 def _hash_words(rounds: Sequence[str], together: str) -> str:
@@ -226,9 +248,9 @@ def evidence_files(evidence: Evidence) -> list[ShownFile]:
     return [ShownFile(name, kind_of(name)) for name in evidence.artifacts]
 
 
-def pictures_first(files: Sequence[ShownFile]) -> list[ShownFile]:
-    """Return files with those of data last."""
-    return sorted(files, key=lambda file: file.name.endswith(".json"))
+def pictures_first(names: Sequence[str]) -> list[str]:
+    """Return the names of files with those of data last."""
+    return sorted(names, key=lambda name: name.endswith(".json"))
 
 
 def evidence_notes(evidence: Sequence[Evidence]) -> Iterator[str]:
@@ -246,67 +268,47 @@ OUTSIDE = "outside of spans"
 FOR_NONE = "for no span: the event loop, messages, what the clock calls"
 
 
-class SpanRow(NamedTuple):
-    """The spans of one name, and what of the scheduler's cost belongs to them."""
+def span_table(backend: BackendResult, test_id: str) -> Table | None:
+    """Return the costs of the spans that a test opened; None if it opened none.
 
-    name: str
-    tasks: int
-    part: str
-    bounds: str
-    amounts: tuple[str, ...]
-    """Costs per task of these spans, one for each column; empty texts without tasks."""
-
-
-class SpanTable(NamedTuple):
-    """Costs of all spans of a test, by one backend."""
-
-    of: str
-    """What the parts are parts of."""
-    columns: tuple[str, ...]
-    rows: tuple[SpanRow, ...]
-
-
-def span_table(backend: BackendResult, test_id: str) -> SpanTable | None:
-    """Return the costs of the spans that a test opened; None if it opened none."""
+    Each row has the name, the number of tasks, a cost per task of these spans for each metric
+    (empty without tasks), their part of the whole, and its bounds; the last head says what the
+    parts are parts of.
+    """
     spans = sorted(backend.spans, key=lambda each: each.name == NOBODY)
     if all(each.name in (NOBODY, DEFAULT, (test_id,)) for each in spans):
         return None
-    return _sampled(backend, spans, test_id) if backend.shares else _counted(spans, test_id)
-
-
-def _sampled(backend: BackendResult, spans: Sequence[SpanCost], test_id: str) -> SpanTable:
-    assert backend.shares
+    if backend.shares is None:
+        return _counted(spans, test_id)
     busy = micros_per_sample(backend) * backend.shares.busy_samples * backend.window.tasks
     rows = []
     for each in spans:
         assert each.share
         cost = micros(each.share.value * busy / each.tasks) if each.tasks else ""
         part, bounds = percent(each.share.value), bounds_of(each.share, SHARE)
-        rows.append(SpanRow(_label(each.name, test_id), each.tasks, part, bounds, (cost,)))
-    return SpanTable("busy samples", ("CPU",), tuple(rows))
+        rows.append((_label(each.name, test_id), each.tasks, cost, part, bounds))
+    return Table(("CPU", "busy samples"), rows)
 
 
-def _counted(spans: Sequence[SpanCost], test_id: str) -> SpanTable:
+def _counted(spans: Sequence[SpanCost], test_id: str) -> Table:
     columns = [name for name in METRICS if any(name in each.total for each in spans)]
     main = min(columns, key=lambda name: METRICS[name].rank)
     whole = sum(each.total.get(main, 0) for each in spans)
-    rows = tuple(
-        SpanRow(
+    rows = [
+        (
             _label(each.name, test_id),
             each.tasks,
+            *(_per_task(each, name) for name in columns),
             percent(each.total.get(main, 0) / whole if whole else 0),
             "",
-            tuple(_per_task(each, columns)),
         )
         for each in spans
-    )
-    return SpanTable(main, tuple(columns), rows)
+    ]
+    return Table((*columns, main), rows)
 
 
-def _per_task(span: SpanCost, columns: Sequence[str]) -> Iterator[str]:
-    for name in columns:
-        amount = span.total.get(name, 0)
-        yield readable(amount / span.tasks, METRICS[name]) if span.tasks else ""
+def _per_task(span: SpanCost, name: str) -> str:
+    return readable(span.total.get(name, 0) / span.tasks, METRICS[name]) if span.tasks else ""
 
 
 def _label(name: SpanName, test_id: str) -> str:

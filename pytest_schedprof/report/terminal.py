@@ -21,7 +21,6 @@ from pytest_schedprof.report.comparisons import comparison_lines
 from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, sparkline
 from pytest_schedprof.report.results import (
     RECORD,
-    SpanTable,
     baseline_names,
     cluster_words,
     environment_notes,
@@ -37,7 +36,6 @@ from pytest_schedprof.report.results import (
 from pytest_schedprof.report.tables import (
     LIMIT_WORDS,
     NOT_CHOSEN,
-    CostColumn,
     cost_table,
     describe,
     hottest,
@@ -45,7 +43,14 @@ from pytest_schedprof.report.tables import (
     skipped_words,
     whole_costs,
 )
-from pytest_schedprof.report.words import SeededTest, by_seed, counted, outcomes_of, ranges_of
+from pytest_schedprof.report.words import (
+    SeededTest,
+    Table,
+    by_seed,
+    counted,
+    outcomes_of,
+    ranges_of,
+)
 
 HOT_FUNCTIONS = 5
 """Functions of each backend that are shown; with more of them, spans are shown too."""
@@ -122,15 +127,15 @@ def _warning_lines(backend: BackendResult) -> Iterator[Line]:
     return (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
 
 
-def _span_lines(table: SpanTable) -> Iterator[Line]:
+def _span_lines(table: Table) -> Iterator[Line]:
     """Return what belongs to which spans of a test."""
-    width = max(len(row.name) for row in table.rows)
-    heads = _right_aligned(f"{column}/task" for column in table.columns)
-    yield Line(f"  {'spans':<{width}}   tasks {heads}  part of {table.of}", {"light": True})
-    for row in table.rows:
-        part = f"{row.part} ({row.bounds})" if row.bounds else row.part
-        amounts = _right_aligned(row.amounts)
-        yield Line(f"  {row.name:<{width}} {row.tasks or '':>7} {amounts}  {part}")
+    *columns, whole = table.heads
+    width = max(len(row[0]) for row in table.rows)
+    heads = _right_aligned(f"{column}/task" for column in columns)
+    yield Line(f"  {'spans':<{width}}   tasks {heads}  part of {whole}", {"light": True})
+    for name, tasks, *amounts, part, bounds in table.rows:
+        told = f"{part} ({bounds})" if bounds else part
+        yield Line(f"  {name:<{width}} {tasks or '':>7} {_right_aligned(amounts)}  {told}")
 
 
 def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:
@@ -163,14 +168,14 @@ def _share_lines(shares: SampledShares, most: int) -> Iterator[Line]:
 
 def cost_lines(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
     """Return a table of the most expensive functions, and what the whole scheduler cost."""
-    table = cost_table(costs, tasks, most)
-    if table.columns:
-        width = _owner_width(row.owner for row in table.rows)
-        heads = _right_aligned(each.head("/task") for each in table.columns)
+    table = cost_table(costs, tasks, most, "/task")
+    *metrics, _, _ = table.heads
+    if metrics:
+        width = _owner_width(owner for *_, owner, _ in table.rows)
+        heads = _right_aligned(metrics)
         yield Line(f"  {heads}  {'owner':<{width}}  function", {"light": True})
-        for row in table.rows:
-            amounts = _right_aligned(row.amounts)
-            yield Line(f"  {amounts}  {row.owner:<{width}}  {row.name}")
+        for *amounts, owner, name in table.rows:
+            yield Line(f"  {_right_aligned(amounts)}  {owner:<{width}}  {name}")
     yield from _whole_lines(costs, tasks)
 
 
@@ -179,8 +184,8 @@ def _whole_lines(costs: MeasuredCosts, tasks: int) -> Iterator[Line]:
         yield Line("  whole scheduler: " + ", ".join(whole))
 
 
-def _whole(column: CostColumn, text: str) -> str:
-    return f"{column.metric} {text}" + ("" if column.row.is_peak else "/task")
+def _whole(metric: str, amount: str) -> str:
+    return f"{metric} {amount}" + ("" if METRICS[metric].is_peak else "/task")
 
 
 def _owner_width(owners: Iterable[str]) -> int:

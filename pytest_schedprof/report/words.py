@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_schedprof.judge.series import label_of
 from pytest_schedprof.model.comparison import Choice, Difference, Parting, SeenWorker
-from pytest_schedprof.model.explanation import Explanation, Part, Place
+from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceChange, SourceLine
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import (
     BYTES,
@@ -56,6 +56,15 @@ class Interval(NamedTuple):
     high: float
     limit: float | None = None
     before: float | None = None
+
+
+class Table(NamedTuple):
+    """A table that several writers show: heads of its columns, and the cells of each row."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    left_out: int = 0
+    """Rows that are not shown."""
 
 
 def name_of(subject: Function) -> Name:
@@ -187,6 +196,11 @@ def details_of(parting: Parting) -> Iterator[str]:
     yield f"what followed: {followed or 'no task ran elsewhere, and the figures are the same'}"
 
 
+def parting_words(parting: Parting | None) -> list[str]:
+    """Return whether the same was decided, then where it parts; nothing if that is unknown."""
+    return [headline_of(parting), *details_of(parting)] if parting else []
+
+
 def parting_sentence(choice: Choice, *, has_key: bool) -> str:
     """Return a decision in words, with what the scheduler compared for it."""
     task = f"{choice.key!r} " if has_key else ""
@@ -303,6 +317,27 @@ def sentence(found: Explanation, part: Part) -> str:
     if part.error:
         amount += f" (within {_amount(found, part.error)})"
     return f"{amount}: `{part.function}` {', '.join(_reasons(found, part))}"
+
+
+def sentences(found: Explanation) -> list[str]:
+    """Return what each part that is worth telling adds, and what the others add."""
+    parts = top_parts(found)
+    return [*(sentence(found, part) for part in parts), *filter(None, [others(found, len(parts))])]
+
+
+def source_of(part: Part) -> SourceChange | None:
+    """Return the source of a function whose lines explain what it adds."""
+    is_told = part.source and part.source.lines and (part.by_price > 0 or part.is_new)
+    return part.source if is_told else None
+
+
+def source_lines(source: SourceChange, most: int) -> Iterator[tuple[SourceLine, bool]]:
+    """Yield the first lines, each with whether it is right after the one above it."""
+    last: int | None = None
+    for line in source.lines[:most]:
+        number = line.after if line.after is not None else line.before
+        yield line, last is None or number is None or number <= last + 1
+        last = number
 
 
 def _reasons(found: Explanation, part: Part) -> Iterator[str]:

@@ -271,6 +271,6 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
 def test_rows_name_the_kind_and_the_runs() -> None:
     now = of_memory(*THREE)
     told = judged("memory(process) <= baseline * 1.1", now, reference(of_memory(*THREE)))
-    (row,) = limit_rows(of_test(replace(now, limits=(told,))))
-    assert (row.backend, row.subject) == ("memory", "process")
-    assert row.grounds == "3 runs; before: 100 B"
+    ((_, _, subject, _, _, grounds, source, _),) = limit_rows(of_test(replace(now, limits=(told,))))
+    assert (source, subject) == ("memory", "process")
+    assert grounds == "3 runs; before: 100 B"

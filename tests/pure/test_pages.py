@@ -28,12 +28,10 @@ from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import Result, TargetFiles
 from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting, Step, TestEntry
 from pytest_schedprof.report.code import MOST_LINES, code_of
-from pytest_schedprof.report.others import other_of
+from pytest_schedprof.report.others import Past, other_of
 from pytest_schedprof.report.page_reading import Names, busy_stacks, call_tree, read_run, trimmed
-from pytest_schedprof.report.pages import as_json, breakable, render_run, write_pages
-from pytest_schedprof.report.run_page import page_of_run
-from pytest_schedprof.report.test_page import page_of_test
-from pytest_schedprof.report.trends import trend_row
+from pytest_schedprof.report.pages import as_json, breakable, page_of_run, write_pages
+from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.sources import add_sources
 
@@ -181,8 +179,8 @@ def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> No
     (test,) = now.tests
     assert test.result is not None
     other, known = other_of(test, before), BackendRegistry().facts
-    (view,) = page_of_test(test.result, test.directory, now.path, other, known).backends
-    (flame,) = view.flames
+    ((flames, *_),) = drawn_of(test.result, test.directory, other, known)
+    (flame,) = flames
     content = flame.content
     assert flame.is_difference
     assert (content["unit"], content["isSampled"]) == ("instructions", False)
@@ -226,13 +224,13 @@ def test_a_trace_is_a_flame_graph_of_time_without_waiting(tmp_path: Path, ending
     (test,) = read_run(run).tests
     assert test.result is not None
     known = BackendRegistry().facts
-    (view,) = page_of_test(test.result, test.directory, run, None, known).backends
-    (flame,) = view.flames
+    ((flames, *_),) = drawn_of(test.result, test.directory, None, known)
+    (flame,) = flames
     assert [flame.content[key] for key in ("unit", "cost", "own")] == ["us", 0.001, [3000, 2000]]
     (run / "0" / file).write_bytes(b"\x1f\x8bcut off")
-    (view,) = page_of_test(test.result, test.directory, run, None, known).backends
-    assert view.flames == ()
-    assert view.no_flame.startswith("a trace cannot be decompressed: ")
+    ((flames, no_flame, *_),) = drawn_of(test.result, test.directory, None, known)
+    assert flames == ()
+    assert no_flame.startswith("a trace cannot be decompressed: ")
 
 
 def test_small_calls_are_counted_as_their_callers_own() -> None:
@@ -258,8 +256,8 @@ def test_workers_and_the_client_are_drawn_without_threads_that_wait(tmp_path: Pa
         (run / "0" / target.artifacts[0]).write_bytes(content)
     (test,) = read_run(run).tests
     assert test.result is not None
-    (view,) = page_of_test(test.result, test.directory, run).backends
-    client, workers = view.flames
+    ((flames, *_),) = drawn_of(test.result, test.directory)
+    client, workers = flames
     assert (client.of, sum(client.content["own"])) == ("client", 3)
     assert (workers.of, sum(workers.content["own"])) == ("workers", 6)
     assert "worker" in workers.content["owners"]
@@ -278,9 +276,9 @@ def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     moments = (Moment(f"run-{n}", "2026-01-01", None) for n in range(4))
     figures = tuple(map(Figure, moments, (10.0, 10.0, 20.0, 20.0)))
     course = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
-    row = trend_row(Series(setting, "calls", "", figures, course))
+    past = Past((Series(setting, "calls", "", figures, course),), 4, 0)
     run = stored(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
-    page = render_run(replace(page_of_run(read_run(run)), trends=(row,), history="4 runs"))
+    page = page_of_run(read_run(run), past=past)
     assert 'class="line" points="4,32 81.3,32 158.7,4 236,4"' in page
     assert 'class="level" points="4,32 81.3,32"' in page
     assert 'class="step" cx="158.7" cy="4.0"' in page
