@@ -1,4 +1,4 @@
-"""Output of `schedprof doctor` as text and as JSON."""
+"""Output of commands: data as JSON, a checkup, a history, and figures for benchmarks."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ WIDTH = 100
 GIGABYTE = 1e9
 
 
-def doctor_json(checkup: Checkup) -> str:
-    """Return all facts as JSON, with the version of the format first."""
-    record = {"schema_version": DOCTOR_VERSION, "works": checkup.works}
-    record |= msgspec.to_builtins(checkup)
+def as_json(content: object, **more: object) -> str:
+    """Return data as JSON, after more properties if they are given."""
+    record = {**more, **msgspec.to_builtins(content)} if more else content
     return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 
 
@@ -151,12 +150,6 @@ NAME_WIDTH = 60
 TABLE = ("| metric | first | last | change | history | |", "|---|--:|--:|--:|---|---|")
 
 
-def history_json(history: History) -> str:
-    """Return all series as JSON; steps and trends refer to figures by index."""
-    record = {"schema_version": HISTORY_VERSION, **msgspec.to_builtins(history)}
-    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
-
-
 def history_text(history: History, *, every: bool = False, bars: str = BARS) -> str:
     """Return a few lines for each test, then the commits with steps.
 
@@ -213,7 +206,7 @@ def as_benchmarks(results: Sequence[Result]) -> str:
     Shares are left out: a smaller share is not better, because the others grow by it.
     """
     rows = [row for each in results if each.is_usable for row in _of_test(each)]
-    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+    return as_json(rows)
 
 
 def _of_test(result: Result) -> Iterator[dict[str, str | float]]:

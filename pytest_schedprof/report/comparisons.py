@@ -1,11 +1,9 @@
-"""Comparisons as terminal lines, as Markdown for pull requests and as JSON."""
+"""Comparisons and explanations as terminal lines, and as Markdown for pull requests."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-
-import msgspec
 
 from pytest_schedprof.model.comparison import (
     Change,
@@ -142,12 +140,6 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"  {'  '.join(words)}".rstrip()
 
 
-def as_json(report: Report) -> str:
-    """Return everything as JSON, with the verdict."""
-    content = {"verdict": report.verdict, **msgspec.to_builtins(report)}
-    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
-
-
 def as_markdown(report: Report) -> str:
     """Return a heading with the verdict, and a table for each test in which something changed."""
     return "\n".join(_markdown(report))
@@ -259,8 +251,3 @@ def explanation_markdown(found: Explanation) -> str:
         f"\n{code(found.test_id)}, {plain(f'{found.backend}: {explanation_headline(found)}')}\n\n"
     )
     return head + "\n".join(lines)
-
-
-def explanation_json(found: Sequence[Explanation]) -> str:
-    """Return everything as JSON."""
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()

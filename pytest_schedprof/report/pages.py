@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from importlib.resources import files
+from inspect import getmembers, isfunction
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
@@ -20,81 +20,11 @@ from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.run import Series
-from pytest_schedprof.report.changes import (
-    NEWS,
-    change_cells,
-    changes_of_test,
-    condition_words,
-    conditions_of,
-    count_words,
-    gravest,
-    outcome_words,
-)
+from pytest_schedprof.report import changes, results, run_page, tables, trends, words
 from pytest_schedprof.report.code import code_of
 from pytest_schedprof.report.others import Other, Past, Saved, compared, other_of, read_past
 from pytest_schedprof.report.page_reading import RunFiles, TestFiles, read_run
 from pytest_schedprof.report.pictures import drawn
-from pytest_schedprof.report.results import (
-    RECORD,
-    backend_headline,
-    counts_of_run,
-    facts_of_run,
-    facts_of_settings,
-    facts_of_test,
-    notes_of,
-    pictures_first,
-    profile_files,
-    span_table,
-)
-from pytest_schedprof.report.run_page import (
-    CHANGES_SHOWN,
-    gravity_of,
-    groups_of,
-    kinds_of,
-    limits_held,
-    of_kind,
-    tasks_of,
-)
-from pytest_schedprof.report.tables import (
-    LISTED,
-    busy_time,
-    cost_table,
-    costs_of,
-    functions_of_run,
-    hottest,
-    limit_rows,
-    owners_of_run,
-    sampling,
-    whole_costs,
-)
-from pytest_schedprof.report.trends import (
-    Point,
-    changed_series,
-    ends_of,
-    levels_of,
-    line_of,
-    marks_of,
-    notes_of_series,
-    setting_words,
-    shown_series,
-)
-from pytest_schedprof.report.words import (
-    MOST_EXPLAINED,
-    bounds_of,
-    explanation_headline,
-    interval_of,
-    micros,
-    name_of,
-    parting_words,
-    percent,
-    sentences,
-    size_of,
-    source_lines,
-    source_of,
-    top_parts,
-    with_mode,
-    with_more,
-)
 from pytest_schedprof.store.run_directory import write
 
 PAGE = "index.html"
@@ -123,51 +53,8 @@ SCRIPTS = (
 )
 
 
-FILTERS: tuple[Callable[..., Any], ...] = (
-    backend_headline,
-    bounds_of,
-    busy_time,
-    change_cells,
-    changes_of_test,
-    condition_words,
-    conditions_of,
-    cost_table,
-    costs_of,
-    count_words,
-    ends_of,
-    explanation_headline,
-    facts_of_settings,
-    facts_of_test,
-    gravity_of,
-    hottest,
-    interval_of,
-    kinds_of,
-    levels_of,
-    limit_rows,
-    limits_held,
-    line_of,
-    marks_of,
-    micros,
-    name_of,
-    notes_of,
-    notes_of_series,
-    of_kind,
-    outcome_words,
-    parting_words,
-    percent,
-    pictures_first,
-    sentences,
-    setting_words,
-    source_lines,
-    source_of,
-    span_table,
-    tasks_of,
-    top_parts,
-    whole_costs,
-    with_mode,
-    with_more,
-)
-"""What templates call on records, by the names of the functions."""
+WORDS = (changes, results, run_page, tables, trends, words)
+"""Modules whose public functions templates call on records, as filters of the same name."""
 
 
 def page_of_test(
@@ -204,7 +91,7 @@ def page_of_test(
             code=code,
             explained=explained,
             series=series,
-            files=[*profile_files(result, known), RECORD],
+            files=[*results.profile_files(result, known), results.RECORD],
             size=partial(_size, test.directory),
             script=_script((*COMMON, *opening, *flames)),
         )
@@ -213,7 +100,7 @@ def page_of_test(
 
 def _size(directory: Path, name: str) -> str:
     try:
-        return size_of((directory / name).stat().st_size)
+        return words.size_of((directory / name).stat().st_size)
     except OSError:
         return "missing"
 
@@ -232,26 +119,27 @@ def page_of_run(
         explained: why tests regressed.
         past: the series of earlier runs.
     """
-    sampled = [each for result in run.results if (each := sampling(result, known))]
+    sampled = [each for result in run.results if (each := tables.sampling(result, known))]
     return (
         _environment()
         .get_template("run.html")
         .render(
             run=run.run,
-            facts=facts_of_run(run.run, run.results),
-            counts=counts_of_run([test.verdict for test in run.tests], run.results),
-            tests=sorted(run.tests, key=gravity_of),
-            groups=groups_of(run.tests),
-            sampling=partial(sampling, known=known),
+            facts=results.facts_of_run(run.run, run.results),
+            counts=results.counts_of_run([test.verdict for test in run.tests], run.results),
+            tests=sorted(run.tests, key=run_page.gravity_of),
+            groups=run_page.groups_of(run.tests),
+            sampling=partial(tables.sampling, known=known),
             most=max((each.window.cpu_us_per_task or 0.0 for each in sampled), default=0.0),
-            owners=owners_of_run(sampled),
-            functions=functions_of_run(sampled),
-            changes=gravest(
-                (each for result in run.results for each in result.comparisons), CHANGES_SHOWN
+            owners=tables.owners_of_run(sampled),
+            functions=tables.functions_of_run(sampled),
+            changes=changes.gravest(
+                (each for result in run.results for each in result.comparisons),
+                run_page.CHANGES_SHOWN,
             ),
-            explained=explained[:MOST_EXPLAINED],
+            explained=explained[: words.MOST_EXPLAINED],
             past=past,
-            series=changed_series(past.series, SERIES_SHOWN) if past else [],
+            series=trends.changed_series(past.series, SERIES_SHOWN) if past else [],
             script=_script((*COMMON, "table.js")),
         )
     )
@@ -267,12 +155,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {each.__name__: each for each in FILTERS}
+    public = (pair for module in WORDS for pair in getmembers(module, isfunction))
+    environment.filters |= {name: value for name, value in public if not name.startswith("_")}
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
     environment.filters |= {"points": _points, "x": _x, "y": _y}
     environment.globals |= {
-        "LISTED": LISTED,
-        "NEWS": NEWS,
+        "LISTED": tables.LISTED,
+        "NEWS": changes.NEWS,
         "SOURCE_LINES": SOURCE_LINES,
         "style": Markup("".join(map(_asset, STYLES))),
     }
@@ -299,16 +188,16 @@ def worded(text: str) -> Markup:
     )
 
 
-def _points(points: Iterable[Point]) -> str:
+def _points(points: Iterable[trends.Point]) -> str:
     """Return the points of a sparkline as SVG has them."""
     return " ".join(f"{_x(each):g},{_y(each):g}" for each in points)
 
 
-def _x(point: Point) -> float:
+def _x(point: trends.Point) -> float:
     return round(SPARK_EDGE + (SPARK_WIDTH - 2 * SPARK_EDGE) * point[0], 1)
 
 
-def _y(point: Point) -> float:
+def _y(point: trends.Point) -> float:
     return round(SPARK_HEIGHT - SPARK_EDGE - (SPARK_HEIGHT - 2 * SPARK_EDGE) * point[1], 1)
 
 
@@ -382,7 +271,7 @@ def _write_tests(
         if test.result is not None:
             other, name = other_of(test, before, saved), test.entry.test_id
             reasons = [each for each in explained if each.test_id == name]
-            series = shown_series(past.of(name)) if past else []
+            series = trends.shown_series(past.of(name)) if past else []
             page = page_of_test(test, run.path, other, known, reasons, series)
             write(test.directory / PAGE, _encoded(page))
 
