@@ -15,15 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
-from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.run import Series
 from pytest_schedprof.report import changes, results, run_page, tables, trends, words
 from pytest_schedprof.report.code import code_of
-from pytest_schedprof.report.others import Other, Past, Saved, compared, other_of, read_past
-from pytest_schedprof.report.page_reading import RunFiles, TestFiles, read_run
+from pytest_schedprof.report.others import Other, Saved, other_of
+from pytest_schedprof.report.page_reading import RunFiles, TestFiles
 from pytest_schedprof.report.pictures import drawn
 from pytest_schedprof.store.run_directory import write
 
@@ -109,7 +107,8 @@ def page_of_run(
     run: RunFiles,
     known: KnownBackends = NO_BACKENDS,
     explained: Sequence[Explanation] = (),
-    past: Past | None = None,
+    series: Sequence[Series] = (),
+    history: str = "",
 ) -> str:
     """Return the page of a run.
 
@@ -117,7 +116,8 @@ def page_of_run(
         run: the run, read back.
         known: facts about backends, which tell whose samples are shown.
         explained: why tests regressed.
-        past: the series of earlier runs.
+        series: of figures over many runs.
+        history: where these come from, in words; empty without a history.
     """
     sampled = [each for result in run.results if (each := tables.sampling(result, known))]
     return (
@@ -138,8 +138,8 @@ def page_of_run(
                 run_page.CHANGES_SHOWN,
             ),
             explained=explained[: words.MOST_EXPLAINED],
-            past=past,
-            series=trends.changed_series(past.series, SERIES_SHOWN) if past else [],
+            history=history,
+            series=trends.changed_series(series, SERIES_SHOWN),
             script=_script((*COMMON, "table.js")),
         )
     )
@@ -224,64 +224,37 @@ SERIES_SHOWN = 30
 """Most series that the page of a run shows."""
 
 
-def write_pages(
-    directory: Path,
-    against: Path | None = None,
-    history: str = "",
-    *,
-    beside: Path | None = None,
+def write_run(
+    run: RunFiles,
+    before: RunFiles | None = None,
     known: KnownBackends = NO_BACKENDS,
-    explained: Sequence[Explanation] | None = None,
+    explained: Sequence[Explanation] = (),
+    series: Sequence[Series] = (),
+    history: str = "",
 ) -> Path:
-    """Write the page of the run, and the pages of its tests, which it links.
+    """Write the page of a run, and the pages of its tests, which it links.
 
     Args:
-        directory: of the run.
-        against: directory of another run, to show what changed since then.
-        history: directory or URL of earlier runs, to show trends.
-        beside: directory of the run that the session compared its tests with, for its samples.
+        run: with all that its tests were compared with.
+        before: another run, for its samples.
         known: facts about backends, which tell what opens their files.
-        explained: why tests regressed, if the session has found that out; else it is found here.
+        explained: why tests regressed.
+        series: of figures over many runs, to show trends.
+        history: where these come from, in words; empty without a history.
 
     Raises:
-        ArtifactError: if there is no run, or if the pages cannot be written.
-        BaselineError: if the two runs have no test in common.
+        ArtifactError: if a page cannot be written.
     """
-    run, before = read_run(directory), read_run(against) if against else None
-    if before is not None:
-        run = compared(run, before)
-    past = read_past(history) if history else None
-    if explained is None:
-        regressed = (each for each in run.kept_tests() if each.result.has_regressed)
-        explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
-    _write_tests(run, before or _samples_of(beside), past, known, explained)
-    write(directory / PAGE, _encoded(page_of_run(run, known, explained, past)))
-    return directory / PAGE
-
-
-def _write_tests(
-    run: RunFiles,
-    before: RunFiles | None,
-    past: Past | None,
-    known: KnownBackends,
-    explained: Sequence[Explanation],
-) -> None:
     saved = Saved(run.path)
     for test in run.tests:
         if test.result is not None:
             other, name = other_of(test, before, saved), test.entry.test_id
             reasons = [each for each in explained if each.test_id == name]
-            series = trends.shown_series(past.of(name)) if past else []
-            page = page_of_test(test, run.path, other, known, reasons, series)
+            past = trends.shown_series(each for each in series if each.setting.test_id == name)
+            page = page_of_test(test, run.path, other, known, reasons, past)
             write(test.directory / PAGE, _encoded(page))
-
-
-def _samples_of(directory: Path | None) -> RunFiles | None:
-    """Read the other run; if that fails, the pages have no differential flame graphs."""
-    try:
-        return read_run(directory) if directory else None
-    except ArtifactError:
-        return None
+    write(run.path / PAGE, _encoded(page_of_run(run, known, explained, series, history)))
+    return run.path / PAGE
 
 
 def _encoded(text: str) -> bytes:

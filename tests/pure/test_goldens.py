@@ -23,12 +23,12 @@ import pytest
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
+from pytest_schedprof.measure.pages import write_pages
 from pytest_schedprof.report import terminal
 from pytest_schedprof.report.comparisons import explanation_lines, why_lines
 from pytest_schedprof.report.junit import properties_of
 from pytest_schedprof.report.markup import Line
 from pytest_schedprof.report.page_reading import RunFiles, read_run
-from pytest_schedprof.report.pages import write_pages
 from pytest_schedprof.report.summary import run_markdown
 
 GOLDENS = Path(__file__).parent.parent / "goldens"

@@ -22,15 +22,16 @@ from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, parse_limit
 from pytest_schedprof.judge.owners import owner_of
 from pytest_schedprof.judge.verdicts import judge
+from pytest_schedprof.measure.pages import write_pages
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import Result, TargetFiles
 from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting, Step, TestEntry
 from pytest_schedprof.report.code import MOST_LINES, code_of
-from pytest_schedprof.report.others import Past, other_of
+from pytest_schedprof.report.others import other_of
 from pytest_schedprof.report.page_reading import Names, busy_stacks, call_tree, read_run, trimmed
-from pytest_schedprof.report.pages import as_json, breakable, page_of_run, write_pages
+from pytest_schedprof.report.pages import as_json, breakable, page_of_run
 from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.sources import add_sources
@@ -276,9 +277,9 @@ def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     moments = (Moment(f"run-{n}", "2026-01-01", None) for n in range(4))
     figures = tuple(map(Figure, moments, (10.0, 10.0, 20.0, 20.0)))
     course = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
-    past = Past((Series(setting, "calls", "", figures, course),), 4, 0)
+    series = [Series(setting, "calls", "", figures, course)]
     run = stored(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
-    page = page_of_run(read_run(run), past=past)
+    page = page_of_run(read_run(run), series=series, history="4 runs")
     assert 'class="line" points="4,32 81.3,32 158.7,4 236,4"' in page
     assert 'class="level" points="4,32 81.3,32"' in page
     assert 'class="step" cx="158.7" cy="4.0"' in page
