@@ -84,16 +84,20 @@ def comparison_lines(
         verbosity: with -q there are only the lines about all tests.
         is_brief: whether only the gravest comparisons and changes are shown, unless with -v.
     """
-    worst = Verdict.worst([each.verdict for each in comparisons])
+    worst = Verdict.worst([comparison.verdict for comparison in comparisons])
     yield Line(f"compared with {name}: {comparison_count(comparisons)}", VERDICT_MARKUP[worst])
     yield from (Line(f"  {text}") for text in condition_words(comparisons))
     if verbosity < 0:
         return
-    news = [each for each in comparisons if each.changes or each.reasons or each.parting]
+    news = [
+        comparison
+        for comparison in comparisons
+        if comparison.changes or comparison.reasons or comparison.parting
+    ]
     tests, rows = (TESTS_IN_BRIEF, ROWS_IN_BRIEF) if is_brief and not verbosity else (None, None)
     shown, left = parted(news, tests, gravity)
-    for each in shown:
-        yield from _lines(each, rows, is_all=verbosity > 0)
+    for comparison in shown:
+        yield from _lines(comparison, rows, is_all=verbosity > 0)
     if left:
         yield Line(f"{counted(len(left), 'more comparison')}: -v shows all")
 
@@ -104,11 +108,13 @@ def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterato
     yield from _parting_lines(comparison.parting) if comparison.parting else ()
     yield from (Line(f"  {text}", {"light": True}) for text in conditions_of(comparison))
     yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
-    shown = [each for each in comparison.changes if is_all or is_told(each)]
+    shown = [change for change in comparison.changes if is_all or is_told(change)]
     yield from _table(shown[:most])
     if left := len(shown[most:]) if most else 0:
         yield Line(f"  and {counted(left, 'more change')}: -v shows all")
-    hidden = Counter(each.note for each in comparison.changes if not (is_all or is_told(each)))
+    hidden = Counter(
+        change.note for change in comparison.changes if not (is_all or is_told(change))
+    )
     for note, count in hidden.items():
         yield Line(f"  {count} undecided: {note}", {"yellow": True})
 
@@ -123,7 +129,7 @@ def _table(changes: Sequence[Change]) -> Iterator[Line]:
     if not changes:
         return
     rows = [[str(cell) for cell in change_cells(change)] for change in changes]
-    widths = [max(len(each[i]) for each in (HEADS, *rows)) for i in range(len(HEADS))]
+    widths = [max(len(cells[i]) for cells in (HEADS, *rows)) for i in range(len(HEADS))]
     yield Line(_aligned(HEADS, widths), {"light": True})
     notes = [change.note for change in changes]
     for change, cells, following in zip(changes, rows, [*notes[1:], ""], strict=True):
@@ -156,7 +162,7 @@ def _markdown(report: Report) -> Iterator[str]:
 
 def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     """Return a table of what changed in one test; nothing if nothing changed."""
-    changes = [each for each in comparison.changes if each.outcome in NEWS]
+    changes = [change for change in comparison.changes if change.outcome in NEWS]
     undecided = len(comparison.of(Outcome.UNDECIDED))
     parting = comparison.parting
     has_parted = parting is not None and parting.what is not Difference.NOTHING
@@ -193,16 +199,18 @@ MOST_LINES = 60
 """Lines of a source that are printed."""
 
 
-def explanation_lines(found: Explanation, *, with_source: bool = True) -> Iterator[Line]:
+def explanation_lines(explanation: Explanation, *, with_source: bool = True) -> Iterator[Line]:
     """Return the sentences of an explanation, then the sources that changed."""
-    yield Line(f"{found.test_id}  {found.backend}", {"bold": True})
-    yield Line(f"  {explanation_headline(found)}")
-    shown = top_parts(found)
+    yield Line(f"{explanation.test_id}  {explanation.backend}", {"bold": True})
+    yield Line(f"  {explanation_headline(explanation)}")
+    shown = top_parts(explanation)
     for part in shown:
-        yield Line(f"  {sentence(found, part)}", {"red" if part.amount > 0 else "green": True})
-    if rest := others(found, len(shown)):
+        yield Line(
+            f"  {sentence(explanation, part)}", {"red" if part.amount > 0 else "green": True}
+        )
+    if rest := others(explanation, len(shown)):
         yield Line(f"  {rest}")
-    yield from (Line(f"  {note}", {"yellow": True}) for note in found.notes)
+    yield from (Line(f"  {note}", {"yellow": True}) for note in explanation.notes)
     for part in shown if with_source else ():
         if source := source_of(part):
             yield from _source_lines(part, source)
@@ -212,8 +220,8 @@ def why_lines(explained: Sequence[Explanation], verbosity: int) -> Iterator[Line
     """Return the sentences at the end of a session."""
     yield Line("why (`schedprof explain` shows the lines of code too):")
     shown = explained[: None if verbosity else EXPLAINED_IN_BRIEF]
-    for each in shown:
-        yield from explanation_lines(each, with_source=False)
+    for explanation in shown:
+        yield from explanation_lines(explanation, with_source=False)
     if left := len(explained) - len(shown):
         yield Line(f"{counted(left, 'more explanation')}: -v shows all")
 
@@ -242,12 +250,9 @@ def _markup(line: SourceLine) -> dict[str, bool]:
     return {"green": True} if line.before is None else {}
 
 
-def explanation_markdown(found: Explanation) -> str:
+def explanation_markdown(explanation: Explanation) -> str:
     """Return the sentences of an explanation for a pull request."""
-    lines = [
-        f"- {plain(text.replace('`', ''))}" for text in sentences(found)
-    ]  # else quotes would be escaped
-    head = (
-        f"\n{code(found.test_id)}, {plain(f'{found.backend}: {explanation_headline(found)}')}\n\n"
-    )
-    return head + "\n".join(lines)
+    # Without the quotes of names, which would be escaped.
+    lines = [f"- {plain(text.replace('`', ''))}" for text in sentences(explanation)]
+    what = plain(f"{explanation.backend}: {explanation_headline(explanation)}")
+    return "\n".join([f"\n{code(explanation.test_id)}, {what}\n", *lines])

@@ -40,9 +40,9 @@ class Other:
     def backend(self, one: BackendResult) -> BackendResult | None:
         """Return the same backend in the same mode, as samples of others are not comparable."""
         found = (
-            each
-            for each in self.result.backends
-            if (each.backend, each.mode) == (one.backend, one.mode)
+            backend
+            for backend in self.result.backends
+            if (backend.backend, backend.mode) == (one.backend, one.mode)
         )
         return next(found, None)
 
@@ -65,11 +65,11 @@ def other_of(
     if run is not None:
         return next(
             (
-                Other(run.path.name, each.result, each.directory)
-                for each in reversed(run.tests)  # the last usable one of several attempts
-                if each.result
-                and each.result.is_usable
-                and each.entry.test_id == test.entry.test_id
+                Other(run.path.name, attempt.result, attempt.directory)
+                for attempt in reversed(run.tests)  # the last usable one of several attempts
+                if attempt.result
+                and attempt.result.is_usable
+                and attempt.entry.test_id == test.entry.test_id
             ),
             None,
         )
@@ -105,7 +105,7 @@ class Saved:
             results = load(name, self._directory).results
         except SchedprofError:
             return {}
-        return {each.test_id: Other(name, each, stacks=stacks) for each in results}
+        return {result.test_id: Other(name, result, stacks=stacks) for result in results}
 
 
 LEAST = 0.0005
@@ -126,7 +126,7 @@ def keep_stacks(run: Path, name: str, directory: str, known: KnownBackends) -> N
         return
     with suppress(SchedprofError):
         tests = read_run(run).tests
-        found = {key: each for test in tests for key, each in _stacks(test, known).items()}
+        found = {key: counts for test in tests for key, counts in _stacks(test, known).items()}
         if found:
             write_stacks(folder, run.name, found)
 

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
-from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.run import Series
 from pytest_schedprof.report import changes, results, run_page, tables, trends, words
@@ -76,7 +76,7 @@ def page_of_test(
     result = test.result
     assert result is not None
     drawings, code = drawn(result, test.directory, other, known), code_of(result, test.directory)
-    flames = SCRIPTS if any(each.flames for each in drawings) else ()
+    flames = SCRIPTS if any(drawing.flames for drawing in drawings) else ()
     opening = (OF_CODE,) if flames or code.functions else ()
     return (
         _environment()
@@ -89,7 +89,7 @@ def page_of_test(
             code=code,
             explained=explained,
             series=series,
-            files=[*results.profile_files(result, known), results.RECORD],
+            files=results.profile_files(result, known) | {results.RECORD: kind_of(results.RECORD)},
             size=partial(_size, test.directory),
             script=_script((*COMMON, *opening, *flames)),
         )
@@ -119,7 +119,7 @@ def page_of_run(
         series: of figures over many runs.
         history: where these come from, in words; empty without a history.
     """
-    sampled = [each for result in run.results if (each := tables.sampling(result, known))]
+    sampled = [backend for result in run.results if (backend := tables.sampling(result, known))]
     return (
         _environment()
         .get_template("run.html")
@@ -130,11 +130,11 @@ def page_of_run(
             tests=sorted(run.tests, key=run_page.gravity_of),
             groups=run_page.groups_of(run.tests),
             sampling=partial(tables.sampling, known=known),
-            most=max((each.window.cpu_us_per_task or 0.0 for each in sampled), default=0.0),
+            most=max((backend.window.cpu_us_per_task or 0.0 for backend in sampled), default=0.0),
             owners=tables.owners_of_run(sampled),
             functions=tables.functions_of_run(sampled),
             changes=changes.gravest(
-                (each for result in run.results for each in result.comparisons),
+                (comparison for result in run.results for comparison in result.comparisons),
                 run_page.CHANGES_SHOWN,
             ),
             explained=explained[: words.MOST_EXPLAINED],
@@ -181,7 +181,7 @@ def breakable(text: str) -> Markup:
 def worded(text: str) -> Markup:
     """Escape a sentence, and show what it has between backquotes as code."""
     words = text.split("`")
-    codes = (Markup("<code>{}</code>").format(breakable(each)) for each in words[1::2])
+    codes = (Markup("<code>{}</code>").format(breakable(word)) for word in words[1::2])
     plain = map(escape, words[::2])
     return Markup("").join(
         part for pair in zip_longest(plain, codes, fillvalue="") for part in pair
@@ -190,7 +190,7 @@ def worded(text: str) -> Markup:
 
 def _points(points: Iterable[trends.Point]) -> str:
     """Return the points of a sparkline as SVG has them."""
-    return " ".join(f"{_x(each):g},{_y(each):g}" for each in points)
+    return " ".join(f"{_x(point):g},{_y(point):g}" for point in points)
 
 
 def _x(point: trends.Point) -> float:
@@ -249,8 +249,8 @@ def write_run(
     for test in run.tests:
         if test.result is not None:
             other, name = other_of(test, before, saved), test.entry.test_id
-            reasons = [each for each in explained if each.test_id == name]
-            past = trends.shown_series(each for each in series if each.setting.test_id == name)
+            reasons = [explanation for explanation in explained if explanation.test_id == name]
+            past = trends.shown_series(one for one in series if one.setting.test_id == name)
             page = page_of_test(test, run.path, other, known, reasons, past)
             write(test.directory / PAGE, _encoded(page))
     write(run.path / PAGE, _encoded(page_of_run(run, known, explained, series, history)))

@@ -10,7 +10,7 @@ from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.comparison import Difference, Parting
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.report.decisions import DecisionsPicture, picture
+from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
 from pytest_schedprof.report.ledger import Ledger, ledger_of
 from pytest_schedprof.report.others import Other
@@ -24,7 +24,7 @@ class Drawn(NamedTuple):
     flames: tuple[Flame, ...]
     no_flame: str
     """Why a backend with samples has no flame graph; else empty."""
-    decisions: DecisionsPicture | None
+    decisions: Picture | None
     ledger: Ledger | None
 
 
@@ -39,7 +39,11 @@ def drawn(
         other: the same test on another side, to compare its samples with.
         known: facts about backends, which tell what their files hold.
     """
-    partings = {each.backend: each.parting for each in result.comparisons if each.parting}
+    partings = {
+        comparison.backend: comparison.parting
+        for comparison in result.comparisons
+        if comparison.parting
+    }
     drawing = Flames(directory, other, known)
     return [
         Drawn(
@@ -53,7 +57,7 @@ def drawn(
 
 def _decisions(
     backend: BackendResult, directory: Path, other: Other | None, parting: Parting | None
-) -> DecisionsPicture | None:
+) -> Picture | None:
     """Return the round in which both sides part, or else the first one."""
     mine = decided_in(directory, (backend,))
     if not (backend.hashes and mine):
@@ -62,10 +66,10 @@ def _decisions(
     before = other.backend(backend) if other else None
     theirs = decided_in(other.directory, (before,)) if other and before else []
     if len(mine) <= number or not _are_of(parting, theirs[number : number + 1]):
-        return picture([("", mine[0])], None)
+        return Picture([("", mine[0])], None)
     assert other is not None
     earlier = (f"before: {other.name}", theirs[number])
-    return picture([earlier, ("now", mine[number])], parting)
+    return Picture([earlier, ("now", mine[number])], parting)
 
 
 def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:

@@ -28,7 +28,7 @@ def groups_of(tests: Sequence[TestFiles]) -> list[Group]:
         files.setdefault(test.entry.test_id.partition("::")[0], []).append(test)
     if len(tests) <= MANY or len(files) == 1:
         return []
-    return sorted((_group(*each) for each in files.items()), key=_group_gravity)
+    return sorted((_group(*file) for file in files.items()), key=_group_gravity)
 
 
 def _group(file: str, tests: Sequence[TestFiles]) -> Group:
@@ -75,4 +75,4 @@ def of_kind(tests: Iterable[TestFiles], kind: str) -> list[TestFiles]:
 
 def tasks_of(result: Result) -> int:
     """Return the tasks of the backend that saw most of them."""
-    return max((each.window.tasks for each in result.backends), default=0)
+    return max((backend.window.tasks for backend in result.backends), default=0)

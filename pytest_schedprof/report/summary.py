@@ -66,14 +66,16 @@ def _sections(
 ) -> Iterator[Section]:
     yield Section(_heading(results), list(_facts(results, where)), "facts")
     yield Section("\n### Regressions", list(_compared(results, Verdict.FAIL)), "comparisons")
-    why = [explanation_markdown(each) for each in explained[:MOST_EXPLAINED]]
+    why = [explanation_markdown(explanation) for explanation in explained[:MOST_EXPLAINED]]
     yield Section("\n### Why", why, "explanations")
-    broken, doubts = (list(_limits(results, each)) for each in (Verdict.FAIL, Verdict.INCONCLUSIVE))
+    broken, doubts = (
+        list(_limits(results, verdict)) for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+    )
     yield Section("\n### Broken limits\n", broken, "broken limits")
     yield Section("\n### Problems with profiling\n", list(_troubles(results)), "problems")
     yield Section("\n### Undecided limits\n", doubts, "undecided limits")
-    told = [f"- {plain(line.text.strip())}" for line in unmatched]
-    yield Section("\n### New, vanished and renamed tests\n", told, "tests")
+    items = [f"- {plain(line.text.strip())}" for line in unmatched]
+    yield Section("\n### New, vanished and renamed tests\n", items, "tests")
     undecided = list(_compared(results, Verdict.INCONCLUSIVE))
     yield _folded("Undecided comparisons", undecided, "comparisons")
     yield _folded("Other changes", list(_compared(results, Verdict.PASS)), "comparisons")
@@ -107,19 +109,19 @@ def _facts(results: Sequence[Result], where: str) -> Iterator[str]:
 
 
 def _false_alarms(results: Sequence[Result]) -> Iterator[str]:
-    if null := [each for result in results for each in result.null]:
-        alarms = sum(len(each.of(Outcome.REGRESSED)) for each in null)
+    if null := [comparison for result in results for comparison in result.null]:
+        alarms = sum(len(comparison.of(Outcome.REGRESSED)) for comparison in null)
         yield f"- The same code on another scheduler (null arm): {counted(alarms, 'false alarm')}."
 
 
 def _comparisons(results: Sequence[Result]) -> list[Comparison]:
-    return [each for result in results for each in result.comparisons]
+    return [comparison for result in results for comparison in result.comparisons]
 
 
 def _compared(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:
     """Return a table for each comparison of one verdict."""
-    for each in sorted(_comparisons(results), key=gravity):
-        if each.verdict is verdict and (text := "\n".join(comparison_markdown(each))):
+    for comparison in sorted(_comparisons(results), key=gravity):
+        if comparison.verdict is verdict and (text := "\n".join(comparison_markdown(comparison))):
             yield text
 
 
@@ -177,31 +179,40 @@ INSTALLED = ("site-packages", "dist-packages")
 def as_commands(annotations: Sequence[Annotation]) -> Iterator[str]:
     """Yield a workflow command for each annotation, and a notice if some are left out."""
     for verdict, name in COMMANDS.items():
-        mine = [each for each in annotations if each.remark.verdict is verdict]
+        mine = [annotation for annotation in annotations if annotation.remark.verdict is verdict]
         yield from map(_command, mine[:MOST])
         if len(mine) > MOST:
             yield command("notice", f"{len(mine) - MOST} more {name}s: see the summary")
 
 
-def _command(each: Annotation) -> str:
-    place = {"file": each.file, "line": str(each.first), "endLine": str(each.last)}
-    return command(COMMANDS[each.remark.verdict], each.remark.text, **place, title=_title(each))
+def _command(annotation: Annotation) -> str:
+    place = {
+        "file": annotation.file,
+        "line": str(annotation.first),
+        "endLine": str(annotation.last),
+    }
+    return command(
+        COMMANDS[annotation.remark.verdict],
+        annotation.remark.text,
+        **place,
+        title=_title(annotation),
+    )
 
 
-def _title(each: Annotation) -> str:
-    return f"Scheduler performance, {each.remark.test_id}"
+def _title(annotation: Annotation) -> str:
+    return f"Scheduler performance, {annotation.remark.test_id}"
 
 
 def command(name: str, text: str, **properties: str) -> str:
     """Return a workflow command, which no text can end or add a property to."""
-    told = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-    return f"::{name}{' ' if told else ''}{told}::{_escaped(text)}"
+    pairs = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
+    return f"::{name}{' ' if pairs else ''}{pairs}::{_escaped(text)}"
 
 
 def _escaped(text: str, more: str = "") -> str:
     """Escape what ends a command or a property; `%` first, which begins the escapes."""
-    for each in f"%\r\n{more}":
-        text = text.replace(each, f"%{ord(each):02X}")
+    for character in f"%\r\n{more}":
+        text = text.replace(character, f"%{ord(character):02X}")
     return printable(text, keep="")
 
 

@@ -52,7 +52,7 @@ MARGIN = 1.15
 def limit_words(results: Sequence[Result]) -> list[str]:
     """Return how many limits came to each verdict, without the verdicts that none came to."""
     counts = Counter(limit.verdict for result in results for limit in result.limits)
-    return [f"{counts[each]} {word}" for each, word in LIMIT_WORDS.items() if counts[each]]
+    return [f"{counts[verdict]} {word}" for verdict, word in LIMIT_WORDS.items() if counts[verdict]]
 
 
 def skipped_words(results: Sequence[Result]) -> str:
@@ -68,7 +68,7 @@ def describe(result: LimitResult) -> str:
     if not (result.findings and limit):
         return f"{result.limit}: {_no_figures(result)}"
     finding = result.findings[0]
-    others = sum(each.verdict is result.verdict for each in result.findings[1:])
+    others = sum(other.verdict is result.verdict for other in result.findings[1:])
     is_told = others and result.verdict is not Verdict.PASS
     more = f", and {counted(others, f'more {_named(limit)}')}" if is_told else ""
     return f"{result.limit}: {_fact(finding, limit)}{more}"
@@ -127,7 +127,7 @@ def limit_rows(record: Result) -> Iterator[tuple[Any, ...]]:
     there are no figures.
     """
     sources: list[BackendResult | Evidence] = [*record.backends, *record.evidence]
-    limits = [(_source(each), limit) for each in sources for limit in each.limits]
+    limits = [(_source(source), limit) for source in sources for limit in source.limits]
     for source, result in sorted(limits, key=lambda pair: GRAVEST_FIRST.index(pair[1].verdict)):
         limit = parsed_limit(result)
         if not (result.findings and limit):
@@ -171,7 +171,7 @@ def _grounds(finding: Finding, limit: Limit, more: int) -> str:
 
 def dearest(functions: Sequence[FunctionCost], most: int) -> list[FunctionCost]:
     """Return the scheduler's most expensive functions; the record has them in that order."""
-    return [each for each in functions if each.owner not in NOT_SCHEDULER][:most]
+    return [function for function in functions if function.owner not in NOT_SCHEDULER][:most]
 
 
 def cost_table(
@@ -187,7 +187,7 @@ def cost_table(
         own_seconds: whether to show the seconds without callees, too.
     """
     shown = dearest(costs.functions, most)
-    measured = {name for each in shown for name in each.total}
+    measured = {name for cost in shown for name in cost.total}
     columns = [
         name
         for name in (*METRICS, *(INCLUSIVE if own_seconds else ()))
@@ -195,11 +195,11 @@ def cost_table(
     ]
     rows = [
         (
-            *(_of_task(name, each.total.get(name, 0.0), tasks) for name in columns),
-            each.owner,
-            name_of(each.function),
+            *(_of_task(name, cost.total.get(name, 0.0), tasks) for name in columns),
+            cost.owner,
+            name_of(cost.function),
         )
-        for each in shown
+        for cost in shown
     ]
     heads = [
         _head(name) if _row_of(name).is_peak else f"{_head(name)}{per_task}" for name in columns
@@ -244,16 +244,20 @@ LISTED_OF_RUN = 12
 def hottest(functions: Sequence[FunctionShare], most: int) -> list[FunctionShare]:
     """Return the functions with the largest shares; plumbing is ranked by its own time."""
 
-    def heat(each: FunctionShare) -> float:
-        return (each.self_share if each.owner in PLUMBING else each.share).value
+    def heat(share: FunctionShare) -> float:
+        return (share.self_share if share.owner in PLUMBING else share.share).value
 
-    return [each for each in sorted(functions, key=heat, reverse=True) if heat(each)][:most]
+    return [function for function in sorted(functions, key=heat, reverse=True) if heat(function)][
+        :most
+    ]
 
 
 def sampling(result: Result, known: KnownBackends) -> BackendResult | None:
     """Return the most recommended backend that has busy samples; None if there is none."""
-    found = [each for each in result.backends if each.shares and each.shares.busy_samples]
-    return min(found, key=lambda each: rank_of(each.backend, known), default=None)
+    found = [
+        backend for backend in result.backends if backend.shares and backend.shares.busy_samples
+    ]
+    return min(found, key=lambda backend: rank_of(backend.backend, known), default=None)
 
 
 def micros_per_sample(backend: BackendResult) -> float:
@@ -288,8 +292,8 @@ def owners_of_run(backends: Iterable[BackendResult]) -> list[OwnerShare]:
     """Return the owners of several tests together, each test weighted by its samples."""
     sums: defaultdict[str, float] = defaultdict(float)
     for shares in _shares(backends):
-        for each in shares.owners:
-            sums[each.owner] += each.share.value * shares.busy_samples
+        for owner in shares.owners:
+            sums[owner.owner] += owner.share.value * shares.busy_samples
     total = sum(sums.values())
     parts = sorted(((count / total, owner) for owner, count in sums.items()), reverse=True)
     return [OwnerShare(owner, _exactly(part)) for part, owner in parts]
@@ -298,13 +302,13 @@ def owners_of_run(backends: Iterable[BackendResult]) -> list[OwnerShare]:
 def functions_of_run(backends: Iterable[BackendResult]) -> list[FunctionShare]:
     """Return the hottest functions of several tests together, weighted by their samples."""
     shares = list(_shares(backends))
-    total = sum(each.busy_samples for each in shares)
+    total = sum(sampled.busy_samples for sampled in shares)
     held: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for each in shares:
-        for function in each.functions:
+    for sampled in shares:
+        for function in sampled.functions:
             sums = held[function.function, function.owner]
-            sums[0] += function.share.value * each.busy_samples / total
-            sums[1] += function.self_share.value * each.busy_samples / total
+            sums[0] += function.share.value * sampled.busy_samples / total
+            sums[1] += function.self_share.value * sampled.busy_samples / total
     functions = [
         FunctionShare(function, owner, _exactly(share), _exactly(own))
         for (function, owner), (share, own) in held.items()

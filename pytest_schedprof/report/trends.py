@@ -23,14 +23,14 @@ def series_by_test(
     series: Iterable[Series],
 ) -> Iterator[tuple[str, list[tuple[Setting, list[Series]]]]]:
     """Group series by test, and those of a test by setting."""
-    for test_id, of_test in groupby(series, key=lambda each: each.setting.test_id):
-        settings = groupby(of_test, key=lambda each: each.setting)
+    for test_id, of_test in groupby(series, key=lambda one: one.setting.test_id):
+        settings = groupby(of_test, key=lambda one: one.setting)
         yield test_id, [(setting, list(group)) for setting, group in settings]
 
 
 def shown_series(series: Iterable[Series], *, every: bool = False) -> list[Series]:
     """Return the series of the scheduler as a whole and those that changed, or every one."""
-    return [each for each in series if every or not each.subject or _has_changed(each)]
+    return [one for one in series if every or not one.subject or _has_changed(one)]
 
 
 def _has_changed(series: Series) -> bool:
@@ -39,8 +39,8 @@ def _has_changed(series: Series) -> bool:
 
 def changed_series(series: Iterable[Series], most: int) -> list[Series]:
     """Return the series of all tests that changed, those that changed last first."""
-    changed = [each for each in series if _has_changed(each)]
-    return sorted(changed, key=lambda each: max(map(_end, _changes(each))), reverse=True)[:most]
+    changed = [one for one in series if _has_changed(one)]
+    return sorted(changed, key=lambda one: max(map(_end, _changes(one))), reverse=True)[:most]
 
 
 def _changes(series: Series) -> list[Step | Trend]:
@@ -100,9 +100,9 @@ def _noise(series: Series) -> Iterator[str]:
     rise = departure(values) if is_exact else counts_from(found)
     relative, absolute = least_change(series.metric)
     if rise > max(relative * found.level, absolute):
-        told = change_of(series.metric, found.level, found.level + rise)
+        words = change_of(series.metric, found.level, found.level + rise)
         why = "runs departed so far and came back" if is_exact else "in two runs"
-        yield f"noisy: a comparison with these runs tells {told} and more, {why}"
+        yield f"noisy: a comparison with these runs tells {words} and more, {why}"
 
 
 def _sizes(series: Series, change: Step | Trend) -> str:
@@ -171,7 +171,7 @@ def _when(pair: tuple[Series, Step]) -> tuple[str, str]:
 
 def line_of(series: Series) -> list[Point]:
     """Return the places of the figures in a picture."""
-    return [_point(series, *each) for each in enumerate(values_of(series))]
+    return [_point(series, *figure) for figure in enumerate(values_of(series))]
 
 
 def levels_of(series: Series) -> Iterator[tuple[Point, Point]]:

@@ -183,7 +183,7 @@ def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> No
     ((flames, *_),) = drawn_of(test.result, test.directory, other, known)
     (flame,) = flames
     content = flame.content
-    assert flame.is_difference
+    assert flame.before == "before"
     assert (content["unit"], content["isSampled"]) == ("instructions", False)
     assert (content["own"], content["before"]) == ([10, 400, 150], [10, 400, 100])
     assert "bounds" not in content  # they are exact, and the script sums them up
@@ -296,12 +296,12 @@ def test_code_has_the_bytecodes_of_each_line_where_they_were_counted(tmp_path: P
     (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
     code = code_of(result, run / "0")
     assert code.heads == ("counts: bytecodes / task",)
-    (view,) = code.functions
+    ((_, _, rows),) = code.functions
     assert code.ids == {TRANSITION: "code-0"}
-    shown = {row.number: (row.amounts, row.part) for row in view.rows}
+    shown = {number: (amounts, part) for number, amounts, part, _, _ in rows}
     assert list(shown) == [*range(98, 103), *range(108, 113)]
     assert (shown[100], shown[110], shown[99]) == ((("2",), 0.25), (("8",), 1.0), (("",), 0.0))
-    assert [row.number for row in view.rows if not row.follows] == [108]
+    assert [number for number, _, _, _, follows in rows if not follows] == [108]
     write_pages(run)
     page = (run / "0" / "index.html").read_text()
     assert f'<a href="#code-0">{breakable("SchedulerState._transition")}</a>' in page
@@ -322,4 +322,4 @@ def test_code_is_cut_to_what_a_page_can_hold(tmp_path: Path) -> None:
     file = CountsFile(1, "3.11.7", totals, {}, lines=lines)
     (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
     code = code_of(result, run / "0")
-    assert [each.function for each in code.functions] == names[: -MOST_LINES // 30 : -1]
+    assert [name for name, _, _ in code.functions] == names[: -MOST_LINES // 30 : -1]

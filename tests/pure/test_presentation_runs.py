@@ -24,7 +24,6 @@ from pytest_schedprof.model.run import (
     Trend,
 )
 from pytest_schedprof.report.results import (
-    RECORD,
     baseline_names,
     counts_of_run,
     environment_notes,
@@ -145,15 +144,16 @@ def test_files_of_targets_come_after_the_schedulers_and_know_what_opens_them() -
         "counts": BackendFacts("counts", 1, artifacts, frozenset(), frozenset(), True, False, ())
     }
     files = profile_files(measured(backend, replace(COUNTED, artifacts=("a.json",))), known)
-    assert [(file.name, file.opener) for file in files] == [
+    assert [(name, kind.opener if kind else "") for name, kind in files.items()] == [
         ("scheduler.own.bin", "speedscope"),
         ("x.svg", "a browser"),
         ("a.json", ""),
         ("client.own.bin", "speedscope"),
     ]
-    assert (files[2].how, RECORD.how) == ("any editor; it is JSON", "any editor; it is JSON")
-    (unknown,) = profile_files(measured(replace(COUNTED, artifacts=("a.bin",))), {})
-    assert (unknown.opener, unknown.how) == ("", "")
+    kind = files["a.json"]
+    assert kind is not None
+    assert kind.how == "any editor; it is JSON"
+    assert profile_files(measured(replace(COUNTED, artifacts=("a.bin",))), {}) == {"a.bin": None}
 
 
 def test_of_evidence_pictures_come_first_and_notes_once() -> None:
