@@ -16,18 +16,16 @@ from pytest_schedprof.model.comparison import (
     Report,
     Thresholds,
 )
-from pytest_schedprof.model.explanation import Explanation, Part, Remark, Role
+from pytest_schedprof.model.explanation import Role
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
 from pytest_schedprof.model.result import WHOLE, Result
-from pytest_schedprof.report.tables import GRAVEST_FIRST, describe
+from pytest_schedprof.report.tables import GRAVEST_FIRST
 from pytest_schedprof.report.words import (
     WHOLE_NAME,
     Name,
     counted,
     name_of,
-    sentence,
-    top_parts,
 )
 
 NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED)
@@ -279,73 +277,6 @@ def _interval(change: Change) -> str:
     if not change.before:
         return ""
     return f"{change.low / change.before:+.1%} to {change.high / change.before:+.1%}"
-
-
-MOST_FUNCTIONS = 3
-"""Functions that are told for each figure that regressed."""
-
-
-def remarks_of(results: Sequence[Result], explained: Sequence[Explanation]) -> list[Remark]:
-    """Return failures, then doubts.
-
-    Args:
-        results: one for each profiled test of the run.
-        explained: why figures regressed.
-    """
-    found = [remark for result in results for remark in _of_test(result, explained)]
-    return sorted(found, key=lambda remark: remark.verdict is not Verdict.FAIL)
-
-
-def _of_test(result: Result, explained: Sequence[Explanation]) -> Iterator[Remark]:
-    for comparison in (comparison for comparison in result.comparisons if comparison.is_binding):
-        if comparison.verdict is Verdict.FAIL:
-            yield from _regressed(comparison, explained)
-        elif comparison.reasons:  # not for single figures, of which there are some in each run
-            text = f"undecided: {undecided(comparison)}"
-            yield Remark(Verdict.INCONCLUSIVE, result.test_id, text)
-    for limit in result.limits:
-        if limit.verdict is not Verdict.PASS:
-            subject = _named(finding.subject for finding in limit.findings[:1])
-            yield Remark(limit.verdict, result.test_id, describe(limit), subject)
-    yield from (Remark(Verdict.INCONCLUSIVE, result.test_id, text) for text in result.troubles)
-
-
-def _regressed(comparison: Comparison, explained: Sequence[Explanation]) -> Iterator[Remark]:
-    """Yield the functions that explain a regression; what regressed most if none is known."""
-    measured = (comparison.test_id, comparison.backend)
-    mine = [
-        explanation
-        for explanation in explained
-        if (explanation.test_id, explanation.backend) == measured
-    ]
-    if found := [remark for item in mine for remark in _rises(item)]:
-        yield from found
-        return
-    subject = _named(change.subject for change in comparison.of(Outcome.REGRESSED))
-    text = f"regressed: {regressions(comparison)}"
-    yield Remark(Verdict.FAIL, comparison.test_id, text, subject)
-
-
-def _rises(explanation: Explanation) -> Iterator[Remark]:
-    for part in [part for part in top_parts(explanation) if part.amount > 0][:MOST_FUNCTIONS]:
-        text = f"{explanation.metric} per task: {sentence(explanation, part).replace('`', '')}"
-        file, first, last = _place(part)
-        yield Remark(Verdict.FAIL, explanation.test_id, text, part.function, file, first, last)
-
-
-def _place(part: Part) -> tuple[str, int, int]:
-    """Return the file and the dearest lines of a function; no lines if they are not known."""
-    if part.source is None:
-        return "", 0, 0
-    if not part.source.places:
-        return part.source.file, 0, 0
-    dearest = part.source.places[0]
-    return part.source.file, dearest.first, dearest.last
-
-
-def _named(subjects: Iterable[str]) -> str:
-    """Return the first that is a function, not an owner or the whole; empty if none is."""
-    return next((subject for subject in subjects if ":" in subject), "")
 
 
 HOTTEST = 10
