@@ -199,13 +199,6 @@ def comparison(*changes: Change, **facts: Any) -> Comparison:
     return replace(Comparison("test_a", "pyspy", "gil", changes, same=7), **facts)
 
 
-def test_a_change_is_a_row_of_cells() -> None:
-    assert change_cells(change(Outcome.REGRESSED)) == (
-        *("regressed", "calls", "2", "3", "+50.00%", "+25.0% to +75.0%", "transitions"),
-        name_of(TRANSITION),
-    )
-
-
 def test_a_share_changes_by_points_and_a_new_cost_by_no_factor() -> None:
     share = change_cells(Change("share", "@gc", "gc", Outcome.SHIFTED, 0.1, 0.2, 0.05, 0.15))
     assert share[2:6] == ("10.0%", "20.0%", "+10.0 pp", "+5.0 to +15.0 pp")

@@ -9,7 +9,6 @@ from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, BackendFacts
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import (
     Commit,
@@ -25,13 +24,11 @@ from pytest_schedprof.model.run import (
 )
 from pytest_schedprof.report.results import (
     baseline_names,
-    counts_of_run,
     environment_notes,
     evidence_notes,
     facts_of_run,
     facts_of_settings,
     facts_of_test,
-    headline,
     notes_of,
     pictures_first,
     profile_files,
@@ -53,14 +50,6 @@ from pytest_schedprof.report.trends import (
 
 TRANSITION = f"{SCHEDULER}._transition"
 COUNTED = counted({TRANSITION: 7.0})
-
-
-def test_a_headline_has_samples_only_where_there_are_some() -> None:
-    assert (
-        headline(COUNTED) == "3000 tasks in 3.00 s, 300 us of scheduler CPU per task, 30% of a core"
-    )
-    backend = sampled({(TRANSITION,): 1.0})
-    assert headline(backend, thousands=",").startswith("5,000 busy samples, 5,000 tasks in 5.00 s")
 
 
 def test_a_doubt_is_told_once() -> None:
@@ -108,17 +97,6 @@ def test_a_test_has_its_time_its_cluster_and_its_machine() -> None:
     assert [fact.label for fact in facts_of_test(bare)] == ["started"]
 
 
-def test_settings_are_those_of_backends_packages_and_the_scheduler() -> None:
-    backend = replace(COUNTED, settings={"rate": 100})
-    found = dict(facts_of_settings(measured(backend, COUNTED, environment=OTHERS)))
-    assert found["work-stealing"] == "True"
-    assert found["dask"] == "2"
-    assert [fact.text for fact in facts_of_settings(measured(backend, COUNTED))][1:3] == [
-        "rate=100",
-        "no options",
-    ]
-
-
 def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
     commit = Commit("0123456789abcdef", "main", "2026-01-01", is_dirty=True)
     run = Run("run-1", "2026-01-01T00:00:00+00:00", 1, (), commit)
@@ -129,11 +107,6 @@ def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
     assert facts["machine"] == "a processor x 2"
     plain = Run("run-1", "2026-01-01T00:00:00+00:00", 0)
     assert [fact.label for fact in facts_of_run(plain, [])] == ["started"]
-
-
-def test_verdicts_that_no_test_has_are_not_counted() -> None:
-    counts = counts_of_run([Verdict.PASS, Verdict.PASS, Verdict.FAIL], [measured(COUNTED)])
-    assert list(counts) == [("tests", "3"), ("pass", "2"), ("fail", "1"), ("limits", "0")]
 
 
 def test_files_of_targets_come_after_the_schedulers_and_know_what_opens_them() -> None:
