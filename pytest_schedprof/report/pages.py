@@ -162,6 +162,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "LISTED": tables.LISTED,
         "NEWS": changes.NEWS,
+        "SHOWN_OF_LIMIT": tables.SHOWN_OF_LIMIT,
         "SOURCE_LINES": SOURCE_LINES,
         "style": Markup("".join(map(_asset, STYLES))),
     }

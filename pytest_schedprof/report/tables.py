@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from pytest_schedprof.judge.limits import parsed_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING
 from pytest_schedprof.judge.shares import BusyTime, wall_of
 from pytest_schedprof.model.backend import KnownBackends, rank_of
-from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
 from pytest_schedprof.model.metric import INCLUSIVE, METRICS, PERCENT, TIME, Metric, readable
 from pytest_schedprof.model.result import (
@@ -28,7 +26,6 @@ from pytest_schedprof.report.words import (
     Fact,
     Interval,
     Table,
-    bounds_of,
     counted,
     interval_of,
     micros,
@@ -66,7 +63,7 @@ def describe(result: LimitResult) -> str:
     """Return one line: limit, value, bounds, and the number of samples or tasks behind them."""
     limit = parsed_limit(result)
     if not (result.findings and limit):
-        return f"{result.limit}: {_no_figures(result)}"
+        return f"{result.limit}: {no_figures(result)}"
     finding = result.findings[0]
     others = sum(other.verdict is result.verdict for other in result.findings[1:])
     is_told = others and result.verdict is not Verdict.PASS
@@ -79,7 +76,8 @@ def _named(limit: Limit) -> str:
     return METRICS[limit.measured].named or "function"
 
 
-def _no_figures(result: LimitResult) -> str:
+def no_figures(result: LimitResult) -> str:
+    """Return why there are no figures."""
     return result.note or "this release cannot read the limit"
 
 
@@ -119,45 +117,35 @@ def _before(finding: Finding, metric: Metric) -> str:
     return f" (before: {readable(finding.before.value, metric)})"
 
 
-def limit_rows(record: Result) -> Iterator[tuple[Any, ...]]:
-    """Yield the figures of each limit of backends and of evidence, broken ones first.
+def limits_of(record: Result) -> list[tuple[str, LimitResult, Limit | None]]:
+    """Return the limits of backends and of evidence, broken ones first.
 
-    Each row has the verdict, the limit (empty in its later rows), what was measured and how much,
-    with bounds, on which grounds, by which backend or kind of evidence, and its interval; None if
-    there are no figures.
+    Each has the name of the backend or kind before it, and behind it what it says; None if there
+    are no figures.
     """
-    sources: list[BackendResult | Evidence] = [*record.backends, *record.evidence]
-    limits = [(_source(source), limit) for source in sources for limit in source.limits]
-    for source, result in sorted(limits, key=lambda pair: GRAVEST_FIRST.index(pair[1].verdict)):
-        limit = parsed_limit(result)
-        if not (result.findings and limit):
-            yield result.verdict, result.limit, "", "", "", _no_figures(result), source, None
-            continue
-        metric, text = METRICS[limit.metric], result.limit
-        for finding in result.findings[:SHOWN_OF_LIMIT]:
-            amount, bounds = (
-                readable(finding.estimate.value, metric),
-                bounds_of(finding.estimate, limit.metric),
-            )
-            grounds = _grounds(finding, limit, len(result.findings) - SHOWN_OF_LIMIT if text else 0)
-            strip = _strip(finding, limit)
-            yield finding.verdict, text, finding.subject, amount, bounds, grounds, source, strip
-            text = ""
+    limits = [(of.backend, limit) for of in record.backends for limit in of.limits]
+    limits += [(of.kind, limit) for of in record.evidence for limit in of.limits]
+    limits.sort(key=lambda pair: GRAVEST_FIRST.index(pair[1].verdict))
+    return [
+        (name, limit, (limit.findings and parsed_limit(limit)) or None) for name, limit in limits
+    ]
 
 
-def _source(of: BackendResult | Evidence) -> str:
-    return of.backend if isinstance(of, BackendResult) else of.kind
+def amount_of(finding: Finding, limit: Limit) -> str:
+    """Return what was measured."""
+    return readable(finding.estimate.value, METRICS[limit.metric])
 
 
-def _strip(finding: Finding, limit: Limit) -> Interval:
+def strip_of(finding: Finding, limit: Limit) -> Interval:
+    """Return the bounds of what was measured, with the limit, on one scale."""
     before = finding.before.value if finding.before else None
     edge = limit.bound + limit.factor * (before or 0.0)
     top = MARGIN * max(edge, finding.estimate.high, before or 0.0)
     return interval_of(finding.estimate, top, edge, before)
 
 
-def _grounds(finding: Finding, limit: Limit, more: int) -> str:
-    """Return the number of samples or tasks behind the figures."""
+def grounds_of(finding: Finding, limit: Limit, more: int = 0) -> str:
+    """Return the samples or tasks behind a figure, and how many more figures there are."""
     metric = METRICS[limit.metric]
     is_of_samples = metric.is_sampled and metric.units is PERCENT
     unit = "busy sample" if is_of_samples else "run" if limit.evidence else "task"

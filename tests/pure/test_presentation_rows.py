@@ -34,20 +34,23 @@ from pytest_schedprof.report.changes import (
 from pytest_schedprof.report.tables import (
     LISTED,
     NO_TIME,
-    SHOWN_OF_LIMIT,
+    amount_of,
     busy_time,
     cost_table,
     costs_of,
     dearest,
     describe,
     functions_of_run,
+    grounds_of,
     hottest,
-    limit_rows,
     limit_words,
+    limits_of,
     micros_per_sample,
+    no_figures,
     owners_of_run,
     sampling,
     skipped_words,
+    strip_of,
     whole_costs,
 )
 from pytest_schedprof.report.words import Name, bounds_of, change_of, interval_of, micros, name_of
@@ -292,28 +295,29 @@ def test_a_limit_names_its_baseline_and_how_many_more_functions_broke_it() -> No
 def test_a_limit_without_figures_says_why() -> None:
     unknown = limit("share(a:b) <= 30%", note="7 busy samples")
     assert describe(unknown) == "share(a:b) <= 30%: 7 busy samples"
-    ((*_, amount, _, grounds, _, interval),) = limit_rows(limited(unknown))
-    assert (grounds, amount, interval) == ("7 busy samples", "", None)
+    assert limits_of(limited(unknown)) == [("cputime", unknown, None)]
+    assert no_figures(unknown) == "7 busy samples"
 
 
-def test_broken_limits_come_first_and_name_a_few_functions() -> None:
+def test_broken_limits_come_first_and_count_their_functions() -> None:
     held = limit("share(a:b) <= 90%", finding(Verdict.PASS))
-    many = [finding(Verdict.FAIL, subject=f"a:f{n}") for n in range(SHOWN_OF_LIMIT + 2)]
-    rows = list(limit_rows(limited(held, limit("share(a:*) <= 30%", *many))))
-    assert [row[1] for row in rows] == [
-        *("share(a:*) <= 30%", *[""] * (SHOWN_OF_LIMIT - 1), "share(a:b) <= 90%")
-    ]
-    verdict, _, _, amount, bounds, grounds, _, _ = rows[0]
-    assert grounds == "900 busy samples; 2 more functions"
-    assert rows[1][5] == "900 busy samples"
-    assert (verdict, amount, bounds) == (Verdict.FAIL, "40.0%", "20.0 to 80.0")
+    many = [finding(Verdict.FAIL, subject=f"a:f{n}") for n in range(7)]
+    broken = limit("share(a:*) <= 30%", *many)
+    assert [one for _, one, _ in limits_of(limited(held, broken))] == [broken, held]
+    assert broken.parsed is not None
+    assert grounds_of(many[0], broken.parsed, 2) == "900 busy samples; 2 more functions"
+    assert grounds_of(many[0], broken.parsed) == "900 busy samples"
+    assert amount_of(many[0], broken.parsed) == "40.0%"
 
 
 def test_a_relative_limit_is_drawn_where_its_baseline_puts_it() -> None:
     found = finding(Verdict.PASS, 0.1, before=0.4)
-    ((*_, grounds, _, interval),) = limit_rows(limited(limit("cpu <= baseline * 1.5", found)))
-    assert interval.limit / interval.before == pytest.approx(1.5)
-    assert grounds == "900 tasks; before: 400 ms"
+    parsed = parse_limit("cpu <= baseline * 1.5")
+    strip = strip_of(found, parsed)
+    assert strip.limit is not None
+    assert strip.before is not None
+    assert strip.limit / strip.before == pytest.approx(1.5)
+    assert grounds_of(found, parsed) == "900 tasks; before: 400 ms"
 
 
 def test_limits_are_counted_by_verdict_and_the_skipped_apart() -> None:
