@@ -47,7 +47,7 @@ PARTS = {
     "shares": ["measuring.assessment:_Recorded._measurements"],
     "write": ["measuring.assessment:keep_files", "measuring.profiling:keep_record"],
     "pack": ["plugin.running:pack"],
-    "page": ["report.pages:page_of_test", "report.pages:render_test"],
+    "page": ["report.pages:page_of_test"],
 }
 """Functions whose time is told, by the name of the part. None of them calls another."""
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.run import TestEntry
 from pytest_schedprof.report.page_reading import RunFiles, read_run
-from pytest_schedprof.report.pages import write_pages
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE
 

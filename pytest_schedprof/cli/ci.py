@@ -141,9 +141,8 @@ def _with_baseline(given: argparse.Namespace, github: GitHub, place: Path) -> It
 
 def annotate(given: argparse.Namespace, github: GitHub) -> int:
     """Print the annotations of a run; none if none was made, which the tests have told."""
+    from pytest_schedprof.cli.annotations import annotations_of, as_commands, remarks_of
     from pytest_schedprof.judge.explanation import Pairs, why_regressed
-    from pytest_schedprof.report.changes import remarks_of
-    from pytest_schedprof.report.summary import annotations_of, as_commands
     from pytest_schedprof.store.runs import find_run
 
     try:
@@ -206,6 +205,6 @@ def _with_note(error: ForgeError) -> ForgeError:
 
 def _notice(text: str) -> None:
     """Say something that the page of the job shows too."""
-    from pytest_schedprof.report.summary import command
+    from pytest_schedprof.cli.annotations import command
 
     say(command("notice", text))

@@ -53,10 +53,11 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _text(report: Report, given: argparse.Namespace) -> str:
-    from pytest_schedprof.report.comparisons import as_json, as_markdown, report_lines
+    from pytest_schedprof.report.commands import as_json
+    from pytest_schedprof.report.comparisons import as_markdown, report_lines
 
     if given.json:
-        return as_json(report)
+        return as_json(report, verdict=report.verdict)
     if given.markdown:
         return as_markdown(report)
     return "\n".join(line.text for line in report_lines(report, int(given.verbose)))

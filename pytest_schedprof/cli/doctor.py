@@ -67,10 +67,11 @@ def run(given: argparse.Namespace) -> int:
 
     # Imported here because it loads distributed, which --help does not need.
     from pytest_schedprof.measuring.doctor import examine
-    from pytest_schedprof.report.commands import doctor_json, doctor_text
+    from pytest_schedprof.report.commands import DOCTOR_VERSION, as_json, doctor_text
 
     checkup = examine(given.address, chosen, options, timeout_s=timeout)
-    say(doctor_json(checkup) if given.json else doctor_text(checkup))
+    first = {"schema_version": DOCTOR_VERSION, "works": checkup.works}
+    say(as_json(checkup, **first) if given.json else doctor_text(checkup))
     return 0 if checkup.works else 1
 
 

@@ -53,11 +53,12 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the explanations."""
-    from pytest_schedprof.report.comparisons import explanation_json, explanation_lines
+    from pytest_schedprof.report.commands import as_json
+    from pytest_schedprof.report.comparisons import explanation_lines
 
     found = _found(given)
     if given.json:
-        say(explanation_json(found))
+        say(as_json(found))
         return 0
     for each in found[:MOST_TESTS]:
         for line in explanation_lines(each, with_source=not given.quiet):

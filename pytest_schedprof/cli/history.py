@@ -84,7 +84,12 @@ def _count(text: str) -> int:
 
 def run(given: argparse.Namespace) -> int:
     """Print the history; list runs that could not be read on standard error."""
-    from pytest_schedprof.report.commands import as_markdown, history_json, history_text
+    from pytest_schedprof.report.commands import (
+        HISTORY_VERSION,
+        as_json,
+        as_markdown,
+        history_text,
+    )
     from pytest_schedprof.report.markup import bars_for
 
     history = _history(given)
@@ -92,7 +97,7 @@ def run(given: argparse.Namespace) -> int:
         complain(line)
     every = given.all or bool(given.metric or given.function)
     if given.json:
-        say(history_json(history))
+        say(as_json(history, schema_version=HISTORY_VERSION))
     elif given.markdown:
         say(as_markdown(history, every=every))
     else:

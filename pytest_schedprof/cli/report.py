@@ -53,7 +53,7 @@ def add_to(commands: Commands) -> None:
 def run(given: argparse.Namespace) -> int:
     """Write the pages and print the path of the first one."""
     from pytest_schedprof.backends.registry import BackendRegistry
-    from pytest_schedprof.report.pages import write_pages
+    from pytest_schedprof.measuring.pages import write_pages
     from pytest_schedprof.store.runs import find_run
 
     directory = find_run(Path(given.run_directory)).path

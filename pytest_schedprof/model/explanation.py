@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function
 
 
@@ -223,30 +222,3 @@ class Accounts:
     lines: Mapping[Function, Mapping[int, float]] = field(default_factory=dict)
     """Instructions per task by line of the file; empty if they were not counted."""
     sources: Mapping[Function, Source] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One thing that got worse, or may have: in a function if it is known, else in a test."""
-
-    verdict: Verdict
-    """What comes of it: a failure, or a doubt."""
-    test_id: str
-    text: str
-    function: Function = ""
-    file: str = ""
-    """File of the function as the scheduler had loaded it; empty if it is not known."""
-    first: int = 0
-    """Lines of that file; 0 if they are not known."""
-    last: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """A remark at lines of a file in the checkout."""
-
-    remark: Remark
-    file: str
-    """Path below the root of the checkout."""
-    first: int
-    last: int

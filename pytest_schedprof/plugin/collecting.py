@@ -318,7 +318,7 @@ def _lines(
 def _pages(config: pytest.Config, run: RunDirectory, explained: list[Explanation]) -> str:
     """Write the pages of a run and return a line that says where, or why there are none."""
     try:  # the import is inside, because the run is complete without pages
-        from pytest_schedprof.report.pages import write_pages
+        from pytest_schedprof.measuring.pages import write_pages
 
         beside, known = config.stash.get(COMPARED_RUN, None), backends_of(config).facts
         path = write_pages(run.path, beside=beside, known=known, explained=explained)

@@ -17,48 +17,53 @@ from pytest_schedprof.model.metric import BYTECODES, METRICS, SELF, readable
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.report.page_reading import SAMPLES, Names
-from pytest_schedprof.report.words import Name, name_of, with_mode
+from pytest_schedprof.report.words import with_mode
 from pytest_schedprof.store.places import inside, read_kept
 
-
-class SeenLines(NamedTuple):
-    """Samples of each line of each function."""
-
-    both: Mapping[Function, Counter[int]]
-    """With those of what the line called; a sample counts once for each line."""
-    own: Mapping[Function, Counter[int]]
+Lines = Mapping[Function, Mapping[int, float]]
+"""What was seen in each line of each function."""
 
 
-def read_lines(directory: Path, backend: BackendResult) -> SeenLines:
-    """Read all files of one backend with samples; nothing if any cannot be read."""
-    found = SeenLines(defaultdict(Counter), defaultdict(Counter))
+def read_lines(directory: Path, backend: BackendResult) -> tuple[Lines, Lines]:
+    """Read all files of one backend with samples; nothing if any cannot be read.
+
+    Returns:
+        Samples of each line with those of what it called, where a sample counts once for each line;
+        and samples of the line itself.
+    """
+    both: dict[Function, Counter[int]] = defaultdict(Counter)
+    own: dict[Function, Counter[int]] = defaultdict(Counter)
     functions = backend.shares.functions if backend.shares else ()
-    names = Names(each.function for each in functions)
+    is_shared = bool(backend.shares and backend.shares.is_shared)
+    names = Names(share.function for share in functions)
     try:
         for file in (name for name in backend.artifacts if name.endswith(SAMPLES)):
             content = read_speedscope(read_kept(inside(directory, file)))
-            _add(found, content, names, is_shared=bool(backend.shares and backend.shares.is_shared))
+            for places, count in _busy_places(content, names, is_shared=is_shared):
+                for function, line in dict.fromkeys(places):  # in an order that is always the same
+                    both[function][line] += count
+                function, line = places[-1]
+                own[function][line] += count
     except SchedprofError:
-        return SeenLines({}, {})
-    return found
+        return {}, {}
+    return both, own
 
 
-def _add(found: SeenLines, file: SpeedscopeFile, names: Names, *, is_shared: bool) -> None:
+def _busy_places(
+    file: SpeedscopeFile, names: Names, *, is_shared: bool
+) -> Iterator[tuple[list[tuple[Function, int]], int]]:
+    """Yield function and line of each call of a busy stack, and how often it was sampled."""
     frames = file.frames
-    named = names([(each.file or "", each.name, each.line or 0) for each in frames])
+    named = names([(frame.file or "", frame.name, frame.line or 0) for frame in frames])
     counts: Counter[int] = Counter()
     for thread in file.threads:
         counts.update(thread.stacks)
     for number, count in counts.items():
         stack = file.stacks[number]
         busy = busy_stack(tuple(named[frame] for frame in stack), is_shared)
-        if busy is None:
-            continue
-        places = [(named[each], frames[each].line or 0) for each in stack[-len(busy.stack) :]]
-        for function, line in set(places):
-            found.both[function][line] += count
-        function, line = places[-1]
-        found.own[function][line] += count
+        if busy is not None:
+            calls = stack[-len(busy.stack) :]
+            yield [(named[call], frames[call].line or 0) for call in calls], count
 
 
 MOST_FUNCTIONS, MOST_LINES = 15, 250
@@ -68,17 +73,18 @@ AROUND = 2
 """Lines that are shown around one in which something was seen."""
 
 
+Row = tuple[int, tuple[str, ...], float, str, bool]
+"""A line of a source: its number, what each column saw in it, the largest of these as a fraction of
+the line of the function with most, its text, and whether it is right after the row above."""
+
+
 class Column(NamedTuple):
     """What one backend saw in each line of each function."""
 
     head: str
     metric: str
     """Empty for samples."""
-    lines: Mapping[Function, Mapping[int, float]]
-
-    def amount(self, function: Function, line: int) -> float:
-        """Return what was seen in a line."""
-        return self.lines.get(function, {}).get(line, 0.0)
+    lines: Lines
 
     def text(self, amount: float) -> str:
         """Return an amount as the page shows it; nothing if it is 0."""
@@ -87,38 +93,17 @@ class Column(NamedTuple):
         return readable(amount, METRICS[self.metric]) if self.metric else f"{amount:,.0f}"
 
 
-class CodeRow(NamedTuple):
-    """A line of a source."""
-
-    number: int
-    amounts: tuple[str, ...]
-    part: float
-    """What was seen in it, as a fraction of the line of the function in which most was."""
-    text: str
-    follows: bool
-    """Whether it is the line right after the one above it."""
-
-
-class CodeView(NamedTuple):
-    """The source of one function."""
-
-    id: str
-    function: Function
-    name: Name
-    file: str
-    rows: tuple[CodeRow, ...]
-
-
 class Code(NamedTuple):
     """The sources that a page shows."""
 
     heads: tuple[str, ...] = ()
-    functions: tuple[CodeView, ...] = ()
+    functions: tuple[tuple[Function, str, list[Row]], ...] = ()
+    """Each function with the file that it is in."""
 
     @property
     def ids(self) -> dict[str, str]:
         """Where the code of each function is on the page."""
-        return {each.function: each.id for each in self.functions}
+        return {name: f"code-{number}" for number, (name, _, _) in enumerate(self.functions)}
 
 
 def code_of(result: Result, directory: Path) -> Code:
@@ -127,25 +112,24 @@ def code_of(result: Result, directory: Path) -> Code:
     sources = side.sources()
     if not sources:
         return Code()
-    columns = [column for each in result.backends for column in _columns(side, each)]
-    views: list[CodeView] = []
+    columns = [column for backend in result.backends for column in _columns(side, backend)]
+    shown: list[tuple[Function, str, list[Row]]] = []
     room = MOST_LINES
     for function in _hottest(columns, sources):
-        rows = tuple(_rows(function, sources[function], columns))
-        if rows and len(rows) <= room and len(views) < MOST_FUNCTIONS:
+        rows = list(_rows(function, sources[function], columns))
+        if rows and len(rows) <= room and len(shown) < MOST_FUNCTIONS:
             room -= len(rows)
-            file = sources[function].file
-            views.append(CodeView(f"code-{len(views)}", function, name_of(function), file, rows))
-    return Code(tuple(each.head for each in columns), tuple(views))
+            shown.append((function, sources[function].file, rows))
+    return Code(tuple(column.head for column in columns), tuple(shown))
 
 
 def _columns(side: KeptSide, backend: BackendResult) -> Iterator[Column]:
     name = with_mode(backend.backend, backend.mode)
     if backend.shares is not None and side.directory is not None:
-        seen = read_lines(side.directory, backend)
-        if seen.own:
-            yield Column(f"{name}: samples", "", seen.both)
-            yield Column(SELF, "", seen.own)
+        both, own = read_lines(side.directory, backend)
+        if own:
+            yield Column(f"{name}: samples", "", both)
+            yield Column(SELF, "", own)
     elif BYTECODES in metrics_of(backend):
         lines = accounts_of(side, backend, BYTECODES).lines
         if lines:
@@ -164,19 +148,18 @@ def _hottest(columns: Sequence[Column], sources: Iterable[Function]) -> list[Fun
     return [name for name, _ in heat.most_common() if name in known]
 
 
-def _rows(function: Function, source: Source, columns: Sequence[Column]) -> Iterator[CodeRow]:
+def _rows(function: Function, source: Source, columns: Sequence[Column]) -> Iterator[Row]:
     texts = source.text.splitlines()
     numbers = range(source.line, source.line + len(texts))
-    amounts = {n: [each.amount(function, n) for each in columns] for n in numbers}
+    lines = [column.lines.get(function, {}) for column in columns]
+    amounts = {n: [line.get(n, 0.0) for line in lines] for n in numbers}
     seen = {n for n in numbers if any(amounts[n])}
     most = [max((amounts[n][i] for n in numbers), default=0) or 1 for i in range(len(columns))]
     last = None
     for number, text in zip(numbers, texts, strict=True):
         if seen.isdisjoint(range(number - AROUND, number + AROUND + 1)):
             continue
-        told = tuple(
-            column.text(amount) for column, amount in zip(columns, amounts[number], strict=True)
-        )
+        cells = tuple(map(Column.text, columns, amounts[number]))
         part = max(amount / top for amount, top in zip(amounts[number], most, strict=True))
-        yield CodeRow(number, told, part, text.rstrip(), last in (None, number - 1))
+        yield number, cells, part, text.rstrip(), last in (None, number - 1)
         last = number

@@ -1,4 +1,4 @@
-"""Output of `schedprof doctor` as text and as JSON."""
+"""Output of commands: data as JSON, a checkup, a history, and figures for benchmarks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from pytest_schedprof.model.run import History, Series
 from pytest_schedprof.model.words import listed
 from pytest_schedprof.report.markup import BARS, Line, code, lines, plain, row, sparkline
 from pytest_schedprof.report.trends import (
+    ends_of,
     history_words,
+    notes_of_series,
     series_by_test,
     series_name,
     setting_words,
     shown_series,
-    trend_row,
     values_of,
 )
 
@@ -35,10 +36,9 @@ WIDTH = 100
 GIGABYTE = 1e9
 
 
-def doctor_json(checkup: Checkup) -> str:
-    """Return all facts as JSON, with the version of the format first."""
-    record = {"schema_version": DOCTOR_VERSION, "works": checkup.works}
-    record |= msgspec.to_builtins(checkup)
+def as_json(content: object, **more: object) -> str:
+    """Return data as JSON, after more properties if they are given."""
+    record = {**more, **msgspec.to_builtins(content)} if more else content
     return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 
 
@@ -58,7 +58,7 @@ def _cell(name: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
-    here, there = checkup.here, checkup.scheduler
+    machine, there = checkup.here, checkup.scheduler
     started = ", started for this" if checkup.is_own else f", {checkup.workers} workers"
     yield "scheduler", f"{checkup.address}, process {there.pid} of {_user(there)}{started}"
     yield "platform", there.platform
@@ -71,7 +71,7 @@ def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
     tick = f"{there.tick_hz:g} Hz" if there.tick_hz else "unknown"
     yield "kernel tick", _with_notes(tick, "kernel tick", checkup)
     yield "privileges", ", ".join(_privileges(checkup.privileges))
-    yield "free disk", f"{_room(there)} there, {_room(here)} here"
+    yield "free disk", f"{_room(there)} there, {_room(machine)} here"
     offset, doubt = checkup.clock.seconds * 1e3, checkup.clock.uncertainty * 1e3
     yield "clock", f"{offset:+.1f} ms from the one here, give or take {doubt:.1f} ms"
 
@@ -82,21 +82,21 @@ def _user(machine: Machine) -> str:
 
 def _with_notes(text: str, fact: str, checkup: Checkup) -> str:
     """Append what a fact means for the backends."""
-    notes = [each.notes[fact] for each in checkup.backends if fact in each.notes]
+    notes = [backend.notes[fact] for backend in checkup.backends if fact in backend.notes]
     return f"{text}: {'; '.join(notes)}" if notes else text
 
 
-def _privileges(found: Privileges) -> Iterator[str]:
-    yield f"{found.container} container" if found.container else "no container"
-    yield "CAP_SYS_PTRACE" if found.may_ptrace else "no CAP_SYS_PTRACE"
-    yield "a seccomp filter" if found.seccomp == SECCOMP_FILTER else "no seccomp filter"
-    yield from (f"{call} is refused ({how})" for call, how in found.refused_calls.items())
-    if found.ptrace_scope >= 0:
-        yield f"ptrace_scope {found.ptrace_scope}"
-    if found.no_new_privileges:
+def _privileges(privileges: Privileges) -> Iterator[str]:
+    yield f"{privileges.container} container" if privileges.container else "no container"
+    yield "CAP_SYS_PTRACE" if privileges.may_ptrace else "no CAP_SYS_PTRACE"
+    yield "a seccomp filter" if privileges.seccomp == SECCOMP_FILTER else "no seccomp filter"
+    yield from (f"{call} is refused ({how})" for call, how in privileges.refused_calls.items())
+    if privileges.ptrace_scope >= 0:
+        yield f"ptrace_scope {privileges.ptrace_scope}"
+    if privileges.no_new_privileges:
         yield "no new privileges"
-    if found.security_label:
-        yield f"confined as {found.security_label}"
+    if privileges.security_label:
+        yield f"confined as {privileges.security_label}"
 
 
 def _room(machine: Machine) -> str:
@@ -105,10 +105,10 @@ def _room(machine: Machine) -> str:
 
 def _backend_lines(backends: Sequence[BackendCheck]) -> Iterator[str]:
     yield f"{'backend':<13}works"
-    for each in backends:
-        text = _success(each) if each.works else f"no: {each.reason}"
-        yield from (f"{name:<13}{line}" for name, line in _cell(each.name, text))
-        yield from (f"{'':<15}- {remedy}" for remedy in each.remedies)
+    for backend in backends:
+        text = _success(backend) if backend.works else f"no: {backend.reason}"
+        yield from (f"{name:<13}{line}" for name, line in _cell(backend.name, text))
+        yield from (f"{'':<15}- {remedy}" for remedy in backend.remedies)
 
 
 def _success(check: BackendCheck) -> str:
@@ -119,12 +119,14 @@ def _success(check: BackendCheck) -> str:
 
 
 def _verdict(checkup: Checkup) -> str:
-    chosen = [each.name for each in checkup.backends if each.is_chosen]
-    refused = [each.name for each in checkup.backends if each.is_chosen and not each.works]
+    chosen = [backend.name for backend in checkup.backends if backend.is_chosen]
+    refused = [
+        backend.name for backend in checkup.backends if backend.is_chosen and not backend.works
+    ]
     if not refused:
         return f"{listed(chosen)} {_verb(chosen)} here"
-    working = [each for each in checkup.backends if each.works]
-    others = [each.name for each in sorted(working, key=_order)]
+    working = [backend for backend in checkup.backends if backend.works]
+    others = [check.name for check in sorted(working, key=_order)]
     if not others:
         return f"{listed(refused)} {_not(refused)} work here, nor does any other"
     return f"{listed(refused)} {_not(refused)} work here; {listed(others)} {_verb(others)}"
@@ -150,12 +152,6 @@ NAME_WIDTH = 60
 TABLE = ("| metric | first | last | change | history | |", "|---|--:|--:|--:|---|---|")
 
 
-def history_json(history: History) -> str:
-    """Return all series as JSON; steps and trends refer to figures by index."""
-    record = {"schema_version": HISTORY_VERSION, **msgspec.to_builtins(history)}
-    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
-
-
 def history_text(history: History, *, every: bool = False, bars: str = BARS) -> str:
     """Return a few lines for each test, then the commits with steps.
 
@@ -173,7 +169,7 @@ def history_text(history: History, *, every: bool = False, bars: str = BARS) -> 
             if len(shown) < len(series):
                 text.append(f"    {len(series) - len(shown)} more series without a change")
         text.append("")
-    return "\n".join(Line(each).text for each in (*text, *history_words(history)))
+    return "\n".join(Line(line).text for line in (*text, *history_words(history)))
 
 
 def as_markdown(history: History, *, every: bool = False) -> str:
@@ -183,24 +179,23 @@ def as_markdown(history: History, *, every: bool = False) -> str:
         text += [f"### {code(test_id)}", ""]
         for setting, series in settings:
             text += [plain(setting_words(setting)), "", *TABLE]
-            text += [_markdown_row(each) for each in shown_series(series, every=every)]
+            text += [_markdown_row(one) for one in shown_series(series, every=every)]
             text.append("")
     return "\n".join([*text, *(f"- {plain(line.strip())}" for line in history_words(history))])
 
 
 def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:
-    width = min(max((len(series_name(each)) for each in series), default=0), NAME_WIDTH)
-    for each in series:
-        row = trend_row(each)
-        figures = f"{row.first:>12} -> {row.last:<12}{row.change:>9}"
-        yield f"    {series_name(each):<{width}}{figures}  {sparkline(values_of(each), bars)}"
-        yield from (f"      {text}" for text in row.notes)
+    width = min(max((len(series_name(one)) for one in series), default=0), NAME_WIDTH)
+    for one in series:
+        first, last, change = ends_of(one)
+        figures = f"{first:>12} -> {last:<12}{change:>9}"
+        yield f"    {series_name(one):<{width}}{figures}  {sparkline(values_of(one), bars)}"
+        yield from (f"      {text}" for text in notes_of_series(one))
 
 
 def _markdown_row(series: Series) -> str:
-    found = trend_row(series)
-    figures = (found.first, found.last, found.change, sparkline(values_of(series), BARS))
-    notes = lines(map(plain, found.notes))
+    figures = (*ends_of(series), sparkline(values_of(series), BARS))
+    notes = lines(map(plain, notes_of_series(series)))
     return row([code(series_name(series)), *map(plain, figures), notes])
 
 
@@ -212,8 +207,8 @@ def as_benchmarks(results: Sequence[Result]) -> str:
 
     Shares are left out: a smaller share is not better, because the others grow by it.
     """
-    rows = [row for each in results if each.is_usable for row in _of_test(each)]
-    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+    rows = [row for result in results if result.is_usable for row in _of_test(result)]
+    return as_json(rows)
 
 
 def _of_test(result: Result) -> Iterator[dict[str, str | float]]:

@@ -1,11 +1,9 @@
-"""Comparisons as terminal lines, as Markdown for pull requests and as JSON."""
+"""Comparisons and explanations as terminal lines, and as Markdown for pull requests."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-
-import msgspec
 
 from pytest_schedprof.model.comparison import (
     Change,
@@ -18,8 +16,9 @@ from pytest_schedprof.model.comparison import (
 from pytest_schedprof.model.explanation import Explanation, Part, SourceChange, SourceLine
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.changes import (
+    CHANGE_HEADS,
     NEWS,
-    change_row,
+    change_cells,
     comparison_count,
     condition_words,
     conditions_of,
@@ -36,14 +35,17 @@ from pytest_schedprof.report.words import (
     headline_of,
     others,
     sentence,
+    sentences,
+    source_lines,
+    source_of,
     top_parts,
     with_mode,
     with_more,
 )
 
-HEADS = ("", "metric", "before", "after", "change", "bounds", "owner", "function")
+HEADS = ("", *CHANGE_HEADS[1:])
 NUMBERS = range(2, 6)
-"""Columns of `HEADS` that are aligned to the right."""
+"""Columns that are aligned to the right."""
 
 OUTCOME_MARKUP = {
     Outcome.REGRESSED: {"red": True},
@@ -82,16 +84,20 @@ def comparison_lines(
         verbosity: with -q there are only the lines about all tests.
         is_brief: whether only the gravest comparisons and changes are shown, unless with -v.
     """
-    worst = Verdict.worst([each.verdict for each in comparisons])
+    worst = Verdict.worst([comparison.verdict for comparison in comparisons])
     yield Line(f"compared with {name}: {comparison_count(comparisons)}", VERDICT_MARKUP[worst])
     yield from (Line(f"  {text}") for text in condition_words(comparisons))
     if verbosity < 0:
         return
-    news = [each for each in comparisons if each.changes or each.reasons or each.parting]
+    news = [
+        comparison
+        for comparison in comparisons
+        if comparison.changes or comparison.reasons or comparison.parting
+    ]
     tests, rows = (TESTS_IN_BRIEF, ROWS_IN_BRIEF) if is_brief and not verbosity else (None, None)
     shown, left = parted(news, tests, gravity)
-    for each in shown:
-        yield from _lines(each, rows, is_all=verbosity > 0)
+    for comparison in shown:
+        yield from _lines(comparison, rows, is_all=verbosity > 0)
     if left:
         yield Line(f"{counted(len(left), 'more comparison')}: -v shows all")
 
@@ -102,11 +108,13 @@ def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterato
     yield from _parting_lines(comparison.parting) if comparison.parting else ()
     yield from (Line(f"  {text}", {"light": True}) for text in conditions_of(comparison))
     yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
-    shown = [each for each in comparison.changes if is_all or is_told(each)]
+    shown = [change for change in comparison.changes if is_all or is_told(change)]
     yield from _table(shown[:most])
     if left := len(shown[most:]) if most else 0:
         yield Line(f"  and {counted(left, 'more change')}: -v shows all")
-    hidden = Counter(each.note for each in comparison.changes if not (is_all or is_told(each)))
+    hidden = Counter(
+        change.note for change in comparison.changes if not (is_all or is_told(change))
+    )
     for note, count in hidden.items():
         yield Line(f"  {count} undecided: {note}", {"yellow": True})
 
@@ -120,8 +128,8 @@ def _parting_lines(parting: Parting) -> Iterator[Line]:
 def _table(changes: Sequence[Change]) -> Iterator[Line]:
     if not changes:
         return
-    rows = [change_row(change).cells for change in changes]
-    widths = [max(len(each[i]) for each in (HEADS, *rows)) for i in range(len(HEADS))]
+    rows = [[str(cell) for cell in change_cells(change)] for change in changes]
+    widths = [max(len(cells[i]) for cells in (HEADS, *rows)) for i in range(len(HEADS))]
     yield Line(_aligned(HEADS, widths), {"light": True})
     notes = [change.note for change in changes]
     for change, cells, following in zip(changes, rows, [*notes[1:], ""], strict=True):
@@ -136,12 +144,6 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
         for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return f"  {'  '.join(words)}".rstrip()
-
-
-def as_json(report: Report) -> str:
-    """Return everything as JSON, with the verdict."""
-    content = {"verdict": report.verdict, **msgspec.to_builtins(report)}
-    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
 
 
 def as_markdown(report: Report) -> str:
@@ -160,7 +162,7 @@ def _markdown(report: Report) -> Iterator[str]:
 
 def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     """Return a table of what changed in one test; nothing if nothing changed."""
-    changes = [each for each in comparison.changes if each.outcome in NEWS]
+    changes = [change for change in comparison.changes if change.outcome in NEWS]
     undecided = len(comparison.of(Outcome.UNDECIDED))
     parting = comparison.parting
     has_parted = parting is not None and parting.what is not Difference.NOTHING
@@ -175,7 +177,7 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     yield from (f"- {plain(text)}" for text in conditions_of(comparison))
     if changes:
         yield ""  # else the table would be a part of the list
-        yield "| " + " | ".join(head or "outcome" for head in HEADS) + " |"
+        yield "| " + " | ".join(CHANGE_HEADS) + " |"
         yield "|---|---|--:|--:|--:|--:|---|---|"
         yield from map(_markdown_row, changes[:ROWS_IN_MARKDOWN])
     if len(changes) > ROWS_IN_MARKDOWN:
@@ -185,7 +187,7 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
 
 
 def _markdown_row(change: Change) -> str:
-    *cells, function = change_row(change).cells
+    *cells, function = map(str, change_cells(change))
     note = f" ({plain(change.note)})" if change.note else ""
     return row([*map(plain, cells), Escaped(f"{code(function)}{note}")])
 
@@ -197,27 +199,29 @@ MOST_LINES = 60
 """Lines of a source that are printed."""
 
 
-def explanation_lines(found: Explanation, *, with_source: bool = True) -> Iterator[Line]:
+def explanation_lines(explanation: Explanation, *, with_source: bool = True) -> Iterator[Line]:
     """Return the sentences of an explanation, then the sources that changed."""
-    yield Line(f"{found.test_id}  {found.backend}", {"bold": True})
-    yield Line(f"  {explanation_headline(found)}")
-    shown = top_parts(found)
+    yield Line(f"{explanation.test_id}  {explanation.backend}", {"bold": True})
+    yield Line(f"  {explanation_headline(explanation)}")
+    shown = top_parts(explanation)
     for part in shown:
-        yield Line(f"  {sentence(found, part)}", {"red" if part.amount > 0 else "green": True})
-    if rest := others(found, len(shown)):
+        yield Line(
+            f"  {sentence(explanation, part)}", {"red" if part.amount > 0 else "green": True}
+        )
+    if rest := others(explanation, len(shown)):
         yield Line(f"  {rest}")
-    yield from (Line(f"  {note}", {"yellow": True}) for note in found.notes)
+    yield from (Line(f"  {note}", {"yellow": True}) for note in explanation.notes)
     for part in shown if with_source else ():
-        if part.source and part.source.lines and (part.by_price > 0 or part.is_new):
-            yield from _source_lines(part, part.source)
+        if source := source_of(part):
+            yield from _source_lines(part, source)
 
 
 def why_lines(explained: Sequence[Explanation], verbosity: int) -> Iterator[Line]:
     """Return the sentences at the end of a session."""
     yield Line("why (`schedprof explain` shows the lines of code too):")
     shown = explained[: None if verbosity else EXPLAINED_IN_BRIEF]
-    for each in shown:
-        yield from explanation_lines(each, with_source=False)
+    for explanation in shown:
+        yield from explanation_lines(explanation, with_source=False)
     if left := len(explained) - len(shown):
         yield Line(f"{counted(left, 'more explanation')}: -v shows all")
 
@@ -225,12 +229,9 @@ def why_lines(explained: Sequence[Explanation], verbosity: int) -> Iterator[Line
 def _source_lines(part: Part, source: SourceChange) -> Iterator[Line]:
     yield Line("")
     yield Line(f"  {part.function}  {source.file}", {"bold": True})
-    last: int | None = None
-    for line in source.lines[:MOST_LINES]:
-        number = line.after if line.after is not None else line.before
-        if last is not None and number is not None and number > last + 1:
+    for line, follows in source_lines(source, MOST_LINES):
+        if not follows:
             yield Line("        ...", {"light": True})
-        last = number
         yield Line(source_line(line), _markup(line))
     if len(source.lines) > MOST_LINES:
         yield Line(f"        ... {len(source.lines) - MOST_LINES} lines more")
@@ -249,23 +250,9 @@ def _markup(line: SourceLine) -> dict[str, bool]:
     return {"green": True} if line.before is None else {}
 
 
-def explanation_markdown(found: Explanation) -> str:
+def explanation_markdown(explanation: Explanation) -> str:
     """Return the sentences of an explanation for a pull request."""
-    shown = top_parts(found)
-    rest = others(found, len(shown))
-    lines = [f"- {plain(_unquoted(sentence(found, part)))}" for part in shown]
-    lines += [f"- {plain(rest)}"] if rest else []
-    head = (
-        f"\n{code(found.test_id)}, {plain(f'{found.backend}: {explanation_headline(found)}')}\n\n"
-    )
-    return head + "\n".join(lines)
-
-
-def _unquoted(text: str) -> str:
-    """Return a sentence without the quotes of names, which would be escaped."""
-    return text.replace("`", "")
-
-
-def explanation_json(found: Sequence[Explanation]) -> str:
-    """Return everything as JSON."""
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    # Without the quotes of names, which would be escaped.
+    lines = [f"- {plain(text.replace('`', ''))}" for text in sentences(explanation)]
+    what = plain(f"{explanation.backend}: {explanation_headline(explanation)}")
+    return "\n".join([f"\n{code(explanation.test_id)}, {what}\n", *lines])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_schedprof.model.comparison import Choice, Difference, Parting
 from pytest_schedprof.model.decisions import Decided
@@ -17,86 +16,94 @@ GAP = 0.6
 """Tasks of one kind on one thread are drawn as one if the gap between them is narrower."""
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
-    """All tasks of one kind, as one path."""
+MOST_WORKERS = 40
+"""Rows of a stream. Workers that the first difference is about are among them."""
 
-    name: str
-    colour: int
-    path: str
+COLOURS = 8
+MOST_TICKS = 6
 
+Area = tuple[str, int, str]
+"""All tasks of one kind: its name, its colour and a path."""
 
-@dataclass(frozen=True, slots=True)
-class StreamPicture:
-    """The task stream of one side."""
-
-    title: str
-    height: float
-    rows: tuple[tuple[float, str], ...]
-    """Middle and name of each worker's row."""
-    areas: tuple[Area, ...]
-    fetched: str
-    """Path of the transfers."""
-    mark: float | None
-    """Where the first difference is."""
-    marked: tuple[float, float, float, float] | None
-    """Rectangle of the task that it is about."""
+Side = tuple[str, Decided, Choice | None]
+"""The name of a side, what it decided, and the decision to mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """What workers held over time, on each side."""
+class Picture:
+    """One round of a test, of one side or of two, the earlier one first, on one scale."""
 
-    title: str
-    most: str
-    lines: tuple[tuple[str, str], ...]
-    """Class and points of each side's line."""
-    mark: float | None
+    def __init__(self, sides: Sequence[tuple[str, Decided]], parting: Parting | None) -> None:
+        """Take the name and the decisions of each side.
 
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Where times, workers and kinds of tasks are."""
-
-    span: int
-    """Microseconds that the width stands for."""
-    shown: list[str]
-    colours: dict[str, int]
+        Args:
+            sides: the earlier one first.
+            parting: whose first difference is marked; None if there is nothing to mark.
+        """
+        decided = [of for _, of in sides]
+        choices = _choices(parting, len(sides))
+        names = dict.fromkeys(_sorted(name for of in decided for name in of.workers))
+        self.sides: list[Side] = [
+            (*side, choice) for side, choice in zip(sides, choices, strict=True)
+        ]
+        self.kinds = _kinds(decided)
+        self.shown = _shown(list(names), parting)
+        self.hidden = len(names) - len(self.shown)
+        """Workers that have no row."""
+        several = parting is not None and parting.rounds > 1
+        self.note = f"round {parting.round} of {parting.rounds}" if parting and several else ""
+        self._span = max((_end(of) for of in decided), default=0) or 1
+        """Microseconds that the width stands for."""
+        self._row = max(8.0, min(24.0, ROWS_HEIGHT / max(1, len(self.shown))))
+        """Height of a worker's row."""
+        self._tops = {name: number * self._row for number, name in enumerate(self.shown)}
 
     @property
-    def row(self) -> float:
-        """Height of a worker's row."""
-        return max(8.0, min(24.0, ROWS_HEIGHT / max(1, len(self.shown))))
+    def height(self) -> float:
+        """Height of a stream."""
+        return self._row * len(self.shown)
 
-    def x(self, at: float) -> float:
+    @property
+    def rows(self) -> list[tuple[float, str]]:
+        """Middle and name of each worker's row."""
+        tops = self._tops.items()
+        return [(top + self._row / 2, name.removeprefix("worker-")) for name, top in tops]
+
+    @property
+    def colours(self) -> dict[str, int]:
+        """The colour of each kind of tasks."""
+        return {kind: number % COLOURS for number, kind in enumerate(self.kinds)}
+
+    @property
+    def ticks(self) -> Iterator[tuple[float, str]]:
+        """The place and the name of round times."""
+        step = 10 ** (len(str(self._span)) - 1)
+        steps = (step // 5 or 1, step // 2 or 1, step, step * 2)
+        step = next(size for size in steps if self._span / size <= MOST_TICKS)
+        for at in range(0, self._span + 1, step):
+            yield round(at / self._span * WIDTH, 1), f"{at / 1e6:g} s"
+
+    def mark(self, choice: Choice) -> float:
+        """Return the place of a decision."""
+        return self._x(choice.at_s * 1e6)
+
+    def _x(self, at: float) -> float:
         """Return the place of a time in microseconds."""
-        return round(at / self.span * WIDTH, 1)
+        return round(at / self._span * WIDTH, 1)
 
-    def stream(self, title: str, of: Decided, choice: Choice | None) -> StreamPicture:
-        """Return the task stream of one side."""
-        tops = {name: number * self.row for number, name in enumerate(self.shown)}
+    def areas(self, of: Decided) -> list[Area]:
+        """Return the tasks of a side by kind."""
         areas: dict[str, list[str]] = {}
-        for kind, left, width, top, height in self._bars(of, tops):
+        for kind, left, width, top, height in self._bars(of):
             areas.setdefault(kind, []).append(f"M{left:g} {top:g}h{width:g}v{height:g}h-{width:g}z")
-        return StreamPicture(
-            title,
-            self.row * len(self.shown),
-            tuple((top + self.row / 2, name.removeprefix("worker-")) for name, top in tops.items()),
-            tuple(Area(kind, self.colours[kind], "".join(d)) for kind, d in areas.items()),
-            "".join(self._fetched(of, tops)),
-            None if choice is None else self.x(choice.at_s * 1e6),
-            None if choice is None else self._marked(of, tops, choice),
-        )
+        return [(kind, self.colours[kind], "".join(paths)) for kind, paths in areas.items()]
 
-    def _bars(
-        self, of: Decided, tops: dict[str, float]
-    ) -> Iterator[tuple[str, float, float, float, float]]:
+    def _bars(self, of: Decided) -> Iterator[tuple[str, float, float, float, float]]:
         """Yield kind, left, width, top and height of what is drawn for tasks."""
-        for name, tasks in _by_worker(of, tops).items():
+        for name, tasks in _by_worker(of, self._tops).items():
             threads = _threads(tasks)
-            height = round((self.row - 1) / max(1, len(threads)), 1)
+            height = round((self._row - 1) / max(1, len(threads)), 1)
             for number, thread in enumerate(threads):
-                top = round(tops[name] + number * height, 1)
+                top = round(self._tops[name] + number * height, 1)
                 for kind, left, right in self._merged(thread):
                     yield kind, left, round(max(0.4, right - left), 1), top, height
 
@@ -104,7 +111,7 @@ class Scale:
         """Yield kind, left and right of the tasks of one thread, as few as one can see."""
         open_one: tuple[str, float, float] | None = None
         for start, stop, key in thread:
-            kind, left, right = kind_of(key), self.x(start), self.x(stop)
+            kind, left, right = kind_of(key), self._x(start), self._x(stop)
             if open_one and open_one[0] == kind and left - open_one[2] < GAP:
                 open_one = kind, open_one[1], max(right, open_one[2])
                 continue
@@ -114,51 +121,60 @@ class Scale:
         if open_one:
             yield open_one
 
-    def _fetched(self, of: Decided, tops: dict[str, float]) -> Iterator[str]:
+    def fetched(self, of: Decided) -> str:
+        """Return the path of the transfers of a side."""
+        return "".join(self._transfers(of))
+
+    def _transfers(self, of: Decided) -> Iterator[str]:
         rows = zip(of.transfers.worker, of.transfers.start, of.transfers.took, strict=True)
         last: dict[int, float] = {}
         for worker, start, took in sorted(rows):
-            left, right = self.x(start), self.x(start + took)
-            if of.workers[worker] not in tops or right - last.get(worker, -1.0) < 0.3:
+            left, right = self._x(start), self._x(start + took)
+            if of.workers[worker] not in self._tops or right - last.get(worker, -1.0) < 0.3:
                 continue
             last[worker] = right
-            top = tops[of.workers[worker]] + self.row - 2
+            top = self._tops[of.workers[worker]] + self._row - 2
             yield f"M{left:g} {top:g}h{max(0.4, right - left):.1f}v1.6H{left:g}z"
 
-    def _marked(
-        self, of: Decided, tops: dict[str, float], choice: Choice
-    ) -> tuple[float, float, float, float] | None:
+    def marked(self, of: Decided, choice: Choice) -> tuple[float, float, float, float] | None:
         """Return the rectangle of the task that a decision is about, where it ran."""
         rows = zip(of.tasks.key, of.tasks.worker, of.tasks.start, of.tasks.took, strict=True)
         for key, worker, start, took in rows:
             name = of.workers[worker]
-            if of.keys[key] == choice.key and start >= choice.at_s * 1e6 and name in tops:
-                left = self.x(start)
-                return left - 1, tops[name] - 1, max(3.0, self.x(start + took) - left + 2), self.row
+            if of.keys[key] == choice.key and start >= choice.at_s * 1e6 and name in self._tops:
+                left = self._x(start)
+                top = self._tops[name] - 1
+                return left - 1, top, max(3.0, self._x(start + took) - left + 2), self._row
         return None
 
-    def curve(
-        self,
-        title: str,
-        values: Sequence[Sequence[int]],
-        decided: Sequence[Decided],
-        choices: Sequence[Choice | None],
-    ) -> Curve:
-        """Return what was held on each side."""
-        most = max((value for each in values for value in each), default=0)
-        classes = ("old", "new")[-len(values) :]
-        lines = tuple(
-            (name, self._points(each.held.at, held, most))
-            for name, held, each in zip(classes, values, decided, strict=True)
-        )
-        marks = [self.x(each.at_s * 1e6) for each in choices if each is not None]
-        return Curve(title, _bytes(most), lines, min(marks, default=None))
+    def curves(self) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+        """Yield a title, the most that was held, and class and points of each side's line."""
+        helds = [decided.held for _, decided, _ in self.sides]
+        yield self._curve("all workers together", [(held.at, held.all) for held in helds])
+        yield self._curve("the worker that held most", [(held.at, held.worst) for held in helds])
+
+    def _curve(
+        self, title: str, series: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> tuple[str, str, list[tuple[str, str]]]:
+        most = max((amount for _, held in series for amount in held), default=0)
+        classes = ("old", "new")[-len(series) :]
+        lines = [
+            (name, self._points(at, held, most))
+            for name, (at, held) in zip(classes, series, strict=True)
+        ]
+        return title, readable(most, Metric(BYTES, "")) if most else "0 B", lines
+
+    @property
+    def first_mark(self) -> float | None:
+        """Place of the first difference; None if there is nothing to mark."""
+        marks = [self.mark(choice) for _, _, choice in self.sides if choice is not None]
+        return min(marks, default=None)
 
     def _points(self, at: Sequence[int], held: Sequence[int], most: int) -> str:
         edge = CURVE_HEIGHT - 4
         heights = [round(edge + 2 - edge * value / (most or 1), 1) for value in held]
         return " ".join(
-            f"{min(self.x(when), float(WIDTH)):g},{height:g}"
+            f"{min(self._x(when), float(WIDTH)):g},{height:g}"
             for when, height in zip(at, heights, strict=True)
         )
 
@@ -184,14 +200,14 @@ def _by_worker(of: Decided, tops: dict[str, float]) -> dict[str, list[tuple[int,
     ):
         if (name := of.workers[worker]) in tops:
             found.setdefault(name, []).append((start, start + took, of.keys[key]))
-    return {name: sorted(each) for name, each in found.items()}
+    return {name: sorted(tasks_of_worker) for name, tasks_of_worker in found.items()}
 
 
 def _threads(tasks: list[tuple[int, int, str]]) -> list[list[tuple[int, int, str]]]:
     """Share tasks out to as few threads as they need."""
     threads: list[list[tuple[int, int, str]]] = []
     for task in tasks:
-        free = next((each for each in threads if each[-1][1] <= task[0]), None)
+        free = next((thread for thread in threads if thread[-1][1] <= task[0]), None)
         if free is None:
             threads.append([task])
         else:
@@ -199,73 +215,13 @@ def _threads(tasks: list[tuple[int, int, str]]) -> list[list[tuple[int, int, str
     return threads
 
 
-def _bytes(amount: int) -> str:
-    return readable(amount, Metric(BYTES, "")) if amount else "0 B"
-
-
-MOST_WORKERS = 40
-"""Rows of a stream. Workers that the first difference is about are among them."""
-
-COLOURS = 8
-MOST_TICKS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionsPicture:
-    """One round of a test, of one side or of two."""
-
-    streams: tuple[StreamPicture, ...]
-    curves: tuple[Curve, ...]
-    ticks: tuple[tuple[float, str], ...]
-    legend: tuple[tuple[str, int, int], ...]
-    """Kinds of tasks with their colours and numbers."""
-    hidden: int
-    """Workers that have no row."""
-    note: str
-
-
-def picture(sides: Sequence[tuple[str, Decided]], parting: Parting | None) -> DecisionsPicture:
-    """Return the picture of one or two sides, the earlier one first, on one scale.
-
-    Args:
-        sides: the name and the decisions of each.
-        parting: whose first difference is marked; None if there is nothing to mark.
-    """
-    decided = [each for _, each in sides]
-    span = max((_end(each) for each in decided), default=0) or 1
-    names = list(dict.fromkeys(_sorted(name for each in decided for name in each.workers)))
-    shown = _shown(names, parting)
-    kinds = _kinds(decided)
-    choices = _choices(parting, len(sides))
-    scale = Scale(span, shown, {kind: number % COLOURS for number, kind in enumerate(kinds)})
-    round = f"round {parting.round} of {parting.rounds}" if parting and parting.rounds > 1 else ""
-    return DecisionsPicture(
-        tuple(
-            scale.stream(name, each, choice)
-            for (name, each), choice in zip(sides, choices, strict=True)
-        ),
-        (
-            scale.curve(
-                "all workers together", [each.held.all for each in decided], decided, choices
-            ),
-            scale.curve(
-                "the worker that held most", [each.held.worst for each in decided], decided, choices
-            ),
-        ),
-        tuple(_ticks(span)),
-        tuple((kind, scale.colours[kind], count) for kind, count in kinds.items()),
-        len(names) - len(shown),
-        round,
-    )
-
-
 def _kinds(decided: Iterable[Decided]) -> dict[str, int]:
     """Return the kinds of tasks and how many there are of each on the later side."""
     counts: dict[str, int] = {}
-    for each in decided:
+    for side in decided:
         counts = dict.fromkeys(counts, 0)
-        for key in each.tasks.key:
-            kind = kind_of(each.keys[key])
+        for key in side.tasks.key:
+            kind = kind_of(side.keys[key])
             counts[kind] = counts.get(kind, 0) + 1
     return counts
 
@@ -282,12 +238,12 @@ def _sorted(names: Iterable[str]) -> list[str]:
 
 def _shown(names: list[str], parting: Parting | None) -> list[str]:
     """Return the workers that get a row."""
-    wanted = [
+    chosen = [
         worker.name
         for choice in (parting.before, parting.after, parting.later) if choice is not None
         for worker in (choice.worker, choice.best_other) if worker is not None
     ] if parting else []  # fmt: skip
-    first = dict.fromkeys([*(each for each in wanted if each in names), *names])
+    first = dict.fromkeys([*(name for name in chosen if name in names), *names])
     return _sorted(list(first)[:MOST_WORKERS])
 
 
@@ -296,12 +252,3 @@ def _choices(parting: Parting | None, count: int) -> list[Choice | None]:
     if parting is None or parting.what is Difference.GRAPH:
         return [None] * count
     return [parting.before, parting.after][-count:]
-
-
-def _ticks(span: int) -> Iterator[tuple[float, str]]:
-    """Yield the place and the name of round times."""
-    step = 10 ** (len(str(span)) - 1)
-    steps = (step // 5 or 1, step // 2 or 1, step, step * 2)
-    step = next(each for each in steps if span / each <= MOST_TICKS)
-    for at in range(0, span + 1, step):
-        yield round(at / span * WIDTH, 1), f"{at / 1e6:g} s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ def as_content(slices: Slices) -> dict[str, Any]:
     return {
         "samples": slices.samples,
         "rounds": slices.rounds,
-        "nodes": [list(_steps(each)) for each in slices.nodes],
+        "nodes": [list(_steps(counts)) for counts in slices.nodes],
     }
 
 
@@ -104,7 +104,7 @@ def _totals(tree: CallTree) -> list[int]:
 
 def _sliced(profiles: Sequence[SampleProfile], nodes: Mapping[Stack, int], count: int) -> Slices:
     """Return so many slices. As in blocks, samples of a thread are evenly spread over a round."""
-    lengths = [max((len(each.samples) for each in p.threads), default=0) for p in profiles]
+    lengths = [max((len(thread.samples) for thread in p.threads), default=0) for p in profiles]
     found = Slices([0] * count, [Counter() for _ in range(count)], [])
     scale, start = count / max(1, sum(lengths)), 0
     for profile, length in zip(profiles, lengths, strict=True):
@@ -116,21 +116,21 @@ def _sliced(profiles: Sequence[SampleProfile], nodes: Mapping[Stack, int], count
 
 
 def _add(
-    found: Slices,
+    slices: Slices,
     profile: SampleProfile,
     nodes: Mapping[Stack, int],
     start: float,
     length: float,
 ) -> None:
     kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
-    numbers = [nodes.get(each.stack, -1) if each else -1 for each in kept]
+    numbers = [nodes.get(busy.stack, -1) if busy else -1 for busy in kept]
     for thread in profile.threads:
         step = length / max(1, len(thread.samples))
         for place, index in enumerate(thread.samples):
-            at = min(int(start + place * step), len(found.samples) - 1)
-            found.samples[at] += 1
+            at = min(int(start + place * step), len(slices.samples) - 1)
+            slices.samples[at] += 1
             if numbers[index] >= 0:
-                found.nodes[at][numbers[index]] += 1
+                slices.nodes[at][numbers[index]] += 1
 
 
 SCATTER_FROM = 0.02
@@ -140,17 +140,14 @@ PARTS = 10_000
 """Parts of one in which shares are given: no sampler is more precise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flame:
+class Flame(NamedTuple):
     """A flame graph on a page."""
 
     id: str
     content: dict[str, Any]
     """Data for the script."""
-    nodes: int
-    is_difference: bool = False
     before: str = ""
-    """Name of the other side."""
+    """Name of the other side, if it is compared with one."""
     of: str = ""
     """Whose samples they are, if they are not the scheduler's."""
 
@@ -161,77 +158,29 @@ def flame(
     backend: BackendResult,
     other: BackendResult | None = None,
     name: str = "",
+    slices: Slices | None = None,
 ) -> Flame:
     """Return the flame graph of one backend's samples, alone or compared with another side."""
     assert backend.shares is not None
-    content: dict[str, Any] = {
-        **_nodes(tree),
-        **_names(tree),
-        "bounds": _bounds(tree, backend.shares),
-        "cost": micros_per_sample(backend),
-        "unit": "us",
-        "isSampled": True,
-    }
+    content = {**_tree(tree), "bounds": _bounds(tree, backend.shares)}
+    content |= {"cost": micros_per_sample(backend), "unit": "us", "isSampled": True}
     if other is not None:
         content |= {"before": list(tree.before), "costBefore": micros_per_sample(other)}
         content["scatter"] = max(_scatter(backend), _scatter(other))
-    return Flame(id, content, len(tree.depths), other is not None, name)
-
-
-def over_time(of: Flame, slices: Slices | None) -> Flame:
-    """Return the flame graph with its samples over time, if there are any."""
-    return replace(of, content={**of.content, "slices": as_content(slices)}) if slices else of
-
-
-def counted_flame(
-    id: str, tree: CallTree, unit: tuple[str, float], name: str | None = None
-) -> Flame:
-    """Return the flame graph of amounts per task, alone or compared with the side of a name.
-
-    Args:
-        id: of the figure.
-        tree: with the amounts.
-        unit: what the amounts stand for, and by which factor.
-        name: of the other side.
-    """
-    metric, cost = unit
-    content: dict[str, Any] = {
-        **_nodes(tree),
-        **_names(tree),
-        "cost": cost,
-        "unit": metric,
-        "isSampled": False,
-    }
-    if name is not None:
-        content |= {"before": list(tree.before), "costBefore": cost, "scatter": 1.0}
-    return Flame(id, content, len(tree.depths), name is not None, name or "")
-
-
-def flame_of_others(id: str, tree: CallTree, whose: str) -> Flame:
-    """Return the flame graph of samples of other processes, which have no figures in the record."""
-    content = {
-        **_nodes(tree),
-        **_names(tree, _owner_of_any),
-        "cost": 0,
-        "unit": "",
-        "isSampled": True,
-    }
-    return Flame(id, content, len(tree.depths), of=whose)
+    if slices is not None:
+        content["slices"] = as_content(slices)
+    return Flame(id, content, name)
 
 
 def _scatter(backend: BackendResult) -> float:
     """Return the typical dispersion of shares, relative to independent samples."""
     functions = backend.shares.functions if backend.shares else ()
     found = [
-        each.share.dispersion
-        for each in functions
-        if SCATTER_FROM <= each.share.value <= 1 - SCATTER_FROM
+        function.share.dispersion
+        for function in functions
+        if SCATTER_FROM <= function.share.value <= 1 - SCATTER_FROM
     ]
     return round(median(found), 2) if found else 1.0
-
-
-def _nodes(tree: CallTree) -> dict[str, list[int]]:
-    return {"depth": list(tree.depths), "name": list(tree.names), "own": list(tree.own)}
 
 
 def _owner_of_any(function: Function) -> str:
@@ -239,8 +188,8 @@ def _owner_of_any(function: Function) -> str:
     return side_of(function) or owner_of(function)
 
 
-def _names(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dict[str, list[Any]]:
-    """Return the names of functions, with each module and owner listed once."""
+def _tree(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dict[str, Any]:
+    """Return the nodes and the names of their functions, with each module and owner listed once."""
     modules: dict[str, int] = {}
     owners: dict[str, int] = {}
     functions = []
@@ -249,12 +198,13 @@ def _names(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> di
         owner = owner_of(function)
         number = -1 if owner == FOREIGN else owners.setdefault(owner, len(owners))
         functions += [modules.setdefault(module, len(modules)), name, number]
-    return {"modules": list(modules), "owners": list(owners), "functions": functions}
+    nodes = {"depth": list(tree.depths), "name": list(tree.names), "own": list(tree.own)}
+    return {**nodes, "modules": list(modules), "owners": list(owners), "functions": functions}
 
 
 def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
     """Return share, bounds and own share of each function; zeros if only the other side has it."""
-    known = {each.function: each for each in shares.functions}
+    known = {function.function: function for function in shares.functions}
     return [part for name in tree.functions for part in _parts(known.get(name))]
 
 
@@ -293,13 +243,11 @@ class Flames:
             return [], mine.problem or "no busy sample of the scheduler"
         before = self.other.backend(backend) if self.other else None
         theirs = self.other.samples(before) if self.other and before else None
-        if self.other and before and theirs:
-            tree = call_tree(mine.stacks, theirs)
-            drawn = flame(id, tree, backend, before, self.other.name)
-        else:
-            tree = call_tree(mine.stacks)
-            drawn = flame(id, tree, backend)
-        return [over_time(drawn, slices_of(mine.profiles, tree))], ""
+        tree = call_tree(mine.stacks, theirs or None)
+        slices = slices_of(mine.profiles, tree)
+        if self.other and theirs:
+            return [flame(id, tree, backend, before, self.other.name, slices)], ""
+        return [flame(id, tree, backend, slices=slices)], ""
 
     def _called(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
         """Return the flame graph of a backend that knows what calls cost; else nothing."""
@@ -309,12 +257,16 @@ class Flames:
         before = self.other.backend(backend) if self.other else None
         theirs = self.other.calls(before, self.known) if self.other and before else None
         stacks = trimmed(mine.stacks, LEAST_OF_CALLS)
+        tree = call_tree(stacks, trimmed(theirs, LEAST_OF_CALLS) if theirs else None)
+        content = {**_tree(tree), "cost": mine.cost, "unit": mine.unit, "isSampled": False}
         if self.other and theirs:
-            tree = call_tree(stacks, trimmed(theirs, LEAST_OF_CALLS))
-            return [counted_flame(id, tree, (mine.unit, mine.cost), self.other.name)], ""
-        return [counted_flame(id, call_tree(stacks), (mine.unit, mine.cost))], ""
+            content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 1.0}
+            return [Flame(id, content, self.other.name)], ""
+        return [Flame(id, content)], ""
 
     def _of_others(self, id: str, backend: BackendResult) -> Iterator[Flame]:
+        """Yield the flame graphs of other processes, which have no figures in the record."""
         for whose, stacks in read_others(self.directory, backend).items():
-            tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
-            yield flame_of_others(f"{id}-{whose}", tree, whose)
+            tree = _tree(call_tree(trimmed(stacks, LEAST_OF_OTHERS)), _owner_of_any)
+            content = {**tree, "cost": 0, "unit": "", "isSampled": True}
+            yield Flame(f"{id}-{whose}", content, of=whose)

@@ -48,8 +48,8 @@ def _of_backend(backend: BackendResult) -> Iterator[Property]:
     for (metric, subject), amount in amounts_of(backend):
         if not subject:  # not of functions and owners, which are many
             yield f"{start}_{metric}", _figure(amount.value)
-    for each in backend.shares.owners[:OWNERS_TOLD] if backend.shares else ():
-        yield f"{start}_share_{each.owner}", _figure(each.share.value)
+    for owner in backend.shares.owners[:OWNERS_TOLD] if backend.shares else ():
+        yield f"{start}_share_{owner.owner}", _figure(owner.share.value)
     for name in backend.artifacts:
         yield f"{start}_artifact", name
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_schedprof.formats.counted import IntakeFile
 from pytest_schedprof.judge.costs import DRIFT, MIN_SCALES, exponent
 from pytest_schedprof.model.evidence import ONCE, STEPS, step_of
 from pytest_schedprof.model.metric import CLIENT, INTAKE, METRICS, STEP_METRICS, readable
 from pytest_schedprof.model.result import BackendResult, Window
-from pytest_schedprof.report.words import percent
 
 CPU, CALLS = (STEP_METRICS[name] for name in ("cpu", "calls"))
 
@@ -29,44 +28,80 @@ UNCOUNTED = (ONCE, "gc")
 HUES = 360 / len(STEPS)
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """A phase of the client or a step of the scheduler."""
-
-    where: str
-    name: str
-    what: str
-    calls: str
-    cost: str
-    part: float
-    """Fraction of the whole way."""
-    share: str
-    by_scale: tuple[str, ...]
-    growth: str
-    growth_bounds: str
-    hue: float | None
-    """Colour; None in the client."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """All that the way of a graph cost."""
-
-    total: str
-    note: str
-    scales: tuple[str, ...]
-    rows: tuple[LedgerRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Seconds of one row, in all and by the size of the workload."""
+class Step(NamedTuple):
+    """A phase of the client or a step of the scheduler, with its CPU seconds."""
 
     where: str
     name: str
     seconds: float
     by_scale: Mapping[int, float]
+    """Seconds by the size of the workload."""
     calls: float | None = None
+    """None if they were not counted."""
+
+    @property
+    def what(self) -> str:
+        """What happens in it."""
+        return (IN_CLIENT if self.where == "client" else STEPS)[self.name]
+
+    @property
+    def hue(self) -> float | None:
+        """Colour; None in the client."""
+        is_client = self.where == "client"
+        return None if is_client else round(list(STEPS).index(self.name) * HUES)
+
+
+class Ledger(NamedTuple):
+    """All that the way of a graph cost."""
+
+    steps: list[Step]
+    graphs: int
+    tasks: int
+    tasks_by_scale: Mapping[int, int]
+    """Empty if the workload had too few sizes."""
+
+    @property
+    def seconds(self) -> float:
+        """CPU time of the whole way."""
+        return sum(step.seconds for step in self.steps)
+
+    @property
+    def note(self) -> str:
+        """The number of graphs and tasks."""
+        return f"{self.graphs:,} graph{'' if self.graphs == 1 else 's'} with {self.tasks:,} tasks"
+
+    def cost(self, seconds: float) -> str:
+        """Return CPU time per task."""
+        return readable(seconds / self.tasks, METRICS[CPU])
+
+    def calls(self, step: Step) -> str:
+        """Return the calls per task; empty if they were not counted."""
+        return "" if step.calls is None else readable(step.calls / self.tasks, METRICS[CALLS])
+
+    def part(self, step: Step) -> float:
+        """Return a step as a fraction of the whole way."""
+        return step.seconds / self.seconds if self.seconds else 0.0
+
+    def costs_by_scale(self, step: Step) -> Iterator[str]:
+        """Yield the CPU time per task at each size; empty texts where it is not known."""
+        for scale, tasks in self.tasks_by_scale.items():
+            is_known = tasks and scale in step.by_scale
+            yield readable(step.by_scale[scale] / tasks, METRICS[CPU]) if is_known else ""
+
+    def growth(self, step: Step) -> tuple[str, str]:
+        """Return the exponent with which a step grows with the number of tasks, and its bounds.
+
+        Empty if it cannot be told.
+        """
+        points = [(n, step.by_scale.get(scale, 0.0)) for scale, n in self.tasks_by_scale.items()]
+        numbers = {count for count, _ in points}
+        is_known = all(count and seconds for count, seconds in points)
+        if step.name == ONCE or len(numbers) < MIN_SCALES or not is_known:
+            return "", ""
+        growth = exponent(points, sum(self.tasks_by_scale.values()), DRIFT)
+        ends = (growth.value, growth.low, growth.high)
+        value, low, high = (round(end, 2) + 0.0 for end in ends)  # never -0.00
+        return f"{value:.2f}", f"at least {low:.2f}, at most {high:.2f}"
 
 
 def ledger_of(backend: BackendResult, files: Sequence[IntakeFile]) -> Ledger | None:
@@ -79,40 +114,40 @@ def ledger_of(backend: BackendResult, files: Sequence[IntakeFile]) -> Ledger | N
     if not (backend.costs and INTAKE & backend.costs.whole.keys() and backend.window.tasks):
         return None
     window = backend.window
-    lines = [*_of_client(window), *_of_steps(backend, files)]
-    total = sum(line.seconds for line in lines)
+    steps = [*_of_client(window), *_of_steps(backend, files)]
     scales = window.scales if len(window.scales) >= MIN_SCALES else ()
-    rows = tuple(_row(line, total, window, scales) for line in lines)
-    graphs = int(backend.costs.whole[CALLS])
-    return Ledger(
-        total=_per_task(total, window.tasks),
-        note=f"{graphs:,} graph{'' if graphs == 1 else 's'} with {window.tasks:,} tasks",
-        scales=tuple(f"{scale:,}" for scale in scales),
-        rows=rows,
-    )
+    tasks = {
+        scale: sum(segment.tasks for segment in window.segments if segment.scale == scale)
+        for scale in scales
+    }
+    return Ledger(steps, int(backend.costs.whole[CALLS]), window.tasks, tasks)
 
 
-def _of_client(window: Window) -> Iterator[_Line]:
+def _of_client(window: Window) -> Iterator[Step]:
     for name in CLIENT:
         by_scale: dict[int, float] = defaultdict(float)
-        spent = [(each.scale, each.client[name]) for each in window.segments if name in each.client]
+        spent = [
+            (segment.scale, segment.client[name])
+            for segment in window.segments
+            if name in segment.client
+        ]
         for scale, seconds in spent:
             by_scale[scale] += seconds
         if spent:
-            yield _Line("client", name, sum(by_scale.values()), by_scale)
+            yield Step("client", name, sum(by_scale.values()), by_scale)
 
 
-def _of_steps(backend: BackendResult, files: Sequence[IntakeFile]) -> list[_Line]:
+def _of_steps(backend: BackendResult, files: Sequence[IntakeFile]) -> list[Step]:
     """Return the steps that cost anything, in the order in which a graph passes them."""
     assert backend.costs
     scales = [segment.scale for segment in backend.window.segments]
     found = {}
-    for each in backend.costs.functions:
-        step = step_of(each.function)
-        if step and any(each.total.values()):
+    for function in backend.costs.functions:
+        step = step_of(function.function)
+        if step and any(function.total.values()):
             by_scale = _seconds_by_scale(step, scales, files)
-            calls = None if step in UNCOUNTED else each.total.get(CALLS, 0.0)
-            found[step] = _Line("scheduler", step, each.total.get(CPU, 0.0), by_scale, calls)
+            calls = None if step in UNCOUNTED else function.total.get(CALLS, 0.0)
+            found[step] = Step("scheduler", step, function.total.get(CPU, 0.0), by_scale, calls)
     return [found[step] for step in STEPS if step in found]
 
 
@@ -125,48 +160,3 @@ def _seconds_by_scale(
     for scale, file in zip(scales, files, strict=True):
         sums[scale] += file.steps[step].cpu if step in file.steps else 0.0
     return sums
-
-
-def _row(line: _Line, total: float, window: Window, scales: Sequence[int]) -> LedgerRow:
-    part = line.seconds / total if total else 0.0
-    tasks = {
-        scale: sum(each.tasks for each in window.segments if each.scale == scale)
-        for scale in scales
-    }
-    growth, bounds = _growth(line, tasks)
-    return LedgerRow(
-        where=line.where,
-        name=line.name,
-        what=(IN_CLIENT if line.where == "client" else STEPS)[line.name],
-        calls="" if line.calls is None else readable(line.calls / window.tasks, METRICS[CALLS]),
-        cost=_per_task(line.seconds, window.tasks),
-        part=part,
-        share=percent(part),
-        by_scale=tuple(
-            _per_task(line.by_scale[scale], tasks[scale]) if scale in line.by_scale else ""
-            for scale in scales
-        ),
-        growth=growth,
-        growth_bounds=bounds,
-        hue=None if line.where == "client" else round(list(STEPS).index(line.name) * HUES),
-    )
-
-
-def _growth(line: _Line, tasks: Mapping[int, int]) -> tuple[str, str]:
-    """Return the exponent with which a row grows with the number of tasks, and its bounds.
-
-    Empty if it cannot be told.
-    """
-    if line.name == ONCE:
-        return "", ""
-    points = [(count, line.by_scale.get(scale, 0.0)) for scale, count in tasks.items()]
-    numbers = {count for count, _ in points}
-    if len(numbers) < MIN_SCALES or not all(count and seconds for count, seconds in points):
-        return "", ""
-    found = exponent(points, sum(tasks.values()), DRIFT)
-    value, low, high = (round(each, 2) + 0.0 for each in (found.value, found.low, found.high))
-    return f"{value:.2f}", f"at least {low:.2f}, at most {high:.2f}"  # never -0.00
-
-
-def _per_task(seconds: float, tasks: int) -> str:
-    return readable(seconds / tasks, METRICS[CPU]) if tasks else ""

@@ -120,7 +120,7 @@ def _printable(text: str) -> str:
     """Replace ends of lines, control characters, and surrogates, which cannot be encoded."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def fitted(sections: Sequence[Section], room: int, where: str) -> str:
         where: the place that holds everything.
     """
     written = [section for section in sections if section.items]
-    notes = [_note(len(each.items), each, where) for each in written]
+    notes = [_note(len(section.items), section, where) for section in written]
     room -= sum(map(_size, notes))  # reserved, so that a note fits whatever is left out
     lines: list[str] = []
     for section, note in zip(written, notes, strict=True):

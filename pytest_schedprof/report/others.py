@@ -1,23 +1,17 @@
-"""Other results to compare a run with: another run, another side, and earlier runs."""
+"""The same tests on another side: of another run, of turns, or of a baseline."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_schedprof.errors import BaselineError, SchedprofError
-from pytest_schedprof.judge.compare import compare
-from pytest_schedprof.judge.parting import with_partings
-from pytest_schedprof.judge.series import Choice, series_of
+from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.model.backend import KnownBackends
-from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.model.run import Series
 from pytest_schedprof.report.page_reading import (
     RunFiles,
     TestFiles,
@@ -29,11 +23,7 @@ from pytest_schedprof.report.page_reading import (
 )
 from pytest_schedprof.store.baselines import folder_of, folder_with_sources, is_worth_keeping, load
 from pytest_schedprof.store.run_directory import AGAINST
-from pytest_schedprof.store.runs import Archive, decided_in_run
 from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
-
-MOST_RUNS = 200
-"""Earlier runs that are read: the time to find change points is quadratic in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +40,9 @@ class Other:
     def backend(self, one: BackendResult) -> BackendResult | None:
         """Return the same backend in the same mode, as samples of others are not comparable."""
         found = (
-            each
-            for each in self.result.backends
-            if (each.backend, each.mode) == (one.backend, one.mode)
+            backend
+            for backend in self.result.backends
+            if (backend.backend, backend.mode) == (one.backend, one.mode)
         )
         return next(found, None)
 
@@ -75,11 +65,11 @@ def other_of(
     if run is not None:
         return next(
             (
-                Other(run.path.name, each.result, each.directory)
-                for each in reversed(run.tests)  # the last usable one of several attempts
-                if each.result
-                and each.result.is_usable
-                and each.entry.test_id == test.entry.test_id
+                Other(run.path.name, attempt.result, attempt.directory)
+                for attempt in reversed(run.tests)  # the last usable one of several attempts
+                if attempt.result
+                and attempt.result.is_usable
+                and attempt.entry.test_id == test.entry.test_id
             ),
             None,
         )
@@ -115,75 +105,7 @@ class Saved:
             results = load(name, self._directory).results
         except SchedprofError:
             return {}
-        return {each.test_id: Other(name, each, stacks=stacks) for each in results}
-
-
-def compared(run: RunFiles, before: RunFiles) -> RunFiles:
-    """Return the run as if its session had compared it with another run.
-
-    Raises:
-        BaselineError: if they have no test in common.
-    """
-    names = (before.path.name, run.path.name)
-    report = compare(before.results, run.results, names=names)
-    if not report.comparisons:
-        raise BaselineError(
-            f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "
-            f"was measured in both ({len(before.results)} and {len(run.results)} tests)"
-        )
-    readers = (partial(decided_in_run, side.path) for side in (before, run))
-    report = with_partings(report, *readers)
-    return replace(run, tests=_with(run.tests, report.comparisons, names[0]))
-
-
-def _with(
-    tests: Sequence[TestFiles], comparisons: Sequence[Comparison], name: str
-) -> tuple[TestFiles, ...]:
-    return tuple(
-        replace(
-            test,
-            result=replace(
-                test.result,
-                baseline=name,
-                comparisons=tuple(c for c in comparisons if c.test_id == test.entry.test_id),
-            ),
-        )
-        if test.result
-        else test
-        for test in tests
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """All series of a directory of runs."""
-
-    series: tuple[Series, ...]
-    runs: int
-    skipped: int
-    """Files that could not be read."""
-
-    def of(self, test_id: str) -> list[Series]:
-        """Return the series of one test."""
-        return [each for each in self.series if each.setting.test_id == test_id]
-
-    @property
-    def words(self) -> str:
-        """The number of runs, in words."""
-        skipped = f"; {self.skipped} could not be read" if self.skipped else ""
-        return f"{self.runs} runs in order of commits{skipped}"
-
-
-def read_past(place: str) -> Past:
-    """Read the newest runs at a path or URL.
-
-    Raises:
-        ArtifactError: if no run there can be read.
-    """
-    archive = Archive(place)
-    runs = archive.runs(last=MOST_RUNS)
-    series = series_of([(each.run, each.results) for each in runs], Choice())
-    return Past(tuple(series), len(runs), len(archive.skipped))
+        return {result.test_id: Other(name, result, stacks=stacks) for result in results}
 
 
 LEAST = 0.0005
@@ -204,7 +126,7 @@ def keep_stacks(run: Path, name: str, directory: str, known: KnownBackends) -> N
         return
     with suppress(SchedprofError):
         tests = read_run(run).tests
-        found = {key: each for test in tests for key, each in _stacks(test, known).items()}
+        found = {key: counts for test in tests for key, counts in _stacks(test, known).items()}
         if found:
             write_stacks(folder, run.name, found)
 

@@ -45,8 +45,8 @@ class Names:
         """Return `module:qualname` of each place."""
         found = [self._recorded(file, name) for file, name, _ in places]
         return [
-            each or f"{self._module(file)}:{name}"
-            for each, (file, name, _) in zip(found, places, strict=True)
+            function or f"{self._module(file)}:{name}"
+            for function, (file, name, _) in zip(found, places, strict=True)
         ]
 
     @cached_property
@@ -255,25 +255,29 @@ def read_side(directory: Path) -> Result | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """The busy samples of one backend, or why there are none."""
+class Recorded:
+    """Stacks that one backend recorded, or why there are none: busy samples, or costs per task."""
 
-    stacks: Counter[Stack]
+    stacks: Counter[Stack] = field(default_factory=Counter)
     problem: str = ""
     profiles: tuple[SampleProfile, ...] = ()
-    """The recordings of all rounds, in their order."""
+    """The samples of all rounds, in their order."""
+    unit: str = ""
+    """Unit of costs."""
+    cost: float = 1.0
+    """What one of each stack's amount stands for, in the unit."""
 
 
-def read_samples(directory: Path, backend: BackendResult) -> Sampled:
+def read_samples(directory: Path, backend: BackendResult) -> Recorded:
     """Read all files of one backend with samples of the scheduler."""
     files = [name for name in backend.artifacts if name.endswith(SAMPLES)]
     if backend.shares is None or not files:
-        return Sampled(Counter(), f"{backend.backend} kept no samples")
+        return Recorded(problem=f"{backend.backend} kept no samples")
     try:
         profiles = tuple(_profiles(directory, files, backend.shares))
-        return Sampled(busy_stacks(profiles), profiles=profiles)
+        return Recorded(busy_stacks(profiles), profiles=profiles)
     except SchedprofError as error:
-        return Sampled(Counter(), reason_of(error))
+        return Recorded(problem=reason_of(error))
 
 
 def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[Stack]]:
@@ -310,7 +314,7 @@ def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
 def _profiles(
     directory: Path, files: list[str], shares: SampledShares | None
 ) -> Iterator[SampleProfile]:
-    names = Names(each.function for each in (shares.functions if shares else ()))
+    names = Names(function.function for function in (shares.functions if shares else ()))
     for file in files:
         content = read_speedscope(read_kept(inside(directory, file)))
         profile = name_frames(content, names, backend="", mode="")
@@ -329,45 +333,33 @@ NANOSECONDS = 1000
 """In a microsecond."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallCosts:
-    """Costs of stacks per task, or why there are none."""
-
-    stacks: Counter[Stack] = field(default_factory=Counter)
-    unit: str = INSTRUCTIONS
-    cost: float = 1
-    """What one of each stack's amount stands for, in the unit."""
-    problem: str = ""
-
-
-def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> CallCosts:
+def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> Recorded:
     """Read all files of one backend with costs of calls."""
     artifacts = artifacts_of(backend.backend, known)
     kinds = {name: kind_of(name, artifacts) for name in backend.artifacts}
     graphs, traces = (
-        [inside_of for inside_of, kind in kinds.items() if kind is wanted]
-        for wanted in (CALLGRIND, TRACE)
+        [inside_of for inside_of, kind in kinds.items() if kind is chosen]
+        for chosen in (CALLGRIND, TRACE)
     )
     try:
         if graphs:
-            return _per_task(_instructions(directory, graphs), backend, CallCosts(problem=UNNAMED))
-        found = _nanoseconds(directory, traces, backend)
-        return _per_task(found, backend, CallCosts(unit="us", cost=1 / NANOSECONDS))
+            stacks = _per_task(_instructions(directory, graphs), backend)
+            return Recorded(stacks, "" if stacks else UNNAMED, unit=INSTRUCTIONS)
+        stacks = _per_task(_nanoseconds(directory, traces, backend), backend)
+        return Recorded(stacks, unit="us", cost=1 / NANOSECONDS)
     except SchedprofError as error:
-        return CallCosts(problem=reason_of(error))
+        return Recorded(problem=reason_of(error))
 
 
-def _per_task(
-    stacks: Iterator[Mapping[Stack, float]], backend: BackendResult, empty: CallCosts
-) -> CallCosts:
+def _per_task(files: Iterator[Mapping[Stack, float]], backend: BackendResult) -> Counter[Stack]:
     """Return the sum of all files, divided by the tasks of the window."""
-    sums: Counter[Stack] = Counter()
-    for each in stacks:
-        sums.update(each)
+    sums: defaultdict[Stack, float] = defaultdict(float)
+    for stacks in files:
+        for stack, amount in stacks.items():
+            sums[stack] += amount
     tasks = max(1, backend.window.tasks)
-    found = {stack: round(amount / tasks) for stack, amount in sums.items()}
-    kept = Counter({stack: amount for stack, amount in found.items() if amount > 0})
-    return CallCosts(kept, empty.unit, empty.cost, "" if kept else empty.problem)
+    costs = {stack: round(amount / tasks) for stack, amount in sums.items()}
+    return Counter({stack: amount for stack, amount in costs.items() if amount > 0})
 
 
 def _instructions(directory: Path, files: list[str]) -> Iterator[Mapping[Stack, float]]:
@@ -383,7 +375,7 @@ def _nanoseconds(
 ) -> Iterator[Mapping[Stack, float]]:
     """Yield the time of each stack in which the scheduler did not wait."""
     functions = backend.costs.functions if backend.costs else ()
-    names = Names(each.function for each in functions)
+    names = Names(function.function for function in functions)
     for file in files:
         times = read_times(mended(_unpacked(read_kept(inside(directory, file)))), names)
         yield {stack: time * NANOSECONDS for stack, time in times.items() if busy_stack(stack)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
+from inspect import getmembers, isfunction
 from itertools import zip_longest
 from pathlib import Path
 
@@ -14,17 +15,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
-from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.judge.explanation import Pairs, why_regressed
-from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.report.others import Past, Saved, compared, other_of, read_past
-from pytest_schedprof.report.page_reading import RunFiles, read_run
-from pytest_schedprof.report.run_page import PAGE, RunPage, page_of_run
-from pytest_schedprof.report.test_page import TestPage, page_of_test, reason_view
-from pytest_schedprof.report.trends import Point, changed_rows, trend_rows
+from pytest_schedprof.model.run import Series
+from pytest_schedprof.report import changes, results, run_page, tables, trends, words
+from pytest_schedprof.report.code import code_of
+from pytest_schedprof.report.others import Other, Saved, other_of
+from pytest_schedprof.report.page_reading import RunFiles, TestFiles
+from pytest_schedprof.report.pictures import drawn
 from pytest_schedprof.store.run_directory import write
 
+PAGE = "index.html"
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
@@ -50,18 +51,98 @@ SCRIPTS = (
 )
 
 
-def render_test(page: TestPage) -> str:
-    """Return a test's page as HTML."""
-    flames = SCRIPTS if any(each.flames for each in page.backends) else ()
-    code = (OF_CODE,) if flames or page.code.functions else ()
-    script = _script((*COMMON, *code, *flames))
-    return _environment().get_template("test.html").render(page=page, script=script)
+WORDS = (changes, results, run_page, tables, trends, words)
+"""Modules whose public functions templates call on records, as filters of the same name."""
 
 
-def render_run(page: RunPage) -> str:
-    """Return a run's page as HTML."""
-    script = _script((*COMMON, "table.js"))
-    return _environment().get_template("run.html").render(page=page, script=script)
+def page_of_test(
+    test: TestFiles,
+    run: Path,
+    other: Other | None = None,
+    known: KnownBackends = NO_BACKENDS,
+    explained: Sequence[Explanation] = (),
+    series: Sequence[Series] = (),
+) -> str:
+    """Return the page of a test that has a record.
+
+    Args:
+        test: its record and its files.
+        run: directory of its run.
+        other: the same test on another side, to compare its samples with.
+        known: facts about backends, which tell what opens their files.
+        explained: why figures regressed.
+        series: of its figures in earlier runs.
+    """
+    result = test.result
+    assert result is not None
+    drawings, code = drawn(result, test.directory, other, known), code_of(result, test.directory)
+    flames = SCRIPTS if any(drawing.flames for drawing in drawings) else ()
+    opening = (OF_CODE,) if flames or code.functions else ()
+    return (
+        _environment()
+        .get_template("test.html")
+        .render(
+            result=result,
+            run=run.name,
+            up=Path(os.path.relpath(run, test.directory)).as_posix(),
+            drawings=drawings,
+            code=code,
+            explained=explained,
+            series=series,
+            files=results.profile_files(result, known) | {results.RECORD: kind_of(results.RECORD)},
+            size=partial(_size, test.directory),
+            script=_script((*COMMON, *opening, *flames)),
+        )
+    )
+
+
+def _size(directory: Path, name: str) -> str:
+    try:
+        return words.size_of((directory / name).stat().st_size)
+    except OSError:
+        return "missing"
+
+
+def page_of_run(
+    run: RunFiles,
+    known: KnownBackends = NO_BACKENDS,
+    explained: Sequence[Explanation] = (),
+    series: Sequence[Series] = (),
+    history: str = "",
+) -> str:
+    """Return the page of a run.
+
+    Args:
+        run: the run, read back.
+        known: facts about backends, which tell whose samples are shown.
+        explained: why tests regressed.
+        series: of figures over many runs.
+        history: where these come from, in words; empty without a history.
+    """
+    sampled = [backend for result in run.results if (backend := tables.sampling(result, known))]
+    return (
+        _environment()
+        .get_template("run.html")
+        .render(
+            run=run.run,
+            facts=results.facts_of_run(run.run, run.results),
+            counts=results.counts_of_run([test.verdict for test in run.tests], run.results),
+            tests=sorted(run.tests, key=run_page.gravity_of),
+            groups=run_page.groups_of(run.tests),
+            sampling=partial(tables.sampling, known=known),
+            most=max((backend.window.cpu_us_per_task or 0.0 for backend in sampled), default=0.0),
+            owners=tables.owners_of_run(sampled),
+            functions=tables.functions_of_run(sampled),
+            changes=changes.gravest(
+                (comparison for result in run.results for comparison in result.comparisons),
+                run_page.CHANGES_SHOWN,
+            ),
+            explained=explained[: words.MOST_EXPLAINED],
+            history=history,
+            series=trends.changed_series(series, SERIES_SHOWN),
+            script=_script((*COMMON, "table.js")),
+        )
+    )
 
 
 @cache
@@ -74,10 +155,17 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    public = (pair for module in WORDS for pair in getmembers(module, isfunction))
+    environment.filters |= {name: value for name, value in public if not name.startswith("_")}
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
-    environment.tests["contains"] = lambda values, value: value in values
     environment.filters |= {"points": _points, "x": _x, "y": _y}
-    environment.globals["style"] = Markup("".join(map(_asset, STYLES)))
+    environment.globals |= {
+        "LISTED": tables.LISTED,
+        "NEWS": changes.NEWS,
+        "SHOWN_OF_LIMIT": tables.SHOWN_OF_LIMIT,
+        "SOURCE_LINES": SOURCE_LINES,
+        "style": Markup("".join(map(_asset, STYLES))),
+    }
     return environment
 
 
@@ -94,23 +182,23 @@ def breakable(text: str) -> Markup:
 def worded(text: str) -> Markup:
     """Escape a sentence, and show what it has between backquotes as code."""
     words = text.split("`")
-    codes = (Markup("<code>{}</code>").format(breakable(each)) for each in words[1::2])
+    codes = (Markup("<code>{}</code>").format(breakable(word)) for word in words[1::2])
     plain = map(escape, words[::2])
     return Markup("").join(
         part for pair in zip_longest(plain, codes, fillvalue="") for part in pair
     )
 
 
-def _points(points: Iterable[Point]) -> str:
+def _points(points: Iterable[trends.Point]) -> str:
     """Return the points of a sparkline as SVG has them."""
-    return " ".join(f"{_x(each):g},{_y(each):g}" for each in points)
+    return " ".join(f"{_x(point):g},{_y(point):g}" for point in points)
 
 
-def _x(point: Point) -> float:
+def _x(point: trends.Point) -> float:
     return round(SPARK_EDGE + (SPARK_WIDTH - 2 * SPARK_EDGE) * point[0], 1)
 
 
-def _y(point: Point) -> float:
+def _y(point: trends.Point) -> float:
     return round(SPARK_HEIGHT - SPARK_EDGE - (SPARK_HEIGHT - 2 * SPARK_EDGE) * point[1], 1)
 
 
@@ -130,74 +218,44 @@ def _asset(name: str) -> str:
     return re.sub(r"\n\s*", "\n", text)
 
 
+SOURCE_LINES = 120
+"""Lines of a function that the page of a test shows of what changed in it."""
+
 SERIES_SHOWN = 30
 """Most series that the page of a run shows."""
 
 
-def write_pages(
-    directory: Path,
-    against: Path | None = None,
-    history: str = "",
-    *,
-    beside: Path | None = None,
+def write_run(
+    run: RunFiles,
+    before: RunFiles | None = None,
     known: KnownBackends = NO_BACKENDS,
-    explained: Sequence[Explanation] | None = None,
+    explained: Sequence[Explanation] = (),
+    series: Sequence[Series] = (),
+    history: str = "",
 ) -> Path:
-    """Write the page of the run, and the pages of its tests, which it links.
+    """Write the page of a run, and the pages of its tests, which it links.
 
     Args:
-        directory: of the run.
-        against: directory of another run, to show what changed since then.
-        history: directory or URL of earlier runs, to show trends.
-        beside: directory of the run that the session compared its tests with, for its samples.
+        run: with all that its tests were compared with.
+        before: another run, for its samples.
         known: facts about backends, which tell what opens their files.
-        explained: why tests regressed, if the session has found that out; else it is found here.
+        explained: why tests regressed.
+        series: of figures over many runs, to show trends.
+        history: where these come from, in words; empty without a history.
 
     Raises:
-        ArtifactError: if there is no run, or if the pages cannot be written.
-        BaselineError: if the two runs have no test in common.
+        ArtifactError: if a page cannot be written.
     """
-    run, before = read_run(directory), read_run(against) if against else None
-    if before is not None:
-        run = compared(run, before)
-    past = read_past(history) if history else None
-    if explained is None:
-        regressed = (each for each in run.kept_tests() if each.result.has_regressed)
-        explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
-    _write_tests(run, before or _samples_of(beside), past, known, explained)
-    page = page_of_run(run, known, explained)
-    if past is not None:
-        trends = changed_rows(past.series, SERIES_SHOWN)
-        page = replace(page, trends=trends, history=past.words)
-    write(directory / PAGE, _encoded(render_run(page)))
-    return directory / PAGE
-
-
-def _write_tests(
-    run: RunFiles,
-    before: RunFiles | None,
-    past: Past | None,
-    known: KnownBackends,
-    explained: Sequence[Explanation],
-) -> None:
     saved = Saved(run.path)
     for test in run.tests:
         if test.result is not None:
-            other = other_of(test, before, saved)
-            page = page_of_test(test.result, test.directory, run.path, other, known)
-            mine = (each for each in explained if each.test_id == test.entry.test_id)
-            page = replace(page, reasons=tuple(map(reason_view, mine)))
-            if past is not None:
-                page = replace(page, trends=trend_rows(past.of(test.entry.test_id)))
-            write(test.directory / PAGE, _encoded(render_test(page)))
-
-
-def _samples_of(directory: Path | None) -> RunFiles | None:
-    """Read the other run; if that fails, the pages have no differential flame graphs."""
-    try:
-        return read_run(directory) if directory else None
-    except ArtifactError:
-        return None
+            other, name = other_of(test, before, saved), test.entry.test_id
+            reasons = [explanation for explanation in explained if explanation.test_id == name]
+            past = trends.shown_series(one for one in series if one.setting.test_id == name)
+            page = page_of_test(test, run.path, other, known, reasons, past)
+            write(test.directory / PAGE, _encoded(page))
+    write(run.path / PAGE, _encoded(page_of_run(run, known, explained, series, history)))
+    return run.path / PAGE
 
 
 def _encoded(text: str) -> bytes:

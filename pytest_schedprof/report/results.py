@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.evidence import Evidence
@@ -23,7 +22,16 @@ from pytest_schedprof.model.result import (
 )
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.report.tables import busy_time, micros_per_sample
-from pytest_schedprof.report.words import HASH_SHOWN, Fact, bounds_of, micros, percent, size_of
+from pytest_schedprof.report.words import (
+    HASH_SHOWN,
+    Fact,
+    Table,
+    bounds_of,
+    counted,
+    micros,
+    percent,
+    size_of,
+)
 
 TOLD_PART = 0.1
 """Part of the time of busy samples without a processor from which on it is told."""
@@ -45,8 +53,23 @@ def headline(backend: BackendResult, thousands: str = "") -> str:
     if window.seconds:
         words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
     if window.hash:
-        words.append(_hash_words([each.hash[:HASH_SHOWN] for each in window.segments], window.hash))
+        words.append(
+            _hash_words([segment.hash[:HASH_SHOWN] for segment in window.segments], window.hash)
+        )
     return ", ".join(words)
+
+
+def backend_headline(backend: BackendResult) -> str:
+    """Return what a backend measured, and how much of it its samples divide."""
+    rounds = backend.window.rounds
+    more = f", {counted(rounds, 'round')}" if rounds > 1 else ""
+    busy, whole = busy_time(backend).cpu, backend.window.cpu_us_per_task or 0.0
+    part = (
+        f"; {busy:,.0f} us of it in busy samples, which are divided below"
+        if busy and round(busy) < round(whole)
+        else ""
+    )
+    return f"{headline(backend, thousands=',')}{more}{part}"
 
 
 def _hash_words(rounds: Sequence[str], together: str) -> str:
@@ -90,17 +113,23 @@ def left_out_words(backend: BackendResult) -> str:
 def environment_notes(results: Iterable[Result]) -> list[str]:
     """Return how versions differ and what is compiled, each note once."""
     environments = (result.environment for result in results)
-    return list(dict.fromkeys(text for each in environments if each for text in each.notes))
+    return list(
+        dict.fromkeys(
+            text for environment in environments if environment for text in environment.notes
+        )
+    )
 
 
 def validating_tests(results: Iterable[Result]) -> str:
     """Return how many tests had a scheduler in their process that validated itself, or nothing."""
     environments = (
-        each.environment
-        for each in results
-        if each.environment and each.cluster and each.cluster.kind == IN_PROCESS
+        result.environment
+        for result in results
+        if result.environment and result.cluster and result.cluster.kind == IN_PROCESS
     )
-    count = sum(each.configuration.get("validate") == VALIDATED for each in environments)
+    count = sum(
+        environment.configuration.get("validate") == VALIDATED for environment in environments
+    )
     if not count:
         return ""
     tests = "1 test" if count == 1 else f"{count} tests"
@@ -175,8 +204,8 @@ def facts_of_run(run: Run, results: Sequence[Result]) -> Iterator[Fact]:
         yield Fact("pytest", f"ended with exit status {run.exit_status}")
     environments = (result.environment for result in results if result.environment)
     yield from machine_facts(next(environments, None))
-    clusters = [each.cluster for each in results if each.cluster]
-    if kinds := dict.fromkeys(f"{each.kind}, {each.workers} workers" for each in clusters):
+    clusters = [result.cluster for result in results if result.cluster]
+    if kinds := dict.fromkeys(f"{cluster.kind}, {cluster.workers} workers" for cluster in clusters):
         yield Fact("cluster", "; ".join(kinds))
 
 
@@ -184,59 +213,37 @@ def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> Ite
     """Return the number of tests, of each verdict, and of limits."""
     counts = Counter(verdicts)
     yield Fact("tests", str(len(verdicts)))
-    yield from (Fact(each.value, str(counts[each])) for each in Verdict if counts[each])
+    yield from (Fact(verdict.value, str(counts[verdict])) for verdict in Verdict if counts[verdict])
     yield Fact("limits", str(sum(len(result.limits) for result in results)))
 
 
-class ShownFile(NamedTuple):
-    """A file of a test, and its kind if that is known."""
-
-    name: str
-    kind: FileKind | None = None
-
-    @property
-    def opener(self) -> str:
-        """The program that opens the file; empty for one that any editor opens."""
-        return self.kind.opener if self.kind else ""
-
-    @property
-    def how(self) -> str:
-        """How to open the file; empty if unknown."""
-        return self.kind.how if self.kind else ""
+RECORD = "result.json"
+"""The file with the record of a test."""
 
 
-RECORD = ShownFile("result.json", kind_of("result.json"))
-"""The record of the test."""
-
-
-def profile_files(result: Result, known: KnownBackends) -> list[ShownFile]:
-    """Return the scheduler's files from all backends, then those of other processes."""
-    names = [(each.backend, name) for each in result.backends for name in each.artifacts]
+def profile_files(result: Result, known: KnownBackends) -> dict[str, FileKind | None]:
+    """Return the scheduler's files from all backends, then those of other processes, with kinds."""
+    names = [(name, backend.backend) for backend in result.backends for name in backend.artifacts]
     names += [
-        (each.backend, name)
-        for each in result.backends
-        for target in each.targets
+        (name, backend.backend)
+        for backend in result.backends
+        for target in backend.targets
         for name in target.artifacts
     ]
-    return [ShownFile(name, kind_of(name, artifacts_of(of, known))) for of, name in names]
+    return {name: kind_of(name, artifacts_of(backend, known)) for name, backend in names}
 
 
-def evidence_files(evidence: Evidence) -> list[ShownFile]:
-    """Return the files of one kind of evidence."""
-    return [ShownFile(name, kind_of(name)) for name in evidence.artifacts]
-
-
-def pictures_first(files: Sequence[ShownFile]) -> list[ShownFile]:
-    """Return files with those of data last."""
-    return sorted(files, key=lambda file: file.name.endswith(".json"))
+def pictures_first(names: Sequence[str]) -> list[str]:
+    """Return the names of files with those of data last."""
+    return sorted(names, key=lambda name: name.endswith(".json"))
 
 
 def evidence_notes(evidence: Sequence[Evidence]) -> Iterator[str]:
     """Return why kinds of evidence are missing, then what else there is to note."""
-    for reason in dict.fromkeys(each.missing for each in evidence if each.missing):
-        kinds = ", ".join(each.kind for each in evidence if each.missing == reason)
+    for reason in dict.fromkeys(piece.missing for piece in evidence if piece.missing):
+        kinds = ", ".join(piece.kind for piece in evidence if piece.missing == reason)
         yield f"no {kinds}: {reason}"
-    yield from dict.fromkeys(text for each in evidence for text in each.notes)
+    yield from dict.fromkeys(text for piece in evidence for text in piece.notes)
 
 
 DEFAULT: SpanName = ("default",)
@@ -246,67 +253,47 @@ OUTSIDE = "outside of spans"
 FOR_NONE = "for no span: the event loop, messages, what the clock calls"
 
 
-class SpanRow(NamedTuple):
-    """The spans of one name, and what of the scheduler's cost belongs to them."""
+def span_table(backend: BackendResult, test_id: str) -> Table | None:
+    """Return the costs of the spans that a test opened; None if it opened none.
 
-    name: str
-    tasks: int
-    part: str
-    bounds: str
-    amounts: tuple[str, ...]
-    """Costs per task of these spans, one for each column; empty texts without tasks."""
-
-
-class SpanTable(NamedTuple):
-    """Costs of all spans of a test, by one backend."""
-
-    of: str
-    """What the parts are parts of."""
-    columns: tuple[str, ...]
-    rows: tuple[SpanRow, ...]
-
-
-def span_table(backend: BackendResult, test_id: str) -> SpanTable | None:
-    """Return the costs of the spans that a test opened; None if it opened none."""
-    spans = sorted(backend.spans, key=lambda each: each.name == NOBODY)
-    if all(each.name in (NOBODY, DEFAULT, (test_id,)) for each in spans):
+    Each row has the name, the number of tasks, a cost per task of these spans for each metric
+    (empty without tasks), their part of the whole, and its bounds; the last head says what the
+    parts are parts of.
+    """
+    spans = sorted(backend.spans, key=lambda span: span.name == NOBODY)
+    if all(span.name in (NOBODY, DEFAULT, (test_id,)) for span in spans):
         return None
-    return _sampled(backend, spans, test_id) if backend.shares else _counted(spans, test_id)
-
-
-def _sampled(backend: BackendResult, spans: Sequence[SpanCost], test_id: str) -> SpanTable:
-    assert backend.shares
+    if backend.shares is None:
+        return _counted(spans, test_id)
     busy = micros_per_sample(backend) * backend.shares.busy_samples * backend.window.tasks
     rows = []
-    for each in spans:
-        assert each.share
-        cost = micros(each.share.value * busy / each.tasks) if each.tasks else ""
-        part, bounds = percent(each.share.value), bounds_of(each.share, SHARE)
-        rows.append(SpanRow(_label(each.name, test_id), each.tasks, part, bounds, (cost,)))
-    return SpanTable("busy samples", ("CPU",), tuple(rows))
+    for span in spans:
+        assert span.share
+        cost = micros(span.share.value * busy / span.tasks) if span.tasks else ""
+        part, bounds = percent(span.share.value), bounds_of(span.share, SHARE)
+        rows.append((_label(span.name, test_id), span.tasks, cost, part, bounds))
+    return Table(("CPU", "busy samples"), rows)
 
 
-def _counted(spans: Sequence[SpanCost], test_id: str) -> SpanTable:
-    columns = [name for name in METRICS if any(name in each.total for each in spans)]
+def _counted(spans: Sequence[SpanCost], test_id: str) -> Table:
+    columns = [name for name in METRICS if any(name in span.total for span in spans)]
     main = min(columns, key=lambda name: METRICS[name].rank)
-    whole = sum(each.total.get(main, 0) for each in spans)
-    rows = tuple(
-        SpanRow(
-            _label(each.name, test_id),
-            each.tasks,
-            percent(each.total.get(main, 0) / whole if whole else 0),
+    whole = sum(span.total.get(main, 0) for span in spans)
+    rows = [
+        (
+            _label(span.name, test_id),
+            span.tasks,
+            *(_per_task(span, name) for name in columns),
+            percent(span.total.get(main, 0) / whole if whole else 0),
             "",
-            tuple(_per_task(each, columns)),
         )
-        for each in spans
-    )
-    return SpanTable(main, tuple(columns), rows)
+        for span in spans
+    ]
+    return Table((*columns, main), rows)
 
 
-def _per_task(span: SpanCost, columns: Sequence[str]) -> Iterator[str]:
-    for name in columns:
-        amount = span.total.get(name, 0)
-        yield readable(amount / span.tasks, METRICS[name]) if span.tasks else ""
+def _per_task(span: SpanCost, name: str) -> str:
+    return readable(span.total.get(name, 0) / span.tasks, METRICS[name]) if span.tasks else ""
 
 
 def _label(name: SpanName, test_id: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_schedprof.judge.series import Recent, label_of
-from pytest_schedprof.model.backend import KnownBackends
+from pytest_schedprof.model.backend import KnownBackends, kind_of
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import METRICS, readable
@@ -21,11 +21,9 @@ from pytest_schedprof.report.comparisons import comparison_lines
 from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, sparkline
 from pytest_schedprof.report.results import (
     RECORD,
-    SpanTable,
     baseline_names,
     cluster_words,
     environment_notes,
-    evidence_files,
     evidence_notes,
     headline,
     left_out_words,
@@ -37,7 +35,6 @@ from pytest_schedprof.report.results import (
 from pytest_schedprof.report.tables import (
     LIMIT_WORDS,
     NOT_CHOSEN,
-    CostColumn,
     cost_table,
     describe,
     hottest,
@@ -45,7 +42,13 @@ from pytest_schedprof.report.tables import (
     skipped_words,
     whole_costs,
 )
-from pytest_schedprof.report.words import SeededTest, by_seed, counted, outcomes_of, ranges_of
+from pytest_schedprof.report.words import (
+    Table,
+    by_seed,
+    counted,
+    outcomes_of,
+    ranges_of,
+)
 
 HOT_FUNCTIONS = 5
 """Functions of each backend that are shown; with more of them, spans are shown too."""
@@ -88,16 +91,16 @@ def brief_lines(result: Result) -> Iterator[Line]:
     for backend in result.backends:
         yield Line(f"  {label_of(backend)}: {headline(backend)}")
         if backend.shares:
-            yield from (_hottest_line(each) for each in hottest(backend.shares.functions, 1))
+            yield from (_hottest_line(share) for share in hottest(backend.shares.functions, 1))
         if backend.costs:
             yield from _whole_lines(backend.costs, backend.window.tasks)
         yield from _warning_lines(backend)
 
 
-def seed_lines(test: SeededTest) -> Iterator[Line]:
+def seed_lines(test: str, results: Mapping[int, Result]) -> Iterator[Line]:
     """Return how a test ended under its seeds, and which values its figures had."""
-    yield Line(f"{test.name}  {outcomes_of(test)}", {"bold": True})
-    for label, ranges in ranges_of(test).items():
+    yield Line(f"{test}  {outcomes_of(results)}", {"bold": True})
+    for label, ranges in ranges_of(results.values()).items():
         yield Line(f"  {label}: {', '.join(ranges)}")
 
 
@@ -122,19 +125,19 @@ def _warning_lines(backend: BackendResult) -> Iterator[Line]:
     return (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
 
 
-def _span_lines(table: SpanTable) -> Iterator[Line]:
+def _span_lines(table: Table) -> Iterator[Line]:
     """Return what belongs to which spans of a test."""
-    width = max(len(row.name) for row in table.rows)
-    heads = _right_aligned(f"{column}/task" for column in table.columns)
-    yield Line(f"  {'spans':<{width}}   tasks {heads}  part of {table.of}", {"light": True})
-    for row in table.rows:
-        part = f"{row.part} ({row.bounds})" if row.bounds else row.part
-        amounts = _right_aligned(row.amounts)
-        yield Line(f"  {row.name:<{width}} {row.tasks or '':>7} {amounts}  {part}")
+    *columns, whole = table.heads
+    width = max(len(row[0]) for row in table.rows)
+    heads = _right_aligned(f"{column}/task" for column in columns)
+    yield Line(f"  {'spans':<{width}}   tasks {heads}  part of {whole}", {"light": True})
+    for name, tasks, *amounts, part, bounds in table.rows:
+        words = f"{part} ({bounds})" if bounds else part
+        yield Line(f"  {name:<{width}} {tasks or '':>7} {_right_aligned(amounts)}  {words}")
 
 
 def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:
-    if kept := [each.kind for each in evidence if not each.missing]:
+    if kept := [piece.kind for piece in evidence if not piece.missing]:
         yield Line(f"  evidence: {', '.join(kept)}")
     yield from (Line(f"  note: {text}", {"yellow": True}) for text in evidence_notes(evidence))
 
@@ -148,14 +151,14 @@ def _share_lines(shares: SampledShares, most: int) -> Iterator[Line]:
     hot = hottest(shares.functions, most)
     if not hot:
         return
-    width = _owner_width(each.owner for each in hot)
+    width = _owner_width(share.owner for share in hot)
     head = f"    share  (95% bounds)        self  {'owner':<{width}}  function"
     yield Line(head, {"light": True})
-    for each in hot:
-        bounds = f"({each.share.low:.1%} - {each.share.high:.1%})"
+    for share in hot:
+        bounds = f"({share.share.low:.1%} - {share.share.high:.1%})"
         yield Line(
-            f"  {each.share.value:>7.1%}  {bounds:<17} {each.self_share.value:>6.1%}  "
-            f"{each.owner:<{width}}  {each.function}"
+            f"  {share.share.value:>7.1%}  {bounds:<17} {share.self_share.value:>6.1%}  "
+            f"{share.owner:<{width}}  {share.function}"
         )
     owners = shares.owners[:OWNERS_SHOWN]
     yield Line("  owners: " + ", ".join(f"{o.owner} {o.share.value:.0%}" for o in owners))
@@ -163,24 +166,24 @@ def _share_lines(shares: SampledShares, most: int) -> Iterator[Line]:
 
 def cost_lines(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
     """Return a table of the most expensive functions, and what the whole scheduler cost."""
-    table = cost_table(costs, tasks, most)
-    if table.columns:
-        width = _owner_width(row.owner for row in table.rows)
-        heads = _right_aligned(each.head("/task") for each in table.columns)
+    table = cost_table(costs, tasks, most, "/task")
+    *metrics, _, _ = table.heads
+    if metrics:
+        width = _owner_width(owner for *_, owner, _ in table.rows)
+        heads = _right_aligned(metrics)
         yield Line(f"  {heads}  {'owner':<{width}}  function", {"light": True})
-        for row in table.rows:
-            amounts = _right_aligned(row.amounts)
-            yield Line(f"  {amounts}  {row.owner:<{width}}  {row.name}")
+        for *amounts, owner, name in table.rows:
+            yield Line(f"  {_right_aligned(amounts)}  {owner:<{width}}  {name}")
     yield from _whole_lines(costs, tasks)
 
 
 def _whole_lines(costs: MeasuredCosts, tasks: int) -> Iterator[Line]:
-    if whole := [_whole(*each) for each in whole_costs(costs, tasks)]:
+    if whole := [_whole(*fact) for fact in whole_costs(costs, tasks)]:
         yield Line("  whole scheduler: " + ", ".join(whole))
 
 
-def _whole(column: CostColumn, text: str) -> str:
-    return f"{column.metric} {text}" + ("" if column.row.is_peak else "/task")
+def _whole(metric: str, amount: str) -> str:
+    return f"{metric} {amount}" + ("" if METRICS[metric].is_peak else "/task")
 
 
 def _owner_width(owners: Iterable[str]) -> int:
@@ -219,7 +222,9 @@ def summary_lines(
     """
     seeded, others = by_seed(results)
     if verbosity >= 0:
-        yield from capped([line for test in seeded for line in seed_lines(test)], verbosity)
+        yield from capped(
+            [line for test in seeded.items() for line in seed_lines(*test)], verbosity
+        )
     if verbosity == 0 and len(others) > FEW_TESTS:
         yield from _mattering_lines(others)
     elif verbosity >= 0:
@@ -237,9 +242,9 @@ def _mattering_lines(results: Sequence[Result]) -> Iterator[Line]:
     for result in shown:
         yield from brief_lines(result)
     if left:
-        warned = sum(any(each.warnings for each in result.backends) for result in left)
-        told = f", {warned} with warnings" if warned else ""
-        yield Line(f"{counted(len(left), 'more test')}{told}: -v shows all")
+        warned = sum(any(backend.warnings for backend in result.backends) for result in left)
+        more = f", {warned} with warnings" if warned else ""
+        yield Line(f"{counted(len(left), 'more test')}{more}: -v shows all")
 
 
 def _all_lines(
@@ -287,31 +292,34 @@ def _facts(result: Result) -> Iterator[str]:
     if result.cluster:
         yield f"cluster: {cluster_words(result.cluster)}"
     if environment := result.environment:
-        told = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
-        told += main_versions(environment)
-        yield f"measured: {result.started_at}, {', '.join(filter(None, told))}"
+        facts = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
+        facts += main_versions(environment)
+        yield f"measured: {result.started_at}, {', '.join(filter(None, facts))}"
 
 
 def _file_lines(result: Result, known: KnownBackends) -> Iterator[Line]:
-    evidence = [file for each in result.evidence for file in evidence_files(each)]
-    files = [*profile_files(result, known), *evidence, RECORD]
-    width = max(len(file.name) for file in files)
-    for file in files:
-        yield Line(f"  {file.name:<{width}}  {file.opener}".rstrip())
+    names = [
+        *(name for piece in result.evidence for name in piece.artifacts),
+        RECORD,
+    ]
+    kinds = profile_files(result, known) | {name: kind_of(name) for name in names}
+    width = max(map(len, kinds))
+    for name, kind in kinds.items():
+        yield Line(f"  {name:<{width}}  {kind.opener if kind else ''}".rstrip())
 
 
 def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
     """Return what changed since the baseline, and between schedulers of the same code."""
     if names := baseline_names(results):
-        comparisons = [each for result in results for each in result.comparisons]
+        comparisons = [comparison for result in results for comparison in result.comparisons]
         yield from comparison_lines(names[0], comparisons, verbosity, is_brief=True)
-    if null := [each for result in results for each in result.null]:
+    if null := [comparison for result in results for comparison in result.null]:
         yield from comparison_lines("the same code (null arm)", null, verbosity, is_brief=True)
 
 
 def _version_lines(results: Sequence[Result]) -> Iterator[Line]:
-    told = [*environment_notes(results), *filter(None, [validating_tests(results)])]
-    return (Line(f"note: {text}", {"yellow": True}) for text in told)
+    notes = [*environment_notes(results), *filter(None, [validating_tests(results)])]
+    return (Line(f"note: {text}", {"yellow": True}) for text in notes)
 
 
 def _functions_shown(verbosity: int, tests: int) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pytest_schedprof.judge.change_points import MIN_POINTS
 from pytest_schedprof.judge.series import LEAST_RUNS, counts_from, departure, least_change, usual
 from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.model.run import History, Moment, Series, Setting, Step, Trend
-from pytest_schedprof.report.words import Name, change_of, counted, name_of, with_mode
+from pytest_schedprof.report.words import change_of, counted, with_mode
 
 SHORT_SHA = 9
 """Digits of a commit: enough for any repository."""
@@ -19,67 +19,28 @@ Point: TypeAlias = tuple[float, float]
 """A figure's place in a picture, both coordinates from 0 to 1, upwards."""
 
 
-class Mark(NamedTuple):
-    """A step in a picture."""
-
-    point: Point
-    label: str
-
-
-class Spark(NamedTuple):
-    """A series as a small picture."""
-
-    line: tuple[Point, ...]
-    levels: tuple[tuple[Point, Point], ...]
-    """The level between two change points, or the line of a trend."""
-    marks: tuple[Mark, ...]
-
-
-class TrendRow(NamedTuple):
-    """A series over many runs."""
-
-    test_id: str
-    metric: str
-    name: Name
-    setting: str
-    """What must be the same for figures to be of one series."""
-    first: str
-    last: str
-    change: str
-    figures: int
-    notes: tuple[str, ...]
-    """Its steps and trends."""
-    spark: Spark
-
-
 def series_by_test(
     series: Iterable[Series],
 ) -> Iterator[tuple[str, list[tuple[Setting, list[Series]]]]]:
     """Group series by test, and those of a test by setting."""
-    for test_id, of_test in groupby(series, key=lambda each: each.setting.test_id):
-        settings = groupby(of_test, key=lambda each: each.setting)
+    for test_id, of_test in groupby(series, key=lambda one: one.setting.test_id):
+        settings = groupby(of_test, key=lambda one: one.setting)
         yield test_id, [(setting, list(group)) for setting, group in settings]
 
 
 def shown_series(series: Iterable[Series], *, every: bool = False) -> list[Series]:
     """Return the series of the scheduler as a whole and those that changed, or every one."""
-    return [each for each in series if every or not each.subject or _has_changed(each)]
+    return [one for one in series if every or not one.subject or _has_changed(one)]
 
 
 def _has_changed(series: Series) -> bool:
     return bool(series.course.steps or series.course.trends)
 
 
-def trend_rows(series: Iterable[Series]) -> tuple[TrendRow, ...]:
-    """Return rows of the series of one test that are worth showing."""
-    return tuple(map(trend_row, shown_series(series)))
-
-
-def changed_rows(series: Iterable[Series], most: int) -> tuple[TrendRow, ...]:
+def changed_series(series: Iterable[Series], most: int) -> list[Series]:
     """Return the series of all tests that changed, those that changed last first."""
-    found = [each for each in series if _has_changed(each)]
-    found.sort(key=lambda each: max(map(_end, _changes(each))), reverse=True)
-    return tuple(map(trend_row, found[:most]))
+    changed = [one for one in series if _has_changed(one)]
+    return sorted(changed, key=lambda one: max(map(_end, _changes(one))), reverse=True)[:most]
 
 
 def _changes(series: Series) -> list[Step | Trend]:
@@ -90,21 +51,10 @@ def _end(change: Step | Trend) -> int:
     return change.at if isinstance(change, Step) else change.last
 
 
-def trend_row(series: Series) -> TrendRow:
-    """Return the row of one series."""
+def ends_of(series: Series) -> tuple[str, str, str]:
+    """Return the first figure, the last one, and the change between them."""
     first, last = series.figures[0].value, series.figures[-1].value
-    return TrendRow(
-        test_id=series.setting.test_id,
-        metric=series.metric,
-        name=name_of(series.subject),
-        setting=setting_words(series.setting),
-        first=_amount(series, first),
-        last=_amount(series, last),
-        change=change_of(series.metric, first, last),
-        figures=len(series.figures),
-        notes=tuple(_notes(series)),
-        spark=_spark(series),
-    )
+    return _amount(series, first), _amount(series, last), change_of(series.metric, first, last)
 
 
 def setting_words(setting: Setting) -> str:
@@ -130,7 +80,8 @@ def _amount(series: Series, value: float) -> str:
     return readable(value, METRICS[series.metric])
 
 
-def _notes(series: Series) -> Iterator[str]:
+def notes_of_series(series: Series) -> Iterator[str]:
+    """Yield the steps and trends of a series, and from which rise on a noisy one tells one."""
     for step in series.course.steps:
         yield f"step at {_place_of(series, step)}: {_sizes(series, step)}{_versions(series, step)}"
     for trend in series.course.trends:
@@ -149,9 +100,9 @@ def _noise(series: Series) -> Iterator[str]:
     rise = departure(values) if is_exact else counts_from(found)
     relative, absolute = least_change(series.metric)
     if rise > max(relative * found.level, absolute):
-        told = change_of(series.metric, found.level, found.level + rise)
+        words = change_of(series.metric, found.level, found.level + rise)
         why = "runs departed so far and came back" if is_exact else "in two runs"
-        yield f"noisy: a comparison with these runs tells {told} and more, {why}"
+        yield f"noisy: a comparison with these runs tells {words} and more, {why}"
 
 
 def _sizes(series: Series, change: Step | Trend) -> str:
@@ -218,32 +169,31 @@ def _when(pair: tuple[Series, Step]) -> tuple[str, str]:
     return _time(moment), _label(moment)
 
 
-def _spark(series: Series) -> Spark:
-    values = [figure.value for figure in series.figures]
-    scale = _Scale(min(values), max(values), max(1, len(values) - 1))
-    return Spark(
-        line=tuple(scale.point(*each) for each in enumerate(values)),
-        levels=tuple((scale.point(*one), scale.point(*end)) for one, end in _levels(series)),
-        marks=tuple(
-            Mark(scale.point(step.at, values[step.at]), _label(series.figures[step.at].moment))
-            for step in series.course.steps
-        ),
-    )
+def line_of(series: Series) -> list[Point]:
+    """Return the places of the figures in a picture."""
+    return [_point(series, *figure) for figure in enumerate(values_of(series))]
 
 
-class _Scale(NamedTuple):
-    low: float
-    high: float
-    last: int
+def levels_of(series: Series) -> Iterator[tuple[Point, Point]]:
+    """Yield the ends of the level between each two steps, and of the line of each trend."""
+    return ((_point(series, *one), _point(series, *end)) for one, end in _levels(series))
 
-    def point(self, number: int, value: float) -> Point:
-        """Return the place of a figure; a series that never changes is drawn in the middle."""
-        span = self.high - self.low
-        return number / self.last, (value - self.low) / span if span else 0.5
+
+def marks_of(series: Series) -> Iterator[tuple[Point, str]]:
+    """Yield the place of each step, and its commit or run."""
+    for step in series.course.steps:
+        figure = series.figures[step.at]
+        yield _point(series, step.at, figure.value), _label(figure.moment)
+
+
+def _point(series: Series, number: int, value: float) -> Point:
+    """Return the place of a figure; a series that never changes is drawn in the middle."""
+    values = values_of(series)
+    low, span = min(values), max(values) - min(values)
+    return number / max(1, len(values) - 1), (value - low) / span if span else 0.5
 
 
 def _levels(series: Series) -> Iterator[tuple[tuple[int, float], tuple[int, float]]]:
-    """Return the level between each two steps, and the line of each trend."""
     steps = series.course.steps
     if steps:
         yield (0, steps[0].before), (steps[0].at - 1, steps[0].before)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pytest_schedprof.judge.series import label_of
 from pytest_schedprof.model.comparison import Choice, Difference, Parting, SeenWorker
-from pytest_schedprof.model.explanation import Explanation, Part, Place
+from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceChange, SourceLine
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import (
     BYTES,
@@ -56,6 +56,15 @@ class Interval(NamedTuple):
     high: float
     limit: float | None = None
     before: float | None = None
+
+
+class Table(NamedTuple):
+    """A table that several writers show: heads of its columns, and the cells of each row."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    left_out: int = 0
+    """Rows that are not shown."""
 
 
 def name_of(subject: Function) -> Name:
@@ -152,7 +161,7 @@ WHAT = {
 
 def headline_of(parting: Parting) -> str:
     """Return in one line whether both sides decided the same."""
-    before, after = (each[:HASH_SHOWN] for each in parting.hashes)
+    before, after = (hash[:HASH_SHOWN] for hash in parting.hashes)
     rounds = f" in each of {parting.rounds} rounds" if parting.rounds > 1 else ""
     if parting.what is Difference.NOTHING:
         return f"decides the same{rounds} (hash {after})"
@@ -174,17 +183,22 @@ def details_of(parting: Parting) -> Iterator[str]:
         return
     sides = [("before", parting.before), ("now", parting.after)]
     if parting.what is Difference.GRAPH:
-        yield from (f"{name}: {each.key!r}" for name, each in sides if each)
+        yield from (f"{name}: {choice.key!r}" for name, choice in sides if choice)
         yield f"{_tasks_of_one_side(parting)}; PYTHONHASHSEED=0 orders graphs in the same way"
         return
     has_key = parting.what not in (Difference.WORKER,)
     yield from (
-        f"{name}: {parting_sentence(each, has_key=has_key)}" for name, each in sides if each
+        f"{name}: {parting_sentence(choice, has_key=has_key)}" for name, choice in sides if choice
     )
     if parting.later is not None:
         yield f"now, later: {parting_sentence(parting.later, has_key=True)}"
     followed = ", ".join(_followed(parting))
     yield f"what followed: {followed or 'no task ran elsewhere, and the figures are the same'}"
+
+
+def parting_words(parting: Parting | None) -> list[str]:
+    """Return whether the same was decided, then where it parts; nothing if that is unknown."""
+    return [headline_of(parting), *details_of(parting)] if parting else []
 
 
 def parting_sentence(choice: Choice, *, has_key: bool) -> str:
@@ -248,7 +262,7 @@ def _followed(parting: Parting) -> Iterator[str]:
         yield f"{parting.moved} of {counted(parting.tasks, 'task')} ran on another worker"
     for name, metric in METRICS.items():
         if metric.is_decision and name in parting.figures:
-            before, after = (readable(each, metric) for each in parting.figures[name])
+            before, after = (readable(figure, metric) for figure in parting.figures[name])
             yield f"{name} {before} -> {after}"
 
 
@@ -267,48 +281,77 @@ AS_BEFORE = 0.001
 MOST_CALLERS = 3
 
 
-def explanation_headline(found: Explanation) -> str:
+def explanation_headline(explanation: Explanation) -> str:
     """Return what changed: `bytecodes: 5,512 before, 5,891 now per task (+379, +6.9%)`."""
+    before, after = (
+        _amount(explanation, amount) for amount in (explanation.before, explanation.after)
+    )
     return (
-        f"{found.metric}: {_amount(found, found.before)} before, {_amount(found, found.after)} now "
-        f"per task ({_more(found, found.amount)}, "
-        f"{change_of(found.metric, found.before, found.after)})"
+        f"{explanation.metric}: {before} before, {after} now per task "
+        f"({_more(explanation, explanation.amount)}, "
+        f"{change_of(explanation.metric, explanation.before, explanation.after)})"
     )
 
 
-def top_parts(found: Explanation, most: int = TOLD) -> list[Part]:
+def top_parts(explanation: Explanation, most: int = TOLD) -> list[Part]:
     """Return the parts that are worth telling."""
-    largest = max((abs(part.amount) for part in found.parts), default=0.0)
+    largest = max((abs(part.amount) for part in explanation.parts), default=0.0)
     return [
         part
-        for part in found.parts[:most]
+        for part in explanation.parts[:most]
         if part.role is not None
         or (abs(part.amount) >= MATTERS * largest and abs(part.amount) > part.error)
     ]
 
 
-def others(found: Explanation, shown: int) -> str:
+def others(explanation: Explanation, shown: int) -> str:
     """Return what the parts that are not told add; empty if there are none."""
-    left = found.parts[shown:]
-    rest = sum(part.amount for part in left) + found.rest
-    if not left and abs(found.rest) <= 1e-6 * max(abs(found.before), abs(found.after)):
+    left = explanation.parts[shown:]
+    rest = sum(part.amount for part in left) + explanation.rest
+    if not left and abs(explanation.rest) <= 1e-6 * max(
+        abs(explanation.before), abs(explanation.after)
+    ):
         return ""
     more = f"{len(left)} other functions" if left else "functions without a line of their own"
-    return f"{_more(found, rest)}: {more}"
+    return f"{_more(explanation, rest)}: {more}"
 
 
-def sentence(found: Explanation, part: Part) -> str:
+def sentence(explanation: Explanation, part: Part) -> str:
     """Return what one function adds, and why."""
-    amount = f"{_more(found, part.amount)}"
+    amount = f"{_more(explanation, part.amount)}"
     if part.error:
-        amount += f" (within {_amount(found, part.error)})"
-    return f"{amount}: `{part.function}` {', '.join(_reasons(found, part))}"
+        amount += f" (within {_amount(explanation, part.error)})"
+    return f"{amount}: `{part.function}` {', '.join(_reasons(explanation, part))}"
 
 
-def _reasons(found: Explanation, part: Part) -> Iterator[str]:
+def sentences(explanation: Explanation) -> list[str]:
+    """Return what each part that is worth telling adds, and what the others add."""
+    parts = top_parts(explanation)
+    return [
+        *(sentence(explanation, part) for part in parts),
+        *filter(None, [others(explanation, len(parts))]),
+    ]
+
+
+def source_of(part: Part) -> SourceChange | None:
+    """Return the source of a function whose lines explain what it adds."""
+    is_told = part.source and part.source.lines and (part.by_price > 0 or part.is_new)
+    return part.source if is_told else None
+
+
+def source_lines(source: SourceChange, most: int) -> Iterator[tuple[SourceLine, bool]]:
+    """Yield the first lines, each with whether it is right after the one above it."""
+    last: int | None = None
+    for line in source.lines[:most]:
+        number = line.after if line.after is not None else line.before
+        yield line, last is None or number is None or number <= last + 1
+        last = number
+
+
+def _reasons(explanation: Explanation, part: Part) -> Iterator[str]:
     if part.moved_from:
         yield f"was `{part.moved_from}` before"
-    if METRICS[found.metric].is_sampled and (part.is_new or part.is_gone):
+    if METRICS[explanation.metric].is_sampled and (part.is_new or part.is_gone):
         # A baseline leaves out what is in one sample of a thousand.
         yield "was in next to no sample before" if part.is_new else "is in next to no sample now"
     elif part.is_new:
@@ -316,7 +359,7 @@ def _reasons(found: Explanation, part: Part) -> Iterator[str]:
     elif part.is_gone:
         yield f"is gone{_called(part.before.calls, 'was called')}"
     else:
-        yield from _calls_and_price(found, part)
+        yield from _calls_and_price(explanation, part)
     yield from _callers(part)
     yield from places(part)
 
@@ -325,10 +368,11 @@ def _called(calls: float | None, words: str = "called") -> str:
     return f", {words} {_times(calls)} per task" if calls else ""
 
 
-def _calls_and_price(found: Explanation, part: Part) -> Iterator[str]:
+def _calls_and_price(explanation: Explanation, part: Part) -> Iterator[str]:
     old, new = part.before, part.after
     if old.calls is None or new.calls is None:
-        yield f"costs {_amount(found, new.amount)} instead of {_amount(found, old.amount)}"
+        amounts = (_amount(explanation, cost.amount) for cost in (new, old))
+        yield f"costs {' instead of '.join(amounts)}"
         return
     if abs(new.calls - old.calls) <= AS_BEFORE * old.calls:
         yield f"is called as before ({_times(new.calls)} per task)"
@@ -338,15 +382,15 @@ def _calls_and_price(found: Explanation, part: Part) -> Iterator[str]:
     is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
     if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):
         way = "more" if price > 0 else "less"
-        now = _amount(found, new.per_call or 0.0)
-        yield f"{_amount_and_noun(found, abs(price))} {way} per call (now {now})"
+        now = _amount(explanation, new.per_call or 0.0)
+        yield f"{_amount_and_noun(explanation, abs(price))} {way} per call (now {now})"
 
 
 def _callers(part: Part) -> Iterator[str]:
     """Say who calls the function more or less often than before."""
     named = [
-        f"`{_short(each.function, part.function)}` ({each.after - each.before:+.3g})"
-        for each in part.callers[:MOST_CALLERS]
+        f"`{_short(caller.function, part.function)}` ({caller.after - caller.before:+.3g})"
+        for caller in part.callers[:MOST_CALLERS]
     ]
     if named:
         yield f"by {', '.join(named)}"
@@ -381,77 +425,72 @@ def _place_of_change(place: Place) -> str:
         else f"lines {place.first} to {place.last}"
     )
     more = "" if place.more is None else f"{place.more:+.3g}"
-    told = ", ".join(filter(None, [more, "new in this version" if place.is_new else ""]))
-    return f"{span} ({told})" if told else span
+    words = ", ".join(filter(None, [more, "new in this version" if place.is_new else ""]))
+    return f"{span} ({words})" if words else span
 
 
 def _times(calls: float | None) -> str:
     return f"{calls or 0.0:,.2f}".rstrip("0").rstrip(".")
 
 
-def _amount(found: Explanation, value: float) -> str:
-    return readable(value, METRICS[found.metric])
+def _amount(explanation: Explanation, value: float) -> str:
+    return readable(value, METRICS[explanation.metric])
 
 
-def _amount_and_noun(found: Explanation, value: float) -> str:
-    amount = _amount(found, value)
-    noun = METRICS[found.metric].noun.partition(" of ")[0]
+def _amount_and_noun(explanation: Explanation, value: float) -> str:
+    amount = _amount(explanation, value)
+    noun = METRICS[explanation.metric].noun.partition(" of ")[0]
     return f"{amount} {noun.removesuffix('s') if amount == '1' else noun}".rstrip()
 
 
-def _more(found: Explanation, value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{_amount(found, abs(value))}"
+def _more(explanation: Explanation, value: float) -> str:
+    return f"{'-' if value < 0 else '+'}{_amount(explanation, abs(value))}"
 
 
 SEED = re.compile(r"(?<=[\[-])seed(-?\d+)(?=[\]-])")
 """The part of a test's name that tells its seed."""
 
 
-class SeededTest(NamedTuple):
-    """The results of one test under its seeds."""
-
-    name: str
-    """With a star in the place of the seed."""
-    results: dict[int, Result]
-
-
-def by_seed(results: Sequence[Result]) -> tuple[list[SeededTest], list[Result]]:
-    """Return the tests that ran under several seeds, and the results of all others."""
-    tests: dict[str, SeededTest] = {}
-    for each in results:
-        if found := SEED.search(each.test_id):
-            name = SEED.sub("seed*", each.test_id, count=1)
-            tests.setdefault(name, SeededTest(name, {})).results[int(found[1])] = each
-    several = [each for each in tests.values() if len(each.results) > 1]
-    grouped = {result.test_id for each in several for result in each.results.values()}
-    return several, [each for each in results if each.test_id not in grouped]
+def by_seed(
+    results: Sequence[Result],
+) -> tuple[dict[str, dict[int, Result]], list[Result]]:
+    """Return the tests that ran under several seeds, with a star for the seed, and all others."""
+    tests: dict[str, dict[int, Result]] = {}
+    for result in results:
+        if match := SEED.search(result.test_id):
+            name = SEED.sub("seed*", result.test_id, count=1)
+            tests.setdefault(name, {})[int(match[1])] = result
+    several = {name: seeds for name, seeds in tests.items() if len(seeds) > 1}
+    grouped = {result.test_id for seeds in several.values() for result in seeds.values()}
+    return several, [result for result in results if result.test_id not in grouped]
 
 
-def outcomes_of(test: SeededTest) -> str:
+def outcomes_of(results: Mapping[int, Result]) -> str:
     """Return how many seeds came to which outcome; those that did not pass by name."""
     words = []
-    for outcome in dict.fromkeys(each.outcome for each in test.results.values()):
-        seeds = [seed for seed, each in test.results.items() if each.outcome == outcome]
+    for outcome in dict.fromkeys(result.outcome for result in results.values()):
+        seeds = [seed for seed, result in results.items() if result.outcome == outcome]
         words.append(f"{len(seeds)} {outcome}{_named(seeds) if outcome != 'passed' else ''}")
-    return f"{counted(len(test.results), 'seed')}: {', '.join(words)}"
+    return f"{counted(len(results), 'seed')}: {', '.join(words)}"
 
 
 def _named(seeds: Sequence[int], most: int = 5) -> str:
-    named = ", ".join(f"seed{each}" for each in sorted(seeds)[:most])
+    named = ", ".join(f"seed{seed}" for seed in sorted(seeds)[:most])
     return f" ({named}{', ...' if len(seeds) > most else ''})"
 
 
-def ranges_of(test: SeededTest) -> dict[str, list[str]]:
+def ranges_of(results: Iterable[Result]) -> dict[str, list[str]]:
     """Return the range of each figure of the whole scheduler, by the label of its backend."""
     values: dict[str, dict[str, list[float]]] = {}
-    for result in test.results.values():
-        for backend in result.backends:
-            for name, amount in (backend.costs.whole if backend.costs else {}).items():
-                if name in METRICS and not METRICS[name].is_sampled and METRICS[name].is_peak:
-                    values.setdefault(label_of(backend), {}).setdefault(name, []).append(amount)
-    return {label: [_range(*each) for each in found.items()] for label, found in values.items()}
+    for backend in (backend for result in results for backend in result.backends):
+        for name, amount in (backend.costs.whole if backend.costs else {}).items():
+            if name in METRICS and not METRICS[name].is_sampled and METRICS[name].is_peak:
+                values.setdefault(label_of(backend), {}).setdefault(name, []).append(amount)
+    return {
+        label: [_range(*figure) for figure in figures.items()] for label, figures in values.items()
+    }
 
 
 def _range(name: str, values: Sequence[float]) -> str:
-    low, high = (readable(each, METRICS[name]) for each in (min(values), max(values)))
+    low, high = (readable(value, METRICS[name]) for value in (min(values), max(values)))
     return f"{name} {low}" if low == high else f"{name} {low} to {high}"

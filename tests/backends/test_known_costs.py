@@ -8,7 +8,7 @@ import shutil
 import pytest
 from support import Project
 
-from pytest_schedprof.report.tables import function_table
+from pytest_schedprof.report.tables import busy_time, costs_of
 
 WINDOWS = 10
 
@@ -67,9 +67,9 @@ def windows(project: Project, backend: str) -> list[tuple[float, float, float]]:
     seen = []
     for name, found in project.results().items():
         (of_backend,) = found.backends
-        rows = function_table(of_backend).rows
-        (row,) = [each for each in rows if "burn_planted" in str(each.name)]
-        bounds = BOUNDS.fullmatch(row.cost_bounds)
+        assert of_backend.shares is not None
+        (row,) = [each for each in of_backend.shares.functions if "burn_planted" in each.function]
+        bounds = BOUNDS.fullmatch(costs_of(row.share, busy_time(of_backend))[1])
         assert bounds is not None, row
         low, high = micros(*bounds.group(1, 2)), micros(*bounds.group(3, 4))
         window = name.partition("[")[2].rstrip("]")

@@ -13,9 +13,9 @@ from measured import measured
 from playwright.sync_api import Browser, Page
 
 from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.report.pages import write_pages
 
 NARROW = {"width": 400, "height": 800}
 

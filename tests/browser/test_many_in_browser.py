@@ -15,11 +15,11 @@ from measured import counted, measured, sampled
 from playwright.sync_api import Page
 
 from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.limit import LimitResult, Verdict
 from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.report.pages import write_pages
 
 TESTS, FILES = 200, 8
 

@@ -9,7 +9,7 @@ import pytest
 from browsing import Reader, ran
 from playwright.sync_api import Locator
 
-from pytest_schedprof.report.pages import write_pages
+from pytest_schedprof.measuring.pages import write_pages
 
 ARGUMENTS = (
     "--schedprof=decisions",

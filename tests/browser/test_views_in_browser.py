@@ -23,7 +23,7 @@ from drawn import (
 )
 from playwright.sync_api import Page
 
-from pytest_schedprof.report.pages import write_pages
+from pytest_schedprof.measuring.pages import write_pages
 
 ALL = len(ORDER)
 

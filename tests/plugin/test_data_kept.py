@@ -214,7 +214,7 @@ def test_it(schedprof_scheduler):
 def test_an_interrupt_while_the_pages_are_made_is_no_success(project: Project) -> None:
     (project.path / "conftest.py").write_text(
         """
-import pytest_schedprof.report.pages as module
+import pytest_schedprof.measuring.pages as module
 
 def interrupted(*arguments, **keywords):
     raise KeyboardInterrupt

@@ -9,14 +9,21 @@ from pathlib import Path
 import pytest
 from measured import TEST, counted, measured
 
+from pytest_schedprof.cli.annotations import (
+    MOST,
+    Annotation,
+    Remark,
+    annotations_of,
+    as_commands,
+    command,
+    remarks_of,
+)
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.explanation import source_change
 from pytest_schedprof.judge.limits import parse_limit
-from pytest_schedprof.model.explanation import Annotation, Cost, Explanation, Part, Remark, Source
+from pytest_schedprof.model.explanation import Cost, Explanation, Part, Source
 from pytest_schedprof.model.limit import LimitResult, Verdict
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.report.changes import remarks_of
-from pytest_schedprof.report.summary import MOST, annotations_of, as_commands, command
 
 FUNCTION = "distributed.scheduler:SchedulerState._transition"
 NEW = "class SchedulerState:\n    def _transition(self):\n        a = 1\n        b = 2\n"

@@ -17,7 +17,7 @@ from pytest_schedprof.model.decisions import (
     TaskColumns,
     TransferColumns,
 )
-from pytest_schedprof.report.decisions import MOST_WORKERS, WIDTH, kind_of, picture
+from pytest_schedprof.report.decisions import MOST_WORKERS, WIDTH, Picture, kind_of
 
 Task = tuple[int, int, int]
 """Number of the worker, start and duration."""
@@ -49,23 +49,25 @@ NUMBERS = re.compile(r"M(\S+) (\S+?)h([0-9.e-]+)v([0-9.]+)")
 
 @given(TASKS)
 def test_all_that_is_drawn_is_inside_of_the_picture(tasks: list[Task]) -> None:
-    (stream,) = picture([("", ran(tasks))], None).streams
-    for area in stream.areas:
-        for left, top, width, height in NUMBERS.findall(area.path):
+    decided = ran(tasks)
+    picture = Picture([("", decided)], None)
+    for _, _, path in picture.areas(decided):
+        for left, top, width, height in NUMBERS.findall(path):
             assert 0 <= float(left) <= float(left) + float(width) <= WIDTH + 0.5
-            assert 0 <= float(top) <= float(top) + float(height) <= stream.height + 0.1
-    assert stream.mark is None
+            assert 0 <= float(top) <= float(top) + float(height) <= picture.height + 0.1
+    assert picture.first_mark is None
 
 
 def test_tasks_side_by_side_on_one_worker_have_rows_of_their_own() -> None:
-    (stream,) = picture([("", ran([(0, 0, 10), (0, 5, 10), (0, 10, 10)]))], None).streams
-    assert len({top for _, top, _, _ in NUMBERS.findall(stream.areas[0].path)}) == 2
+    decided = ran([(0, 0, 10), (0, 5, 10), (0, 10, 10)])
+    ((_, _, path),) = Picture([("", decided)], None).areas(decided)
+    assert len({top for _, top, _, _ in NUMBERS.findall(path)}) == 2
 
 
 def test_tasks_too_near_to_be_told_apart_are_one_rectangle() -> None:
-    many = [(0, 10 * number, 10) for number in range(5000)]
-    (stream,) = picture([("", ran(many))], None).streams
-    assert len(NUMBERS.findall(stream.areas[0].path)) == 1
+    decided = ran([(0, 10 * number, 10) for number in range(5000)])
+    ((_, _, path),) = Picture([("", decided)], None).areas(decided)
+    assert len(NUMBERS.findall(path)) == 1
 
 
 def parted(count: int) -> tuple[Decided, Decided, Parting]:
@@ -76,29 +78,32 @@ def parted(count: int) -> tuple[Decided, Decided, Parting]:
 
 def test_the_first_difference_is_marked_on_both_sides() -> None:
     before, after, parting = parted(3)
-    shown = picture([("before", before), ("now", after)], parting)
-    assert [each.mark for each in shown.streams] == [0.0, 0.0]
-    one, other = (each.marked for each in shown.streams)
+    picture = Picture([("before", before), ("now", after)], parting)
+    choices = [choice for _, _, choice in picture.sides if choice]
+    assert [picture.mark(choice) for choice in choices] == [0.0, 0.0]
+    one, other = map(picture.marked, (before, after), choices)
     assert one is not None
     assert other is not None
     assert other[2] > one[2]  # it took twice as long, on one scale
-    assert [name for name, _ in shown.curves[0].lines] == ["old", "new"]
+    _, _, lines = next(picture.curves())
+    assert [name for name, _ in lines] == ["old", "new"]
 
 
 def test_workers_of_the_difference_have_a_row_if_there_are_too_many() -> None:
     before, after, parting = parted(MOST_WORKERS + 9)
-    shown = picture([("before", before), ("now", after)], parting)
-    names = [name for _, name in shown.streams[0].rows]
+    picture = Picture([("before", before), ("now", after)], parting)
+    names = [name for _, name in picture.rows]
     assert len(names) == MOST_WORKERS
     assert names[-1] == f"{MOST_WORKERS + 8}"
     assert names[:2] == ["0", "1"]
-    assert shown.hidden == 9
+    assert picture.hidden == 9
 
 
 def test_a_run_without_tasks_has_an_empty_picture() -> None:
-    empty = picture([("", Decided("a", {}))], None)
-    assert empty.streams[0].areas == ()
-    assert empty.curves[0].most == "0 B"
+    decided = Decided("a", {})
+    empty = Picture([("", decided)], None)
+    assert empty.areas(decided) == []
+    assert next(empty.curves())[1] == "0 B"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from pytest_schedprof.model.metric import (
     TIME,
 )
 from pytest_schedprof.model.result import ClusterFacts, Result
-from pytest_schedprof.report.tables import describe, limit_rows
+from pytest_schedprof.report.tables import describe, grounds_of, limits_of
 
 GIB = 2.0**30
 
@@ -271,6 +271,7 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
 def test_rows_name_the_kind_and_the_runs() -> None:
     now = of_memory(*THREE)
     told = judged("memory(process) <= baseline * 1.1", now, reference(of_memory(*THREE)))
-    (row,) = limit_rows(of_test(replace(now, limits=(told,))))
-    assert (row.backend, row.subject) == ("memory", "process")
-    assert row.grounds == "3 runs; before: 100 B"
+    ((source, row, limit),) = limits_of(of_test(replace(now, limits=(told,))))
+    assert limit is not None
+    assert (source, row.findings[0].subject) == ("memory", "process")
+    assert grounds_of(row.findings[0], limit) == "3 runs; before: 100 B"

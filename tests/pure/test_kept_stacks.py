@@ -16,7 +16,7 @@ from measured import measured
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.report.others import Saved, keep_stacks, other_of
 from pytest_schedprof.report.page_reading import read_run
-from pytest_schedprof.report.test_page import page_of_test
+from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.baselines import save_run
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.run_directory import RunDirectory
@@ -44,8 +44,8 @@ def before_of(directory: Path, run_id: str = "now") -> list[int]:
         kept(directory / run_id, now)
     (test,) = read_run(directory / run_id).tests
     other = other_of(test, None, Saved(directory / run_id))
-    (view,) = page_of_test(now, test.directory, directory / run_id, other, KNOWN).backends
-    (flame,) = view.flames
+    ((flames, *_),) = drawn_of(now, test.directory, other, KNOWN)
+    (flame,) = flames
     return sorted(filter(None, flame.content.get("before", [])))
 
 

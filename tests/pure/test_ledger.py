@@ -60,7 +60,7 @@ def ledger(*sizes: int) -> Ledger:
 
 
 def test_rows_are_in_the_order_in_which_a_graph_passes_them() -> None:
-    names = [(row.where, row.name) for row in ledger(1000, 1000).rows]
+    names = [(step.where, step.name) for step in ledger(1000, 1000).steps]
     client = [("client", name) for name in CLIENT]
     steps = ["ordering", "states", "gc", "rest"]
     assert names == [*client, *(("scheduler", step) for step in steps)]
@@ -68,34 +68,39 @@ def test_rows_are_in_the_order_in_which_a_graph_passes_them() -> None:
 
 def test_parts_are_of_the_whole_way_and_amounts_per_task() -> None:
     found = ledger(1000, 1000)
-    rows = {row.name: row for row in found.rows}
-    assert sum(row.part for row in found.rows) == pytest.approx(1)
-    assert found.total == readable(2e-6 * 1000**0.5 + 4e-6 + 1e-6 + 1e-6 + 4e-6, METRICS["cpu"])
-    assert (rows["states"].cost, rows["states"].calls) == ("4 us", "0.001")
-    assert (rows["gc"].calls, rows["sending"].calls) == ("", "")
+    steps = {step.name: step for step in found.steps}
+    assert sum(map(found.part, found.steps)) == pytest.approx(1)
+    assert found.cost(found.seconds) == readable(
+        2e-6 * 1000**0.5 + 4e-6 + 1e-6 + 1e-6 + 4e-6, METRICS["cpu"]
+    )
+    states = steps["states"]
+    assert (found.cost(states.seconds), found.calls(states)) == ("4 us", "0.001")
+    assert (found.calls(steps["gc"]), found.calls(steps["sending"])) == ("", "")
     assert found.note == "2 graphs with 2,000 tasks"
-    assert (found.scales, rows["states"].by_scale, rows["states"].growth) == ((), (), "")
+    assert (found.tasks_by_scale, list(found.costs_by_scale(states))) == ({}, [])
+    assert found.growth(states) == ("", "")
 
 
 def test_growth_is_with_the_number_of_tasks_whatever_the_scale() -> None:
     found = ledger(400, 6400, 400, 6400)
-    rows = {row.name: row for row in found.rows}
-    assert found.scales == ("40", "640")
-    assert rows["ordering"].by_scale == ("40 us", "160 us")
-    assert rows["ordering"].growth == "1.50"
-    assert rows["states"].growth == "1.00"
-    assert rows["states"].growth_bounds == "at least 0.92, at most 1.08"
-    assert rows["sending"].growth == "0.00"
-    assert rows["imports"].growth == ""
+    growths = {step.name: found.growth(step) for step in found.steps}
+    (ordering,) = (step for step in found.steps if step.name == "ordering")
+    assert found.tasks_by_scale == {40: 800, 640: 12_800}
+    assert list(found.costs_by_scale(ordering)) == ["40 us", "160 us"]
+    assert growths["ordering"][0] == "1.50"
+    assert growths["states"] == ("1.00", "at least 0.92, at most 1.08")
+    assert growths["sending"][0] == "0.00"
+    assert growths["imports"] == ("", "")
 
 
 def test_without_all_files_nothing_is_told_of_sizes() -> None:
     result, files = measured(400, 6400)
     found = ledger_of(result, files[:1])
     assert found is not None
-    rows = {row.name: row for row in found.rows}
-    assert rows["states"].cost == "4 us"
-    assert (rows["states"].by_scale, rows["states"].growth) == (("", ""), "")
+    (states,) = (step for step in found.steps if step.name == "states")
+    assert found.cost(states.seconds) == "4 us"
+    assert list(found.costs_by_scale(states)) == ["", ""]
+    assert found.growth(states) == ("", "")
 
 
 def test_other_backends_have_no_ledger() -> None:

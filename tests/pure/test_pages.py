@@ -22,6 +22,7 @@ from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, parse_limit
 from pytest_schedprof.judge.owners import owner_of
 from pytest_schedprof.judge.verdicts import judge
+from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
@@ -30,10 +31,8 @@ from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Sett
 from pytest_schedprof.report.code import MOST_LINES, code_of
 from pytest_schedprof.report.others import other_of
 from pytest_schedprof.report.page_reading import Names, busy_stacks, call_tree, read_run, trimmed
-from pytest_schedprof.report.pages import as_json, breakable, render_run, write_pages
-from pytest_schedprof.report.run_page import page_of_run
-from pytest_schedprof.report.test_page import page_of_test
-from pytest_schedprof.report.trends import trend_row
+from pytest_schedprof.report.pages import as_json, breakable, page_of_run
+from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.sources import add_sources
 
@@ -181,10 +180,10 @@ def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> No
     (test,) = now.tests
     assert test.result is not None
     other, known = other_of(test, before), BackendRegistry().facts
-    (view,) = page_of_test(test.result, test.directory, now.path, other, known).backends
-    (flame,) = view.flames
+    ((flames, *_),) = drawn_of(test.result, test.directory, other, known)
+    (flame,) = flames
     content = flame.content
-    assert flame.is_difference
+    assert flame.before == "before"
     assert (content["unit"], content["isSampled"]) == ("instructions", False)
     assert (content["own"], content["before"]) == ([10, 400, 150], [10, 400, 100])
     assert "bounds" not in content  # they are exact, and the script sums them up
@@ -226,13 +225,13 @@ def test_a_trace_is_a_flame_graph_of_time_without_waiting(tmp_path: Path, ending
     (test,) = read_run(run).tests
     assert test.result is not None
     known = BackendRegistry().facts
-    (view,) = page_of_test(test.result, test.directory, run, None, known).backends
-    (flame,) = view.flames
+    ((flames, *_),) = drawn_of(test.result, test.directory, None, known)
+    (flame,) = flames
     assert [flame.content[key] for key in ("unit", "cost", "own")] == ["us", 0.001, [3000, 2000]]
     (run / "0" / file).write_bytes(b"\x1f\x8bcut off")
-    (view,) = page_of_test(test.result, test.directory, run, None, known).backends
-    assert view.flames == ()
-    assert view.no_flame.startswith("a trace cannot be decompressed: ")
+    ((flames, no_flame, *_),) = drawn_of(test.result, test.directory, None, known)
+    assert flames == ()
+    assert no_flame.startswith("a trace cannot be decompressed: ")
 
 
 def test_small_calls_are_counted_as_their_callers_own() -> None:
@@ -258,8 +257,8 @@ def test_workers_and_the_client_are_drawn_without_threads_that_wait(tmp_path: Pa
         (run / "0" / target.artifacts[0]).write_bytes(content)
     (test,) = read_run(run).tests
     assert test.result is not None
-    (view,) = page_of_test(test.result, test.directory, run).backends
-    client, workers = view.flames
+    ((flames, *_),) = drawn_of(test.result, test.directory)
+    client, workers = flames
     assert (client.of, sum(client.content["own"])) == ("client", 3)
     assert (workers.of, sum(workers.content["own"])) == ("workers", 6)
     assert "worker" in workers.content["owners"]
@@ -278,9 +277,9 @@ def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     moments = (Moment(f"run-{n}", "2026-01-01", None) for n in range(4))
     figures = tuple(map(Figure, moments, (10.0, 10.0, 20.0, 20.0)))
     course = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
-    row = trend_row(Series(setting, "calls", "", figures, course))
+    series = [Series(setting, "calls", "", figures, course)]
     run = stored(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
-    page = render_run(replace(page_of_run(read_run(run)), trends=(row,), history="4 runs"))
+    page = page_of_run(read_run(run), series=series, history="4 runs")
     assert 'class="line" points="4,32 81.3,32 158.7,4 236,4"' in page
     assert 'class="level" points="4,32 81.3,32"' in page
     assert 'class="step" cx="158.7" cy="4.0"' in page
@@ -297,12 +296,12 @@ def test_code_has_the_bytecodes_of_each_line_where_they_were_counted(tmp_path: P
     (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
     code = code_of(result, run / "0")
     assert code.heads == ("counts: bytecodes / task",)
-    (view,) = code.functions
+    ((_, _, rows),) = code.functions
     assert code.ids == {TRANSITION: "code-0"}
-    shown = {row.number: (row.amounts, row.part) for row in view.rows}
+    shown = {number: (amounts, part) for number, amounts, part, _, _ in rows}
     assert list(shown) == [*range(98, 103), *range(108, 113)]
     assert (shown[100], shown[110], shown[99]) == ((("2",), 0.25), (("8",), 1.0), (("",), 0.0))
-    assert [row.number for row in view.rows if not row.follows] == [108]
+    assert [number for number, _, _, _, follows in rows if not follows] == [108]
     write_pages(run)
     page = (run / "0" / "index.html").read_text()
     assert f'<a href="#code-0">{breakable("SchedulerState._transition")}</a>' in page
@@ -323,4 +322,4 @@ def test_code_is_cut_to_what_a_page_can_hold(tmp_path: Path) -> None:
     file = CountsFile(1, "3.11.7", totals, {}, lines=lines)
     (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
     code = code_of(result, run / "0")
-    assert [each.function for each in code.functions] == names[: -MOST_LINES // 30 : -1]
+    assert [name for name, _, _ in code.functions] == names[: -MOST_LINES // 30 : -1]

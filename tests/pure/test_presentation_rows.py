@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from measured import SCHEDULER, counted, measured, sampled
 
-from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.backend import BackendFacts
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
@@ -22,9 +21,10 @@ from pytest_schedprof.model.result import (
     Window,
 )
 from pytest_schedprof.report.changes import (
-    change_row,
+    change_cells,
+    changes_of_test,
     comparison_count,
-    comparison_tables,
+    count_words,
     gravest,
     outcome_words,
     regressions,
@@ -33,20 +33,24 @@ from pytest_schedprof.report.changes import (
 )
 from pytest_schedprof.report.tables import (
     LISTED,
-    SHOWN_OF_LIMIT,
+    NO_TIME,
+    amount_of,
+    busy_time,
     cost_table,
+    costs_of,
     dearest,
     describe,
-    function_table,
     functions_of_run,
+    grounds_of,
     hottest,
-    limit_rows,
     limit_words,
+    limits_of,
     micros_per_sample,
-    owner_rows,
+    no_figures,
     owners_of_run,
     sampling,
     skipped_words,
+    strip_of,
     whole_costs,
 )
 from pytest_schedprof.report.words import Name, bounds_of, change_of, interval_of, micros, name_of
@@ -102,36 +106,25 @@ SAMPLED = sampled(
 
 
 def test_the_hottest_functions_are_shown_with_what_they_cost() -> None:
-    table = function_table(SAMPLED)
     assert SAMPLED.shares is not None
-    assert [str(row.name) for row in table.rows] == [TRANSITION, WRITE, HANDLE]
-    assert table.left_out == len(SAMPLED.shares.functions) - len(table.rows) == 1  # the event loop
-    (row,) = (each for each in table.rows if str(each.name) == TRANSITION)
-    share = next(each for each in SAMPLED.shares.functions if each.function == TRANSITION)
-    assert row.owner == "transitions"
-    assert row.share == row.own == f"{share.share.value:.1%}"
-    assert row.cost == f"{share.share.value * 300:.0f} us"  # of the 300 us that a task costs
+    shown = hottest(SAMPLED.shares.functions, LISTED)
+    assert [each.function for each in shown] == [TRANSITION, WRITE, HANDLE]  # not the event loop
+    share = shown[0].share
+    cost, _ = costs_of(share, busy_time(SAMPLED))
+    assert cost == f"{share.value * 300:.0f} us"  # of the 300 us that a task costs
+    assert len(hottest(SAMPLED.shares.functions, 2)) == 2
 
 
-def test_no_more_functions_than_a_reader_reads_are_listed() -> None:
-    many = sampled({(f"distributed.scheduler:f{number}",): 1.0 for number in range(LISTED + 5)})
-    assert (len(function_table(many).rows), function_table(many).left_out) == (LISTED, 5)
-    assert many.shares is not None
-    assert len(hottest(many.shares.functions, 3)) == 3
-
-
-def test_without_samples_there_are_neither_functions_nor_owners() -> None:
+def test_without_samples_nothing_is_divided() -> None:
     costs = counted({TRANSITION: 7.0})
-    assert function_table(costs) == ((), 0)
-    assert owner_rows(costs) == ()
+    assert busy_time(costs) == NO_TIME
     assert micros_per_sample(costs) == 0.0
 
 
 def test_owners_cost_together_what_the_busy_samples_stand_for() -> None:
-    rows = owner_rows(SAMPLED)
-    assert rows[0].owner == "transitions"
-    assert sum(row.part for row in rows) == pytest.approx(1)
     assert SAMPLED.shares is not None
+    assert SAMPLED.shares.owners[0].owner == "transitions"
+    assert sum(each.share.value for each in SAMPLED.shares.owners) == pytest.approx(1)
     assert micros_per_sample(SAMPLED) * SAMPLED.shares.samples == pytest.approx(300, rel=1e-3)
 
 
@@ -139,13 +132,13 @@ def test_tests_together_weigh_by_their_samples() -> None:
     one = sampled({(TRANSITION,): 1.0}, samples=300)
     other = sampled({(WRITE,): 1.0}, samples=100)
     rows = owners_of_run([one, other, counted({TRANSITION: 1.0})])
-    assert [(row.owner, row.share) for row in rows] == [("transitions", "75.0%"), ("comm", "25.0%")]
+    assert [(row.owner, row.share.value) for row in rows] == [("transitions", 0.75), ("comm", 0.25)]
     functions = functions_of_run([one, other])
-    assert [(str(row.name), row.share) for row in functions] == [
-        (TRANSITION, "75.0%"),
-        (WRITE, "25.0%"),
+    assert [(row.function, row.share.value) for row in functions] == [
+        (TRANSITION, 0.75),
+        (WRITE, 0.25),
     ]
-    assert (owners_of_run([]), functions_of_run([])) == ((), ())
+    assert (owners_of_run([]), functions_of_run([])) == ([], [])
 
 
 def facts(name: str, rank: int) -> BackendFacts:
@@ -160,43 +153,40 @@ def test_samples_of_the_most_recommended_backend_are_shown() -> None:
     assert sampling(measured(counted({TRANSITION: 1.0})), {}) is None
 
 
-def costs_of(*functions: FunctionCost, **whole: float) -> MeasuredCosts:
+def costs_of_whole(*functions: FunctionCost, **whole: float) -> MeasuredCosts:
     return MeasuredCosts(functions, whole)
 
 
 def test_costs_have_a_column_for_each_metric_that_is_shown() -> None:
-    costs = costs_of(
+    costs = costs_of_whole(
         FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "self_seconds": 1.0}),
         FunctionCost("m:idle", "idle", {"seconds": 5.0}),
         FunctionCost(WRITE, "comm", {"calls": 10.0}),
     )
-    table = cost_table(costs, 10, 5)
-    assert [column.head("/task") for column in table.columns] == ["calls/task"]
-    assert [(str(row.name), row.amounts) for row in table.rows] == [
-        (TRANSITION, ("2",)),
-        (WRITE, ("1",)),
+    table = cost_table(costs, 10, 5, "/task")
+    assert table.heads == ("calls/task", "owner", "function")
+    assert table.rows == [
+        ("2", "transitions", name_of(TRANSITION)),
+        ("1", "comm", name_of(WRITE)),
     ]
     assert table.left_out == 1
-    own = cost_table(costs, 10, 5, own_seconds=True)
-    assert [column.head(" / task") for column in own.columns] == ["calls / task", "self / task"]
-    assert own.rows[0].amounts == ("2", "100 ms")
+    own = cost_table(costs, 10, 5, " / task", own_seconds=True)
+    assert own.heads[:2] == ("calls / task", "self / task")
+    assert own.rows[0][:2] == ("2", "100 ms")
 
 
 def test_without_tasks_only_peaks_are_shown() -> None:
-    found = FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "peak": 3e6})
-    costs = costs_of(found, peak=4e6, messages_in=9.0)
-    table = cost_table(costs, 0, 5)
-    assert [column.head("/task") for column in table.columns] == ["peak"]
-    assert table.rows[0].amounts == ("3 MB",)
+    function = FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "peak": 3e6})
+    costs = costs_of_whole(function, peak=4e6, messages_in=9.0)
+    table = cost_table(costs, 0, 5, "/task")
+    assert table.heads == ("peak", "owner", "function")
+    assert table.rows[0][0] == "3 MB"
     assert [text for _, text in whole_costs(costs, 0)] == ["4 MB"]
 
 
 def test_the_whole_is_told_without_its_cpu_time() -> None:
-    found = whole_costs(costs_of(cpu=1.0, messages_in=9.0, leaked=2e3), 3)
-    assert [(column.head("/task"), text) for column, text in found] == [
-        ("messages_in/task", "3"),
-        ("leaked", "2 kB"),
-    ]
+    costs = costs_of_whole(cpu=1.0, messages_in=9.0, leaked=2e3)
+    assert list(whole_costs(costs, 3, "/task")) == [("messages_in/task", "3"), ("leaked", "2 kB")]
 
 
 def test_the_dearest_are_functions_of_the_scheduler() -> None:
@@ -212,35 +202,20 @@ def comparison(*changes: Change, **facts: Any) -> Comparison:
     return replace(Comparison("test_a", "pyspy", "gil", changes, same=7), **facts)
 
 
-def test_a_change_is_a_row_of_cells() -> None:
-    row = change_row(change(Outcome.REGRESSED, note="why"))
-    assert row.cells == (
-        *("regressed", "calls", "2", "3", "+50.00%", "+25.0% to +75.0%", "transitions"),
-        TRANSITION,
-    )
-    assert row.note == "why"
-
-
 def test_a_share_changes_by_points_and_a_new_cost_by_no_factor() -> None:
-    share = change_row(Change("share", "@gc", "gc", Outcome.SHIFTED, 0.1, 0.2, 0.05, 0.15))
-    assert share.cells[2:6] == ("10.0%", "20.0%", "+10.0 pp", "+5.0 to +15.0 pp")
-    new = change_row(Change("calls", "", "", Outcome.REGRESSED, 0.0, 2.0, 1.0, 3.0))
-    assert new.cells[4:6] == ("new", "")
-    exact = change_row(Change("calls", "", "", Outcome.REGRESSED, 1.0, 2.0, 1.0, 1.0))
-    assert exact.cells[5] == ""
+    share = change_cells(Change("share", "@gc", "gc", Outcome.SHIFTED, 0.1, 0.2, 0.05, 0.15))
+    assert share[2:6] == ("10.0%", "20.0%", "+10.0 pp", "+5.0 to +15.0 pp")
+    new = change_cells(Change("calls", "", "", Outcome.REGRESSED, 0.0, 2.0, 1.0, 3.0))
+    assert new[4:6] == ("new", "")
+    exact = change_cells(Change("calls", "", "", Outcome.REGRESSED, 1.0, 2.0, 1.0, 1.0))
+    assert exact[5] == ""
 
 
-def test_a_table_shows_what_changed_and_counts_the_rest() -> None:
+def test_a_page_shows_what_changed_and_counts_the_rest() -> None:
     doubt = change(Outcome.UNDECIDED, note="run more rounds")
-    (table,) = comparison_tables(
-        [comparison(change(Outcome.REGRESSED), doubt, change(Outcome.UNDECIDED, "cpu"))]
-    )
-    assert (table.backend, table.verdict) == ("pyspy (gil)", "fail")
-    assert table.count == "1 regressed, 2 undecided, 7 the same"
-    assert [(row.outcome, row.metric) for row in table.rows] == [
-        ("regressed", "calls"),
-        ("undecided", "cpu"),
-    ]
+    found = comparison(change(Outcome.REGRESSED), doubt, change(Outcome.UNDECIDED, "cpu"))
+    assert count_words(found) == "1 regressed, 2 undecided, 7 the same"
+    assert changes_of_test(found) == [found.changes[0], found.changes[2]]
 
 
 def test_counts_are_of_all_comparisons_and_the_gravest_come_first() -> None:
@@ -250,7 +225,7 @@ def test_counts_are_of_all_comparisons_and_the_gravest_come_first() -> None:
     assert comparison_count([better]) == "1 improved, 7 the same in 1 test"
     assert outcome_words([better, worse], [Outcome.IMPROVED]) == ["1 improved"]
     found = gravest((each for each in (better, worse)), 5)
-    assert [(test, row.outcome) for test, row in found] == [
+    assert [(test, change.outcome) for test, change in found] == [
         ("test_b", "regressed"),
         ("test_a", "improved"),
     ]
@@ -320,30 +295,29 @@ def test_a_limit_names_its_baseline_and_how_many_more_functions_broke_it() -> No
 def test_a_limit_without_figures_says_why() -> None:
     unknown = limit("share(a:b) <= 30%", note="7 busy samples")
     assert describe(unknown) == "share(a:b) <= 30%: 7 busy samples"
-    (row,) = limit_rows(limited(unknown))
-    assert (row.grounds, row.amount, row.interval) == ("7 busy samples", "", None)
+    assert limits_of(limited(unknown)) == [("cputime", unknown, None)]
+    assert no_figures(unknown) == "7 busy samples"
 
 
-def test_broken_limits_come_first_and_name_a_few_functions() -> None:
+def test_broken_limits_come_first_and_count_their_functions() -> None:
     held = limit("share(a:b) <= 90%", finding(Verdict.PASS))
-    many = [finding(Verdict.FAIL, subject=f"a:f{n}") for n in range(SHOWN_OF_LIMIT + 2)]
-    rows = limit_rows(limited(held, limit("share(a:*) <= 30%", *many)))
-    assert [row.limit for row in rows] == [
-        *("share(a:*) <= 30%", *[""] * (SHOWN_OF_LIMIT - 1), "share(a:b) <= 90%")
-    ]
-    assert rows[0].grounds == "900 busy samples; 2 more functions"
-    assert rows[1].grounds == "900 busy samples"
-    assert (rows[0].verdict, rows[0].amount, rows[0].bounds) == ("fail", "40.0%", "20.0 to 80.0")
+    many = [finding(Verdict.FAIL, subject=f"a:f{n}") for n in range(7)]
+    broken = limit("share(a:*) <= 30%", *many)
+    assert [one for _, one, _ in limits_of(limited(held, broken))] == [broken, held]
+    assert broken.parsed is not None
+    assert grounds_of(many[0], broken.parsed, 2) == "900 busy samples; 2 more functions"
+    assert grounds_of(many[0], broken.parsed) == "900 busy samples"
+    assert amount_of(many[0], broken.parsed) == "40.0%"
 
 
 def test_a_relative_limit_is_drawn_where_its_baseline_puts_it() -> None:
     found = finding(Verdict.PASS, 0.1, before=0.4)
-    (row,) = limit_rows(limited(limit("cpu <= baseline * 1.5", found)))
-    assert row.interval is not None
-    assert row.interval.limit is not None
-    assert row.interval.before is not None
-    assert row.interval.limit / row.interval.before == pytest.approx(1.5)
-    assert row.grounds == "900 tasks; before: 400 ms"
+    parsed = parse_limit("cpu <= baseline * 1.5")
+    strip = strip_of(found, parsed)
+    assert strip.limit is not None
+    assert strip.before is not None
+    assert strip.limit / strip.before == pytest.approx(1.5)
+    assert grounds_of(found, parsed) == "900 tasks; before: 400 ms"
 
 
 def test_limits_are_counted_by_verdict_and_the_skipped_apart() -> None:
@@ -355,14 +329,8 @@ def test_limits_are_counted_by_verdict_and_the_skipped_apart() -> None:
     assert (limit_words([]), skipped_words([])) == ([], "")
 
 
-def test_what_compare_finds_is_what_is_shown() -> None:
-    before = measured(counted({TRANSITION: 100.0}))
-    after = measured(counted({TRANSITION: 150.0}))
-    (table,) = comparison_tables(compare([before], [after]).comparisons)
-    assert table.rows[0].cells[:4] == ("regressed", "bytecodes", "100", "150")
-
-
 def test_windows_without_tasks_cost_nothing_per_sample() -> None:
     idle = replace(SAMPLED, window=Window(1, (Segment(1.0, 0.5, 0, 0),)))
     assert micros_per_sample(idle) == 0.0
-    assert {row.cost for row in owner_rows(idle)} == {""}
+    assert idle.shares is not None
+    assert costs_of(idle.shares.owners[0].share, busy_time(idle)) == ("", "")

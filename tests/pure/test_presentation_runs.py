@@ -9,7 +9,6 @@ from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, BackendFacts
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import (
     Commit,
@@ -24,41 +23,33 @@ from pytest_schedprof.model.run import (
     Trend,
 )
 from pytest_schedprof.report.results import (
-    RECORD,
     baseline_names,
-    counts_of_run,
     environment_notes,
-    evidence_files,
     evidence_notes,
     facts_of_run,
     facts_of_settings,
     facts_of_test,
-    headline,
     notes_of,
     pictures_first,
     profile_files,
     waited_words,
 )
 from pytest_schedprof.report.trends import (
-    changed_rows,
+    changed_series,
+    ends_of,
     history_words,
+    levels_of,
+    line_of,
+    marks_of,
+    notes_of_series,
     series_by_test,
     series_name,
     setting_words,
-    trend_row,
-    trend_rows,
+    shown_series,
 )
 
 TRANSITION = f"{SCHEDULER}._transition"
 COUNTED = counted({TRANSITION: 7.0})
-
-
-def test_a_headline_has_samples_only_where_there_are_some() -> None:
-    assert (
-        headline(COUNTED) == "3000 tasks in 3.00 s, 300 us of scheduler CPU per task, 30% of a core"
-    )
-    backend = sampled({(TRANSITION,): 1.0})
-    assert headline(backend, thousands=",").startswith("5,000 busy samples, 5,000 tasks in 5.00 s")
 
 
 def test_a_doubt_is_told_once() -> None:
@@ -106,17 +97,6 @@ def test_a_test_has_its_time_its_cluster_and_its_machine() -> None:
     assert [fact.label for fact in facts_of_test(bare)] == ["started"]
 
 
-def test_settings_are_those_of_backends_packages_and_the_scheduler() -> None:
-    backend = replace(COUNTED, settings={"rate": 100})
-    found = dict(facts_of_settings(measured(backend, COUNTED, environment=OTHERS)))
-    assert found["work-stealing"] == "True"
-    assert found["dask"] == "2"
-    assert [fact.text for fact in facts_of_settings(measured(backend, COUNTED))][1:3] == [
-        "rate=100",
-        "no options",
-    ]
-
-
 def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
     commit = Commit("0123456789abcdef", "main", "2026-01-01", is_dirty=True)
     run = Run("run-1", "2026-01-01T00:00:00+00:00", 1, (), commit)
@@ -129,11 +109,6 @@ def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
     assert [fact.label for fact in facts_of_run(plain, [])] == ["started"]
 
 
-def test_verdicts_that_no_test_has_are_not_counted() -> None:
-    counts = counts_of_run([Verdict.PASS, Verdict.PASS, Verdict.FAIL], [measured(COUNTED)])
-    assert list(counts) == [("tests", "3"), ("pass", "2"), ("fail", "1"), ("limits", "0")]
-
-
 def test_files_of_targets_come_after_the_schedulers_and_know_what_opens_them() -> None:
     target = TargetFiles("client", (), ("client.own.bin",))
     backend = replace(COUNTED, artifacts=("scheduler.own.bin", "x.svg"), targets=(target,))
@@ -142,23 +117,21 @@ def test_files_of_targets_come_after_the_schedulers_and_know_what_opens_them() -
         "counts": BackendFacts("counts", 1, artifacts, frozenset(), frozenset(), True, False, ())
     }
     files = profile_files(measured(backend, replace(COUNTED, artifacts=("a.json",))), known)
-    assert [(file.name, file.opener) for file in files] == [
+    assert [(name, kind.opener if kind else "") for name, kind in files.items()] == [
         ("scheduler.own.bin", "speedscope"),
         ("x.svg", "a browser"),
         ("a.json", ""),
         ("client.own.bin", "speedscope"),
     ]
-    assert (files[2].how, RECORD.how) == ("any editor; it is JSON", "any editor; it is JSON")
-    (unknown,) = profile_files(measured(replace(COUNTED, artifacts=("a.bin",))), {})
-    assert (unknown.opener, unknown.how) == ("", "")
+    kind = files["a.json"]
+    assert kind is not None
+    assert kind.how == "any editor; it is JSON"
+    assert profile_files(measured(replace(COUNTED, artifacts=("a.bin",))), {}) == {"a.bin": None}
 
 
 def test_of_evidence_pictures_come_first_and_notes_once() -> None:
     tasks = Evidence("tasks", artifacts=("tasks.json", "tasks.html"), notes=("slow",))
-    assert [each.name for each in pictures_first(evidence_files(tasks))] == [
-        "tasks.html",
-        "tasks.json",
-    ]
+    assert pictures_first(tasks.artifacts) == ["tasks.html", "tasks.json"]
     missing = [
         Evidence(kind, (), notes=("slow",), missing="no Bokeh") for kind in ("memory", "report")
     ]
@@ -192,10 +165,9 @@ def test_a_setting_leaves_out_what_is_unknown() -> None:
 
 
 def test_a_series_is_a_row_with_its_steps() -> None:
-    row = trend_row(STEPPED)
-    assert (row.first, row.last, row.change, row.figures) == ("10", "20", "+100.0%", 4)
-    assert row.notes == ("step at run run-2 (2026-01-03), after run run-1: 10 -> 20, +100.0%",)
-    assert (str(row.name), row.setting) == ("the scheduler", setting_words(SETTING))
+    assert ends_of(STEPPED) == ("10", "20", "+100.0%")
+    (note,) = notes_of_series(STEPPED)
+    assert note == "step at run run-2 (2026-01-03), after run run-1: 10 -> 20, +100.0%"
     assert series_name(series(1, subject="@gc")) == "calls(@gc)"
 
 
@@ -205,7 +177,7 @@ def test_a_step_names_commits_and_versions_where_they_differ() -> None:
         Figure(moment(n, distributed="2" if n > 1 else "1", commit=commit), 10.0 * (1 + (n > 1)))
         for n in range(4)
     )
-    (note,) = trend_row(replace(STEPPED, figures=figures)).notes
+    (note,) = notes_of_series(replace(STEPPED, figures=figures))
     assert note == (
         "step at 012345678+ (2026-02-01), between two runs of that commit: 10 -> 20, +100.0%; "
         "distributed 1 -> 2"
@@ -213,36 +185,35 @@ def test_a_step_names_commits_and_versions_where_they_differ() -> None:
 
 
 def test_a_picture_of_a_series_has_its_levels_and_marks() -> None:
-    spark = trend_row(STEPPED).spark
-    assert list(spark.line) == [(0, 0), (1 / 3, 0), (2 / 3, 1), (1, 1)]
-    assert list(spark.levels) == [((0, 0), (1 / 3, 0)), ((2 / 3, 1), (1, 1))]
-    assert [(mark.point, mark.label) for mark in spark.marks] == [((2 / 3, 1), "run run-2")]
-    assert trend_row(series(5, 5)).spark.line == ((0, 0.5), (1, 0.5))
-    assert trend_row(series(5)).spark.line == ((0, 0.5),)
+    assert line_of(STEPPED) == [(0, 0), (1 / 3, 0), (2 / 3, 1), (1, 1)]
+    assert list(levels_of(STEPPED)) == [((0, 0), (1 / 3, 0)), ((2 / 3, 1), (1, 1))]
+    assert list(marks_of(STEPPED)) == [((2 / 3, 1), "run run-2")]
+    assert line_of(series(5, 5)) == [(0, 0.5), (1, 0.5)]
+    assert line_of(series(5)) == [(0, 0.5)]
 
 
 def test_a_trend_is_a_line_and_a_note() -> None:
-    row = trend_row(series(10, 15, 20, course=Course(trends=(Trend(0, 2, 10.0, 20.0),))))
-    assert row.notes == (
-        "trend from run run-0 (2026-01-01) to run run-2 (2026-01-03): 10 -> 20, +100.0%",
-    )
-    assert row.spark.levels == (((0, 0), (1, 1)),)
+    rising = series(10, 15, 20, course=Course(trends=(Trend(0, 2, 10.0, 20.0),)))
+    (note,) = notes_of_series(rising)
+    assert note == "trend from run run-0 (2026-01-01) to run run-2 (2026-01-03): 10 -> 20, +100.0%"
+    assert list(levels_of(rising)) == [((0, 0), (1, 1))]
 
 
 def test_levels_lie_between_each_two_steps() -> None:
     steps = (Step(1, 10.0, 20.0, 0.01), Step(3, 20.0, 10.0, 0.01))
-    spark = trend_row(series(10, 20, 20, 10, course=Course(steps=steps))).spark
-    assert [level[0][1] for level in spark.levels] == [0, 0, 1]
+    levels = levels_of(series(10, 20, 20, 10, course=Course(steps=steps)))
+    assert [level[0][1] for level in levels] == [0, 0, 1]
 
 
 def test_rows_are_of_the_whole_and_of_what_changed() -> None:
     still = series(1, 1, subject="@gc")
     moved = series(10, 10, 20, 20, course=STEP, subject="@comm")
-    rows = trend_rows([series(1, 1), still, moved])
-    assert [str(row.name) for row in rows] == ["the scheduler", "@comm"]
+    shown = shown_series([series(1, 1), still, moved])
+    assert [each.subject for each in shown] == ["", "@comm"]
     late = series(1, 1, 1, 2, course=Course(steps=(Step(3, 1.0, 2.0, 0.01),)), subject="@late")
-    assert [str(row.name) for row in changed_rows([still, moved, late], 5)] == ["@late", "@comm"]
-    assert [str(row.name) for row in changed_rows([still, moved, late], 1)] == ["@late"]
+    changed = [each.subject for each in changed_series([still, moved, late], 5)]
+    assert changed == ["@late", "@comm"]
+    assert changed_series([still, moved, late], 1) == [late]
 
 
 def test_a_history_ends_with_its_commits_and_counts() -> None:

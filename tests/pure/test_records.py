@@ -32,7 +32,7 @@ from pytest_schedprof.model.result import (
     Window,
 )
 from pytest_schedprof.model.run import Run, StoredResult
-from pytest_schedprof.report.tables import describe, limit_rows
+from pytest_schedprof.report.tables import describe, limits_of
 from pytest_schedprof.store.baselines import load
 from pytest_schedprof.store.records import begin_run, encode, json_schema, read_record, write_run
 from pytest_schedprof.store.run_directory import RunDirectory, write
@@ -390,7 +390,7 @@ def test_limits_that_this_release_does_not_know_are_shown_as_text(tmp_path: Path
     limit = content["backends"][0]["limits"][0]
     limit["limit"], limit["parsed"]["metric"] = "novelty(*:*) <= 1%", "novelty"
     read = read_record(stored(tmp_path / "result.json", content), Result)
-    unknown, known = limit_rows(read)
-    assert (unknown.limit, unknown.amount, unknown.interval) == ("novelty(*:*) <= 1%", "", None)
-    assert known.interval is not None
+    (_, unknown, nothing), (_, _, known) = limits_of(read)
+    assert (unknown.limit, nothing) == ("novelty(*:*) <= 1%", None)
+    assert known is not None
     assert describe(read.limits[0]).startswith("novelty(*:*) <= 1%: this release")

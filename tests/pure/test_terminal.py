@@ -33,7 +33,6 @@ from pytest_schedprof.report.terminal import (
     HOT_FUNCTIONS,
     HOT_FUNCTIONS_VERBOSE,
     MANY_TESTS,
-    OWNERS_SHOWN,
     cost_lines,
     summary_lines,
     unprofiled_lines,
@@ -131,35 +130,6 @@ def texts(*results: Result, verbosity: int = 0) -> list[str]:
 def shown(of: list[str]) -> list[str]:
     """Functions of the table, in its order."""
     return [text.split()[-1].partition(":")[2] for text in of if "distributed.scheduler:" in text]
-
-
-def test_the_default_is_a_headline_a_table_the_owners_and_the_place_of_the_artifacts() -> None:
-    said = [" ".join(text.split()) for text in texts(result())]
-    assert [text for text in said if "distributed.scheduler:" not in text] == [
-        f"{TEST_ID} passed",
-        "pyspy (gil): 900 busy samples, 3000 tasks in 2.25 s, 250 us of scheduler CPU per task, "
-        "33% of a core",
-        "share (95% bounds) self owner function",
-        "owners: owner-0 40%, owner-1 39%, owner-2 38%, owner-3 37%, owner-4 36%",
-        "artifacts of 1 profiled test: .schedprof/run-1",
-    ]
-
-
-def test_a_row_holds_share_bounds_self_owner_and_function() -> None:
-    (row,) = (
-        text.split()
-        for text in texts(result(function("hot", "stealing", 0.5, 0.25)))
-        if "scheduler:hot" in text
-    )
-    assert row == [
-        "50.0%",
-        "(48.0%",
-        "-",
-        "52.0%)",
-        "25.0%",
-        "stealing",
-        "distributed.scheduler:hot",
-    ]
 
 
 def test_the_default_shows_the_few_hottest_functions_and_v_many() -> None:
@@ -296,18 +266,6 @@ def test_q_does_not_hide_a_broken_limit() -> None:
     assert shown(said) == []
 
 
-def test_each_test_is_shown_with_its_outcome() -> None:
-    other = replace(result(), test_id="test_a.py::test_c", outcome="failed")
-    said = texts(result(), other)
-    assert said.index(f"{TEST_ID}  passed") < said.index("test_a.py::test_c  failed")
-    assert said[-1] == "artifacts of 2 profiled tests: .schedprof/run-1"
-
-
-def test_only_the_greatest_owners_are_listed() -> None:
-    (line,) = (text for text in texts(result()) if text.startswith("  owners: "))
-    assert line.count("owner-") == OWNERS_SHOWN
-
-
 @pytest.mark.parametrize("owner", ["event-loop", "connections", "other", "foreign"])
 def test_what_surrounds_all_others_counts_by_its_own_time_alone(owner: str) -> None:
     said = texts(
@@ -354,12 +312,6 @@ def test_a_profile_without_functions_has_no_table() -> None:
 def test_a_test_without_any_profile_is_named_all_the_same() -> None:
     lost = replace(result(), backends=())
     assert texts(lost) == [f"{TEST_ID}  passed", "artifacts of 1 profiled test: .schedprof/run-1"]
-
-
-def test_every_backend_of_a_test_has_its_headline() -> None:
-    both = replace(result(), backends=(PLAIN, replace(PLAIN, backend="cputime")))
-    said = texts(both)
-    assert [text for text in said if "busy samples" in text][1].startswith("  cputime (gil): ")
 
 
 def test_warnings_are_shown_in_yellow() -> None:

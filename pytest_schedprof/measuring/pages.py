@@ -1,0 +1,99 @@
+"""What the pages of a run show beside its records: a comparison, explanations, earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from pytest_schedprof.errors import ArtifactError, BaselineError
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.explanation import Pairs, why_regressed
+from pytest_schedprof.judge.parting import with_partings
+from pytest_schedprof.judge.series import Choice, series_of
+from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.explanation import Explanation
+from pytest_schedprof.model.run import Series
+from pytest_schedprof.report.page_reading import RunFiles, read_run
+from pytest_schedprof.report.pages import write_run
+from pytest_schedprof.store.runs import Archive, decided_in_run
+
+MOST_RUNS = 200
+"""Earlier runs that are read: the time to find change points is quadratic in them."""
+
+
+def write_pages(
+    directory: Path,
+    against: Path | None = None,
+    history: str = "",
+    *,
+    beside: Path | None = None,
+    known: KnownBackends = NO_BACKENDS,
+    explained: Sequence[Explanation] | None = None,
+) -> Path:
+    """Write the pages of a run and its tests; return the path of the first one.
+
+    Args:
+        directory: of the run.
+        against: directory of another run, to show what changed since then.
+        history: directory or URL of earlier runs, to show trends.
+        beside: directory of the run that the session compared its tests with, for its samples.
+        known: facts about backends, which tell what opens their files.
+        explained: why tests regressed, if the session has found that out; else it is found here.
+
+    Raises:
+        ArtifactError: if there is no run, or if the pages cannot be written.
+        BaselineError: if the two runs have no test in common.
+    """
+    run, before = read_run(directory), None
+    if against is not None:
+        before = read_run(against)
+        run = _compared(run, before)
+    elif beside is not None:
+        with suppress(ArtifactError):  # without it no flame graph shows a difference
+            before = read_run(beside)
+    if explained is None:
+        regressed = (each for each in run.kept_tests() if each.result.has_regressed)
+        explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
+    series, words = _past(history) if history else ((), "")
+    return write_run(run, before, known, explained, series, words)
+
+
+def _compared(run: RunFiles, before: RunFiles) -> RunFiles:
+    """Return the run as if its session had compared it with another run.
+
+    Raises:
+        BaselineError: if they have no test in common.
+    """
+    names = (before.path.name, run.path.name)
+    report = compare(before.results, run.results, names=names)
+    if not report.comparisons:
+        raise BaselineError(
+            f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "
+            f"was measured in both ({len(before.results)} and {len(run.results)} tests)"
+        )
+    readers = (partial(decided_in_run, side.path) for side in (before, run))
+    report = with_partings(report, *readers)
+    tests = []
+    for test in run.tests:
+        name = test.entry.test_id
+        mine = tuple(each for each in report.comparisons if each.test_id == name)
+        if test.result:
+            test = replace(test, result=replace(test.result, baseline=names[0], comparisons=mine))
+        tests.append(test)
+    return replace(run, tests=tuple(tests))
+
+
+def _past(place: str) -> tuple[list[Series], str]:
+    """Return the series of the newest runs at a path or URL, and what these are in words.
+
+    Raises:
+        ArtifactError: if no run there can be read.
+    """
+    archive = Archive(place)
+    runs = archive.runs(last=MOST_RUNS)
+    skipped = f"; {len(archive.skipped)} could not be read" if archive.skipped else ""
+    series = series_of([(each.run, each.results) for each in runs], Choice())
+    return series, f"{len(runs)} runs in order of commits{skipped}"
