@@ -14,7 +14,13 @@ from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counted import CountsFile, read_counts
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.model.explanation import Accounts, Cost, Source
-from pytest_schedprof.model.metric import CALLS, CPU, METRICS
+from pytest_schedprof.model.metric import (
+    CALLS,
+    CLIENT_BYTECODES,
+    CPU,
+    DIVIDED,
+    own_part,
+)
 from pytest_schedprof.model.profile import Function, is_work
 from pytest_schedprof.model.result import BackendResult, FunctionCost, Result
 from pytest_schedprof.store.places import Folder, inside, read_kept
@@ -68,7 +74,7 @@ def metrics_of(of: BackendResult) -> list[str]:
         return [CPU]
     costs = of.costs.functions if of.costs else ()
     measured = {metric for each in costs for metric in each.total}
-    return [name for name, row in METRICS.items() if row.is_divided and name in measured]
+    return [metric for metric in DIVIDED if metric in measured]
 
 
 def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
@@ -77,7 +83,7 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
     tasks = max(1, of.window.tasks)
     totals = _from_files(files, metric) if files else _from_record(of, metric)
     calls = _from_files(files, CALLS) if files else _calls(side.result)
-    if METRICS[metric].is_here:  # calls are those of the scheduler
+    if metric == CLIENT_BYTECODES:  # calls are those of the scheduler
         calls = {}
     if metric == CPU:
         whole, costs = _by_samples(of)
@@ -107,7 +113,7 @@ def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, f
 
 
 def _from_record(of: BackendResult, metric: str) -> Mapping[Function, float]:
-    own = METRICS[metric].own or metric
+    own = own_part(metric)
     return {each.function: each.total[own] for each in _named(of) if own in each.total}
 
 

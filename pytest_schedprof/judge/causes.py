@@ -25,7 +25,11 @@ from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.judge.figures import Figures
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.explanation import Cause, Cost, Part, Role
-from pytest_schedprof.model.metric import BYTECODES, CALLS, METRICS
+from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
+    DIVIDED,
+)
 from pytest_schedprof.model.profile import Function, is_cache, is_under_test, is_work
 
 LOCALS = ".<locals>."
@@ -163,7 +167,7 @@ def causes_of(before: Figures, after: Figures, changes: Sequence[Change]) -> tup
     if not regressed:
         return ()
     both = [each for each in before.metrics if each in after.metrics]
-    divided = [each for each in both if METRICS[each].is_divided]
+    divided = [metric for metric in both if metric in DIVIDED]
     if BYTECODES not in divided and CALLS in both:
         divided.append(CALLS)
     found = causes({each: list(parts_of(each, before, after)) for each in divided})

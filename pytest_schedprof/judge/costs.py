@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from math import log, sqrt
 from statistics import fmean, stdev
 from typing import TypeAlias
@@ -20,7 +20,14 @@ from pytest_schedprof.judge.owners import (
     owner_of_others,
 )
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import HELD, LEAST, METRICS, RANKED, own_part
+from pytest_schedprof.model.metric import (
+    CLIENT_BYTECODES,
+    HELD,
+    LEAST,
+    METRICS,
+    RANKED,
+    own_part,
+)
 from pytest_schedprof.model.profile import (
     BODY,
     OTHERS,
@@ -181,10 +188,9 @@ def gather(into: Amounts, costs: Mapping[str, float]) -> None:
     """Add costs to others; of two peaks the higher one is kept, or the one that counts."""
     for metric, amount in costs.items():
         row = METRICS.get(metric)
-        if metric in into and row and row.is_peak:
-            amount = min(into[metric], amount) if row.is_least else max(into[metric], amount)
-        elif metric in into:
-            amount += into[metric]
+        if metric in into:
+            before = into[metric]
+            amount = row.combined(before, amount) if row else before + amount
         into[metric] = amount
 
 
@@ -240,8 +246,8 @@ class Costs:
         amounts = [self._amount(unit, metric, subject) for unit in self.units]
         if METRICS[metric].is_peak:
             judge = exactly if METRICS[metric].is_exact else roughly
-            return judge((min if METRICS[metric].is_least else max)(amounts), self.tasks)
-        if METRICS[metric].is_here and not self.tasks:
+            return judge(reduce(METRICS[metric].combined, amounts), self.tasks)
+        if metric == CLIENT_BYTECODES and not self.tasks:
             return exactly(fmean(amounts), 0)
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
@@ -252,13 +258,13 @@ class Costs:
                 return doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides
-        if METRICS[metric].is_least and len(self.units) < LEAST_ROUNDS:
+        if metric in LEAST and len(self.units) < LEAST_ROUNDS:
             return ONE_ROUND
         if subject.startswith("c:") and not self._matching(subject):
             return f"no C function ran that {subject!r} names; perhaps there is none"
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
-        if METRICS[metric].is_peak or METRICS[metric].is_here or self.tasks:
+        if METRICS[metric].is_peak or metric == CLIENT_BYTECODES or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"
 

@@ -16,7 +16,16 @@ from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Figures
 from pytest_schedprof.judge.owners import OBJECTS, owner_of_counted
 from pytest_schedprof.model.comparison import Change, Outcome
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
+    CLIENT_BYTECODES,
+    DECISIONS,
+    HELD,
+    METRICS,
+    TRAFFIC,
+    TRANSITIONS,
+)
 from pytest_schedprof.model.profile import Function, is_cache, is_work
 
 CLEARLY_SMALL = 2.0
@@ -166,12 +175,10 @@ def exact_changes(
     changes: dict[str, list[Change]] = {}
     for metric in metrics:
         changes[metric] = _of_metric(metric, before, after, policy)
-    for metric, found in changes.items():
-        if not (weighed_by := METRICS[metric].weighed_by):
-            continue
-        costly = changes.get(weighed_by, [])
-        settle = _by_cost(weighed_by, costly) if costly else partial(_without_cost, weighed_by)
-        changes[metric] = [settle(change) if _is_up(change) else change for change in found]
+    if CALLS in changes:
+        costly = changes.get(BYTECODES, [])
+        settle = _by_cost(BYTECODES, costly) if costly else partial(_without_cost, BYTECODES)
+        changes[CALLS] = [settle(change) if _is_up(change) else change for change in changes[CALLS]]
     every = [change for found in changes.values() for change in found]
     if (before.is_in_process or after.is_in_process) and _took_other_ways(every, policy):
         return [_open(change) if _is_up(change) else change for change in every]
@@ -183,7 +190,7 @@ def _took_other_ways(changes: list[Change], policy: Policy) -> bool:
     return any(
         abs(change.difference) > policy.exact_rise * change.before
         for change in changes
-        if METRICS[change.metric].is_way and not change.subject
+        if change.metric == TRANSITIONS and not change.subject
     )
 
 
@@ -223,14 +230,14 @@ def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> 
         found.append(judged("", unpaired(old, new), policy=of_sums))
     # Where rounds are reproduced no figure has an error, though rounds may differ from each other,
     # and no decision in virtual time has one.
-    has_no_errors = before.is_reproduced or METRICS[metric].is_decision
+    has_no_errors = before.is_reproduced or metric in DECISIONS
     before_it = before.wavering(metric) if has_no_errors else {}
     steady = {
         name: figure.value
         for name, figure in {**olds, **({"": old} if old else {})}.items()
         if not figure.error and not before_it.get(name)
     }
-    knows = before.shows_scatter and not METRICS[metric].is_traffic
+    knows = before.shows_scatter and metric not in TRAFFIC
     wavering = after.wavering(metric) if knows else {}
     bar = partial(_scatter_told, total=total, policy=policy, is_timed=bool(least))
     found = [_unless_wavering(each, steady, wavering, bar) for each in found]
@@ -246,7 +253,7 @@ def _scatter_of(metric: str, before: Figures, after: Figures, policy: Policy) ->
     From the least rise on they are told if the code differs that the client ran.
     """
     scatter = METRICS[metric].scatter
-    if not (METRICS[metric].is_here and before.is_reproduced):
+    if metric != CLIENT_BYTECODES or not before.is_reproduced:
         return scatter
     differs = any(part.is_changed for part in parts_of(metric, before, after))
     return min(scatter, policy.exact_rise) if differs else scatter
@@ -254,7 +261,7 @@ def _scatter_of(metric: str, before: Figures, after: Figures, policy: Policy) ->
 
 def _has_no_scatter(metric: str, function: str) -> bool:
     """Whether a function of the client keeps nothing for later tests of the session."""
-    return METRICS[metric].is_here and function.partition(":")[0] in UNCACHED
+    return metric == CLIENT_BYTECODES and function.partition(":")[0] in UNCACHED
 
 
 def _policy_of_sums(metric: str, policy: Policy) -> Policy:
@@ -321,7 +328,7 @@ def _owner(metric: str, subject: str) -> str:
     """Return the owner of a function or type; none of the scheduler as a whole."""
     if not subject:
         return ""
-    return OBJECTS if METRICS[metric].is_held else owner_of_counted(subject)
+    return OBJECTS if metric in HELD else owner_of_counted(subject)
 
 
 def _outcome(contrast: Contrast, total: float, least: float, policy: Policy) -> Outcome:

@@ -28,7 +28,9 @@ from pytest_schedprof.model.explanation import (
     SourceLine,
 )
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    DIVIDED,
+)
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
@@ -452,11 +454,6 @@ def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Account
         yield NO_DETAIL
 
 
-def known_metrics() -> list[str]:
-    """Return the metrics that can be explained."""
-    return [name for name, row in METRICS.items() if row.is_divided]
-
-
 def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
     """Explain each step of the scheduler as a whole, the newest of each series first.
 
@@ -464,7 +461,7 @@ def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
     """
     kept = {each.record.run_id: each for each in runs_in(place)}
     for each in series:
-        if each.subject or not METRICS[each.metric].is_divided:
+        if each.subject or each.metric not in DIVIDED:
             continue
         for step in reversed(each.course.steps):
             ids = (each.figures[at].moment.run_id for at in (step.at - 1, step.at))

@@ -16,7 +16,17 @@ from pytest_schedprof.judge.owners import NOT_SCHEDULER, is_used_by_all, owner_a
 from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.model.explanation import Cost
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import BYTECODES, CALLS, METRICS, own_part
+from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
+    CLIENT_BYTECODES,
+    DECISIONS,
+    LEAST,
+    METRICS,
+    TRAFFIC,
+    Of,
+    own_part,
+)
 from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work
 from pytest_schedprof.model.result import BackendResult, FunctionCost, Segment
 
@@ -128,12 +138,12 @@ class CountedFigures:
             each.function: self._count(
                 metric,
                 each.function,
-                each.total[metric] / self._divisor(metric),
+                METRICS[metric].divided(each.total[metric], self._units),
                 each.scatter.get(metric),
                 is_carrier=self.is_everything and not is_work(each.function),
             )
             for each in costs
-            if metric in each.total and (METRICS[metric].is_here or self._is_schedulers(each))
+            if metric in each.total and (metric == CLIENT_BYTECODES or self._is_schedulers(each))
         }
 
     def accounts(self, metric: str) -> dict[Function, Cost]:
@@ -141,7 +151,7 @@ class CountedFigures:
         measured = self.result.costs
         if measured is None or not self.tasks:
             return {}
-        own, is_here = own_part(metric), METRICS[metric].is_here
+        own, is_here = own_part(metric), metric == CLIENT_BYTECODES
         return {
             each.function: Cost(
                 each.total[own] / self._units,
@@ -156,17 +166,13 @@ class CountedFigures:
 
     @property
     def names_all(self) -> bool:
-        """Whether every function that ran is named; earlier releases kept only sums of some."""
+        """Whether every function that ran is named; of some callgrind keeps only sums."""
         costs = self.result.costs
         return (
             costs is None
             or bool(costs.folded)
             or not any(is_line(each.function) for each in costs.functions)
         )
-
-    def _divisor(self, metric: str) -> int:
-        """Return what totals are divided by."""
-        return 1 if METRICS[metric].is_peak else self._units
 
     @property
     def _units(self) -> int:
@@ -187,9 +193,9 @@ class CountedFigures:
         """Return the figure of the scheduler as a whole, None if the backend has none."""
         if self.result.costs is None or not self.tasks:
             return None
-        is_sum = self.is_everything and METRICS[metric].of_functions
+        is_sum = self.is_everything and Of.FUNCTIONS in METRICS[metric].of
         if metric in self.result.costs.whole and not is_sum:
-            value = self.result.costs.whole[metric] / self._divisor(metric)
+            value = METRICS[metric].divided(self.result.costs.whole[metric], self._units)
             return self._count(metric, "", value, self.result.costs.scatter.get(metric))
         found = self.exact(metric)
         parts = [found[name] for name in found if not self.is_everything or is_work(name)]
@@ -199,7 +205,7 @@ class CountedFigures:
         value = sum(part.value for part in parts)
         if metric in self.result.costs.whole and not (self.modules or self.is_in_process):
             # A line of others may have functions of both kinds.
-            value = self.result.costs.whole[metric] / self._divisor(metric)
+            value = METRICS[metric].divided(self.result.costs.whole[metric], self._units)
         if self.between and parts:
             return self._by_past(metric, "", value, 0.0)
         return Figure(value, error) if parts else None
@@ -214,11 +220,11 @@ class CountedFigures:
         is_carrier: bool = False,
     ) -> Figure:
         rounds = self._rounds
-        if METRICS[metric].is_decision or self.is_reproduced:
+        if metric in DECISIONS or self.is_reproduced:
             return Figure(value)
         if self.between:
             return self._by_past(metric, subject, value, scatter or 0.0)
-        if METRICS[metric].is_traffic or is_carrier:
+        if metric in TRAFFIC or is_carrier:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
         by_clocks = self._by_clocks if (metric, subject) in BY_TIMES else 0.0
@@ -265,7 +271,7 @@ class CountedFigures:
         named = (*costs.functions, *costs.folded)
         parts = [(each.function, each.total, each.scatter) for each in named]
         return {
-            subject: total[metric] / self._divisor(metric) * scatter[metric]
+            subject: METRICS[metric].divided(total[metric], self._units) * scatter[metric]
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
             if metric in total and metric in scatter
         }
@@ -287,7 +293,7 @@ class CountedFigures:
         return [
             name
             for name, metric in METRICS.items()
-            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or not metric.is_least)
+            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or name not in LEAST)
         ]
 
 

@@ -10,7 +10,12 @@ from pytest_schedprof.judge.estimate import MIN_ROUNDS
 from pytest_schedprof.judge.figures import Between, Figures
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    DECISIONS,
+    HELD,
+    METRICS,
+    Of,
+)
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
 from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, Result
 
@@ -231,15 +236,14 @@ def obstacle_to_metric(
     Decisions are of the whole window, so they are comparable if one side makes more tasks of the
     same body; and messages, transitions and decisions do not depend on the interpreter.
     """
-    known = METRICS[metric]
-    is_of_body = known.is_decision or is_per_round
+    is_of_body = metric in DECISIONS or is_per_round
     if not is_of_body and (reason := other_work(before, after)):
         return reason
     if before.python == after.python:
         return ""
-    if known.is_held:
+    if metric in HELD:
         return f"numbers of objects of Python {before.python} and {after.python} are not the same"
-    if known.of_functions:
+    if Of.FUNCTIONS in METRICS[metric].of:
         return f"bytecodes of Python {before.python} and {after.python} are not the same"
     return ""
 

@@ -207,7 +207,7 @@ class Before:
         if METRICS[metric].is_sampled:
             return self._timed(self.found, metric, subject)
         tasks = self.found.of.window.tasks
-        value = self._cost(metric, subject) / (1 if METRICS[metric].is_peak else tasks)
+        value = METRICS[metric].divided(self._cost(metric, subject), tasks)
         found = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
         most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
         return replace(found, high=found.high + most)

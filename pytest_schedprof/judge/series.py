@@ -12,7 +12,16 @@ from typing import TypeAlias
 from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
 from pytest_schedprof.judge.estimate import critical
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, RANKED, SELF, SHARE, own_part
+from pytest_schedprof.model.metric import (
+    CPU,
+    METRICS,
+    PERCENT,
+    RANKED,
+    SELF,
+    SHARE,
+    Of,
+    own_part,
+)
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import (
     WHOLE,
@@ -180,7 +189,7 @@ def _shares(shares: SampledShares) -> Iterator[tuple[Name, Amount]]:
 def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
     for metric, row in METRICS.items():
         divisor = 1 if row.is_peak else tasks
-        if row.of_metric or not divisor or row.is_sampled:
+        if not divisor or row.is_sampled:
             continue
         if metric in costs.whole:
             yield (metric, ""), Amount(costs.whole[metric] / divisor)
@@ -200,9 +209,9 @@ def _of_functions(
     for each in functions:
         owners[each.owner] += each.total.get(own, 0)
     together = sum(owners.values())
-    if is_summed and METRICS[metric].of_whole:
+    if is_summed and Of.WHOLE in METRICS[metric].of:
         yield (metric, ""), Amount(together / divisor)
-    for owner, amount in owners.items() if METRICS[metric].of_owners else ():
+    for owner, amount in owners.items() if Of.OWNERS in METRICS[metric].of else ():
         yield (metric, f"@{owner}"), Amount(amount / divisor)
     for each in functions:
         part = each.total.get(own, 0) / together if together else 0.0

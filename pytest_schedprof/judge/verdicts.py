@@ -11,7 +11,10 @@ from typing import Protocol
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    METRICS,
+    STALLS,
+)
 from pytest_schedprof.model.profile import Function, compile_pattern
 
 DIGITS = 12
@@ -89,7 +92,7 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
 
     If no function was seen, one known function stands for all: it cannot break the limit.
     """
-    if METRICS[limit.metric].is_longest and not limit.pattern:
+    if limit.metric in STALLS and not limit.pattern:
         return [_longest(limit.metric, measurements)]
     if limit.owner or not limit.pattern:
         return [limit.pattern]
