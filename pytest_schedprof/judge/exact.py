@@ -28,7 +28,7 @@ from pytest_schedprof.judge.causes import parts_of
 from pytest_schedprof.judge.contrast import Contrast, Figure, Policy, unpaired
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of
 from pytest_schedprof.judge.estimate import MANY
-from pytest_schedprof.judge.figures import Figures
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.owners import OBJECTS, owner_of_counted
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.metric import (
@@ -188,8 +188,8 @@ class Case:
     """One metric on both sides."""
 
     metric: str
-    before: Figures
-    after: Figures
+    before: Measurement
+    after: Measurement
     policy: Policy
 
     @cached_property
@@ -285,7 +285,11 @@ class Case:
         """Why a count that varies is undecided, and what would decide it there."""
         before, after = self.before, self.after
         if before.is_virtual and after.is_virtual:
-            return IN_TURNS if before.has_fixed_order and after.has_fixed_order else NO_SEED
+            return (
+                IN_TURNS
+                if before.test_hash_seed.isdigit() and after.test_hash_seed.isdigit()
+                else NO_SEED
+            )
         return SCATTERS if before.shows_scatter and after.shows_scatter else FEW_ROUNDS
 
     @cached_property
@@ -329,7 +333,7 @@ def _misses_rounds(steady: Figure, other: Figure) -> bool:
     return isclose(other.value, value, rel_tol=ALIKE) and isclose(other.error, error, rel_tol=ALIKE)
 
 
-def has_one_seed(before: Figures, after: Figures) -> bool:
+def has_one_seed(before: Measurement, after: Measurement) -> bool:
     """Whether both schedulers had the same hash seed, so that their sets had the same order.
 
     Only the test's own process has a seed that nobody chose.
@@ -343,8 +347,8 @@ def has_one_seed(before: Figures, after: Figures) -> bool:
 class Sides:
     """What is compared: both sides, and the case of each metric."""
 
-    before: Figures
-    after: Figures
+    before: Measurement
+    after: Measurement
     policy: Policy
     cases: Mapping[str, Case]
 
@@ -354,7 +358,7 @@ Rule: TypeAlias = Callable[[list[Change], Sides], Iterable[Change]]
 
 
 def exact_changes(
-    before: Figures, after: Figures, policy: Policy, metrics: Iterable[str]
+    before: Measurement, after: Measurement, policy: Policy, metrics: Iterable[str]
 ) -> list[Change]:
     """Compare every figure of these exact metrics; unchanged figures are included."""
     cases = {metric: Case(metric, before, after, policy) for metric in metrics}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_schedprof.judge.estimate import MIN_ROUNDS
-from pytest_schedprof.judge.figures import Between, Figures
+from pytest_schedprof.judge.figures import Measurement, kind_of
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
 from pytest_schedprof.model.metric import (
@@ -17,82 +16,10 @@ from pytest_schedprof.model.metric import (
     Of,
 )
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
-from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, Result
+from pytest_schedprof.model.result import BackendResult, Result
 
 SAME_WORK = 0.01
 """Largest difference in tasks per round: costs per task depend on the size of the workload."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfRecord:
-    """A part of a record, with the record that it is from."""
-
-    result: Result
-
-    @property
-    def kind(self) -> str:
-        """Kind of the cluster."""
-        return self.result.cluster.kind if self.result.cluster else ""
-
-    @property
-    def machine(self) -> str:
-        """Processors of the scheduler's machine."""
-        return self.result.environment.scheduler_machine if self.result.environment else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement(OfRecord):
-    """The result of one backend in one test."""
-
-    of: BackendResult
-
-    @property
-    def scales(self) -> tuple[int, ...]:
-        """Scales at which the test ran."""
-        return self.of.window.scales
-
-    @property
-    def python(self) -> str:
-        """Minor version of the scheduler's Python."""
-        return self.result.environment.minor_python if self.result.environment else ""
-
-    def figures(
-        self,
-        *,
-        is_reproduced: bool = False,
-        modules: tuple[str, ...] = (),
-        between: Between | None = None,
-        is_per_round: bool = False,
-    ) -> Figures:
-        """Return the figures to compare.
-
-        Args:
-            is_reproduced: whether both sides would count the same in each run.
-            modules: modules that both sides counted, if one of them counted more.
-            between: how much counts vary between runs.
-            is_per_round: whether costs are of a round and not per task.
-        """
-        return Figures(
-            self.of,
-            is_in_process=self.kind == IN_PROCESS,
-            hash_seed=self.hash_seed,
-            is_virtual=self.kind == VIRTUAL,
-            has_fixed_order=self.test_hash_seed.isdigit(),
-            is_reproduced=is_reproduced,
-            modules=modules,
-            between=between,
-            is_per_round=is_per_round,
-        )
-
-    @property
-    def hash_seed(self) -> str:
-        """Hash seed of the scheduler's interpreter, empty in records without it."""
-        return self.result.environment.hash_seed if self.result.environment else ""
-
-    @property
-    def test_hash_seed(self) -> str:
-        """Hash seed of the test's process, empty in records without it."""
-        return self.result.environment.test_hash_seed if self.result.environment else ""
 
 
 def is_reproduced(before: Measurement, after: Measurement) -> bool:
@@ -100,9 +27,9 @@ def is_reproduced(before: Measurement, after: Measurement) -> bool:
 
     It does in virtual time, if the processes of both tests order the sets in their graphs alike.
     """
-    in_virtual_time = before.kind == after.kind == VIRTUAL
-    seeds = before.test_hash_seed, after.test_hash_seed
-    return in_virtual_time and seeds[0] == seeds[1] and seeds[0].isdigit()
+    in_virtual_time = before.is_virtual and after.is_virtual
+    seed = before.test_hash_seed
+    return in_virtual_time and seed == after.test_hash_seed and seed.isdigit()
 
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
@@ -126,7 +53,7 @@ def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("mode", before.of.mode, after.of.mode)
     yield _other_modules(before.of, after.of)
     yield _differing("scale", _words(before.scales), _words(after.scales))
-    yield another_kind(before, after)
+    yield another_kind(before.result, after.result)
     yield doubt_of_sides(before, after)
     yield other_work(before, after)  # perhaps of another body: nothing tells
 
@@ -141,9 +68,9 @@ def doubt_of_sides(before: Measurement, after: Measurement) -> str:
     return ""
 
 
-def another_kind(before: OfRecord, after: OfRecord) -> str:
+def another_kind(before: Result, after: Result) -> str:
     """Return that another kind of cluster ran the test, empty if it is the same."""
-    return _differing("kind of cluster", before.kind, after.kind)
+    return _differing("kind of cluster", kind_of(before), kind_of(after))
 
 
 def _differing(what: str, before: str, after: str) -> str:
@@ -209,7 +136,7 @@ def tasks_of_rounds(before: Measurement, after: Measurement) -> tuple[float, flo
 def obstacle_to_time(before: Measurement, after: Measurement) -> str:
     """Return why CPU time and shares of the two cannot be compared, empty if they can."""
     return (
-        another_machine(before, after)
+        another_machine(before.result, after.result)
         or other_work(before, after)
         or too_few_samples(before, after)
     )
@@ -259,9 +186,11 @@ def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
     return ""
 
 
-def another_machine(before: OfRecord, after: OfRecord) -> str:
+def another_machine(before: Result, after: Result) -> str:
     """Return that times are not comparable if the machines differ or are unknown."""
-    machines = [before.machine, after.machine]
+    machines = [
+        side.environment.scheduler_machine if side.environment else "" for side in (before, after)
+    ]
     if machines[0] == machines[1] and all(machines):
         return ""
     return (

@@ -122,7 +122,7 @@ class Metric:
 
     def divided(self, amount: float, tasks: int) -> float:
         """Return the figure that an amount of a whole window stands for."""
-        return amount if self.is_peak else amount / tasks
+        return amount / (1 if self.is_peak else tasks)
 
     def combined(self, one: float, other: float) -> float:
         """Return the amount of two rounds."""
