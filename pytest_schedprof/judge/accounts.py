@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
-from typing import TypeVar
 
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counted import CountsFile, read_counts
@@ -25,8 +24,6 @@ from pytest_schedprof.model.profile import Function, is_work
 from pytest_schedprof.model.result import BackendResult, FunctionCost, Result
 from pytest_schedprof.store.places import Folder, inside, read_kept
 from pytest_schedprof.store.sources import read_sources
-
-Key = TypeVar("Key")
 
 COUNTS = "counts"
 
@@ -89,7 +86,7 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
         whole, costs = _by_samples(of)
     else:
         whole, costs = _by_counts(of, metric, totals)
-    code = _code(of)
+    code = {cost.function: cost.code for cost in _named(of)}
     known = {
         name: Cost(
             cost.amount / tasks,
@@ -123,10 +120,6 @@ def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
         return ()
     lines, folded = of.costs.functions, of.costs.folded
     return (*(each for each in lines if not is_line(each.function)), *folded) if folded else lines
-
-
-def _code(of: BackendResult) -> Mapping[Function, str]:
-    return {each.function: each.code for each in _named(of)}
 
 
 def _calls(result: Result) -> Mapping[Function, float]:
@@ -174,10 +167,12 @@ def _details(
         for function, times in file.lines.items():
             lines[function].update(times)
     return (
-        {callee: _each(counts, tasks) for callee, counts in callers.items()},
-        {function: _each(times, tasks) for function, times in lines.items()},
+        {
+            callee: {caller: count / tasks for caller, count in counts.items()}
+            for callee, counts in callers.items()
+        },
+        {
+            function: {line: count / tasks for line, count in times.items()}
+            for function, times in lines.items()
+        },
     )
-
-
-def _each(counts: Mapping[Key, int], tasks: int) -> dict[Key, float]:
-    return {key: count / tasks for key, count in counts.items()}

@@ -176,7 +176,12 @@ def explain(
     a cause.
     """
     parts = _with_moves(
-        Part(function, owner_of_counted(function), *_costs(function, before, after))
+        Part(
+            function,
+            owner_of_counted(function),
+            before.functions.get(function, NOTHING),
+            after.functions.get(function, NOTHING),
+        )
         for function in sorted({*before.functions, *after.functions})
     )
     least = ROUNDING * max(abs(before.whole), abs(after.whole))
@@ -201,10 +206,6 @@ def explain(
     found = [replace(each, role=roles.get(enclosing(each.function))) for each in told]
     shown = sorted((each for each in found if each.role or abs(each.amount) > least), key=order)
     return Explanation(test_id, backend, metric, before.whole, after.whole, tuple(shown))
-
-
-def _costs(function: Function, before: Accounts, after: Accounts) -> tuple[Cost, Cost]:
-    return before.functions.get(function, NOTHING), after.functions.get(function, NOTHING)
 
 
 def _with_moves(parts: Iterator[Part]) -> list[Part]:

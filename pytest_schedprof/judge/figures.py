@@ -34,7 +34,6 @@ from pytest_schedprof.model.result import (
     BackendResult,
     FunctionCost,
     Result,
-    Segment,
 )
 
 STEADY = 0.001
@@ -217,13 +216,10 @@ class Measurement:
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
-        if cost.owner in NOT_SCHEDULER or not self._is_of_both(cost.function):
+        is_of_both = not self.modules or is_of(cost.function.partition(":")[0], self.modules)
+        if cost.owner in NOT_SCHEDULER or not is_of_both:
             return False
         return not (self.is_in_process and is_used_by_all(cost.function))
-
-    def _is_of_both(self, function: Function) -> bool:
-        """Whether both sides counted the function's module."""
-        return not self.modules or is_of(function.partition(":")[0], self.modules)
 
     def whole(self, metric: str) -> Figure | None:
         """Return the figure of the scheduler as a whole, None if the backend has none."""
@@ -351,7 +347,7 @@ class Measurement:
         if self.is_per_round:
             each_is_round = len(window.segments) == window.rounds
             return [each.cpu_seconds for each in window.segments] if each_is_round else []
-        return [_cpu(segment) for segment in window.segments if segment.tasks]
+        return [part.cpu_seconds / part.tasks for part in window.segments if part.tasks]
 
     @property
     def busy(self) -> float:
@@ -418,7 +414,3 @@ def owner_of_subject(subject: str) -> str:
     if subject.startswith("@"):
         return subject[1:]
     return owner_alone(subject) if subject else ""
-
-
-def _cpu(segment: Segment) -> float:
-    return segment.cpu_seconds / segment.tasks
