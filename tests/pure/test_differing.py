@@ -56,7 +56,6 @@ def environment(**facts: Any) -> Environment:
             {"cluster": HERE},
             [],  # what was given is the default
         ),
-        ({}, {"cluster": replace(HERE, options={"duration": "1s"})}, []),  # an older record
         (
             {"environment": environment(event_loop="asyncio")},
             {"environment": environment(event_loop="uvloop")},
