@@ -168,7 +168,8 @@ class _Parser:
             raise self._error(f"'<=': {_without_pattern(name)}")
         if not has_pattern and Of.WHOLE in metric.of:
             return ""
-        example = f"{name}({metric.example}) <= {_example(metric)}"
+        bound = "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
+        example = f"{name}({metric.example}) <= {bound}"
         self._expect("(", f"'(' and a {metric.named or 'function'}, as in {example}")
         pattern = self._pattern(name)
         self._expect(")", "')'")
@@ -184,20 +185,17 @@ class _Parser:
             raise self._error(one_of("a metric that can grow", of, GROWING))
         self._skip_space()
         pattern = ""
-        if Of.WHOLE not in METRICS[of].of:
-            self._require_comma(of)
-        if self._text.startswith(",", self._at):
+        has_pattern = self._text.startswith(",", self._at)
+        if not has_pattern and Of.WHOLE not in METRICS[of].of:
+            named, like = METRICS[of].named or "function", METRICS[of].example
+            raise self._error(f"', ' and a {named}, as in growth({of}, {like}) <= 1.05")
+        if has_pattern:
             if Of.FUNCTIONS not in METRICS[of].of:
                 raise self._error(f"')': {_without_pattern(of)}")
             self._at += 1
             pattern = self._pattern(of)
         self._expect(")", "')'")
         return of, pattern
-
-    def _require_comma(self, of: str) -> None:
-        if not self._text.startswith(",", self._at):
-            named, like = METRICS[of].named or "function", METRICS[of].example
-            raise self._error(f"', ' and a {named}, as in growth({of}, {like}) <= 1.05")
 
     def _pattern(self, metric: str) -> str:
         start = self._skip_space()
@@ -291,10 +289,6 @@ def _addable(metric: Metric) -> Metric:
     For shares these are percentage points only, because a percentage would be ambiguous.
     """
     return replace(metric, units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
-
-
-def _example(metric: Metric) -> str:
-    return "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
 
 
 def _bound_wanted(metric: Metric) -> str:

@@ -44,15 +44,16 @@ def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measur
 def obstacle(before: Measurement, after: Measurement) -> str:
     """Return why the two cannot be compared at all, empty if they can.
 
-    A setting that differs is no obstacle, but what is compared (`differing.py`).
+    A setting that differs is no obstacle, but what is compared (`differing_settings`).
     """
-    return next((reason for reason in _obstacles(before, after) if reason), "")
+    return next(filter(None, _obstacles(before, after)), "")
 
 
 def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("mode", before.of.mode, after.of.mode)
     yield _other_modules(before.of, after.of)
-    yield _differing("scale", _words(before.scales), _words(after.scales))
+    scales = (",".join(map(str, side.scales)) for side in (before, after))
+    yield _differing("scale", *scales)
     yield another_kind(before.result, after.result)
     yield doubt_of_sides(before, after)
     yield other_work(before, after)  # perhaps of another body: nothing tells
@@ -112,10 +113,6 @@ def differing_modules(before: Measurement, after: Measurement) -> tuple[Setting,
     return (Setting("modules that counts counted", one, other),)
 
 
-def _words(scales: tuple[int, ...]) -> str:
-    return ",".join(map(str, scales))
-
-
 def other_work(before: Measurement, after: Measurement) -> str:
     """Return why costs per task of the two cannot be compared, empty if they can."""
     tasks = tasks_of_rounds(before, after)
@@ -151,8 +148,17 @@ def too_few_samples(before: Measurement, after: Measurement) -> str:
 
 
 def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
-    """Return why two sides of one session cannot be compared; their Pythons may differ."""
-    return doubt_of_sides(before, after) or _too_few_pairs(before, after, MIN_ROUNDS)
+    """Return why two sides of one session cannot be compared; their Pythons may differ.
+
+    Too few pairs of rounds do not tell the scatter.
+    """
+    pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
+    if (doubt := doubt_of_sides(before, after)) or pairs >= MIN_ROUNDS:
+        return doubt
+    return (
+        f"{pairs} {'pair' if pairs == 1 else 'pairs'} of rounds, at least {MIN_ROUNDS} are needed "
+        "to see what scatters: give a larger budget, or the test less work"
+    )
 
 
 def obstacle_to_metric(
@@ -172,17 +178,6 @@ def obstacle_to_metric(
         return f"numbers of objects of Python {before.python} and {after.python} are not the same"
     if Of.FUNCTIONS in METRICS[metric].of:
         return f"bytecodes of Python {before.python} and {after.python} are not the same"
-    return ""
-
-
-def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
-    """Return why there are too few pairs of rounds to estimate the scatter."""
-    pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
-    if pairs < needed:
-        return (
-            f"{pairs} {'pair' if pairs == 1 else 'pairs'} of rounds, at least {needed} are needed "
-            "to see what scatters: give a larger budget, or the test less work"
-        )
     return ""
 
 

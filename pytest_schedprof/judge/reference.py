@@ -33,7 +33,7 @@ from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
 from pytest_schedprof.model.profile import Function
-from pytest_schedprof.model.result import FunctionCost, Result
+from pytest_schedprof.model.result import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +212,8 @@ class Before:
     def line(self, metric: str, function: Function) -> str:
         """Return under which name the baseline has a function: its own, or its module's others."""
         line = line_of(function)
-        is_folded = not self._has(metric, function) and self._has(metric, line)
-        return line if is_folded else function
-
-    def _has(self, metric: str, name: str) -> bool:
-        return (metric, name) in self._names
+        is_named = (metric, function) in self._names
+        return line if not is_named and (metric, line) in self._names else function
 
     @cached_property
     def _names(self) -> frozenset[tuple[str, str]]:
@@ -242,17 +239,15 @@ class Before:
         if not subject and metric in costs.whole:
             return costs.whole[metric]
         own = metric if ":" in subject else own_part(metric)
-        return sum(each.total.get(own, 0.0) for each in costs.functions if _is_of(each, subject))
+        return sum(
+            cost.total.get(own, 0.0)
+            for cost in costs.functions
+            if subject in ("", cost.function, f"@{cost.owner}")
+        )
 
 
 NEVER_SEEN = Estimate(0.0, 0.0, 0.001, samples=0, dispersion=0.0)
 """Share of a function that a baseline lacks: functions with less are not kept."""
-
-
-def _is_of(each: FunctionCost, subject: str) -> bool:
-    if subject.startswith("@"):
-        return each.owner == subject[1:]
-    return not subject or each.function == subject
 
 
 def _bounded(figure: Figure, tasks: int) -> Estimate:

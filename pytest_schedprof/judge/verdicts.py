@@ -133,20 +133,16 @@ def _findings(
             together[subject].append(subject)
     for line, functions in together.items():
         assert baseline
-        now = _sum([measurements.of(limit.measured, function) for function in functions])
+        parts = [measurements.of(limit.measured, function) for function in functions]
+        now = replace(
+            parts[0],
+            value=fsum(part.value for part in parts),
+            low=fsum(part.low for part in parts),
+            high=fsum(part.high for part in parts),
+        )
         before = baseline.of(limit.metric, line)
         low, high = excess(now, before, limit.factor)
         yield Finding(line, now, _verdict(low, high, limit.bound), before)
-
-
-def _sum(parts: Sequence[Estimate]) -> Estimate:
-    """Add up exact figures of functions."""
-    return replace(
-        parts[0],
-        value=fsum(each.value for each in parts),
-        low=fsum(each.low for each in parts),
-        high=fsum(each.high for each in parts),
-    )
 
 
 def _verdict(low: float, high: float, bound: float) -> Verdict:
