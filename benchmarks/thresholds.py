@@ -39,7 +39,7 @@ from series import FROM_ENDS, KINDS, Series, histories
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.contrast import DEFAULT_POLICY
-from pytest_schedprof.judge.matching import Measurement
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
@@ -147,7 +147,7 @@ def amounts(result: Result) -> Amounts:
 
 def _amounts(result: Result) -> Iterator[tuple[tuple[str, str], float]]:
     for backend in result.backends:
-        figures = Measurement(result, backend).figures()
+        figures = Measurement(result, backend)
         if backend.shares:
             yield ("cpu", ""), figures.cpu.value
             for subject, share in figures.shares.items():

@@ -52,7 +52,7 @@ def _content(code: CodeType) -> tuple[object, ...]:
         tuple(map(_constant, constants)),
         code.co_names,
         code.co_flags & ~HAS_DOCSTRING,
-        getattr(code, "co_exceptiontable", b""),
+        code.co_exceptiontable,
     )
 
 

@@ -92,16 +92,16 @@ def _least(metric: str) -> float:
 
 
 def _check(given: argparse.Namespace) -> None:
-    from pytest_schedprof.judge.explanation import known_metrics
+    from pytest_schedprof.model.metric import DIVIDED
 
     if len(given.names) > 3:
         raise SettingsError(
             f"schedprof: {given.names[3]!r} is too much: give a test, and two runs or baselines"
         )
-    if given.metric and given.metric not in known_metrics():
+    if given.metric and given.metric not in DIVIDED:
         raise SettingsError(
             f"schedprof: metric {given.metric!r} is not divided among functions; known: "
-            f"{', '.join(known_metrics())}"
+            f"{', '.join(DIVIDED)}"
         )
 
 

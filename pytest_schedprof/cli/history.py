@@ -140,9 +140,12 @@ def _history(given: argparse.Namespace) -> History:
 
 
 def _check_metrics(names: list[str]) -> None:
-    from pytest_schedprof.model.metric import METRICS
+    from pytest_schedprof.model.metric import (
+        GROWTH,
+        METRICS,
+    )
 
-    known = [name for name, metric in METRICS.items() if not (metric.of_metric or metric.evidence)]
+    known = [name for name, metric in METRICS.items() if name != GROWTH and not metric.evidence]
     for name in names:
         if name not in known:
             raise SettingsError(

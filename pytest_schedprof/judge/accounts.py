@@ -8,19 +8,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
-from typing import TypeVar
 
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counted import CountsFile, read_counts
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.model.explanation import Accounts, Cost, Source
-from pytest_schedprof.model.metric import CALLS, CPU, METRICS
+from pytest_schedprof.model.metric import (
+    CALLS,
+    CLIENT_BYTECODES,
+    CPU,
+    DIVIDED,
+    own_part,
+)
 from pytest_schedprof.model.profile import Function, is_work
 from pytest_schedprof.model.result import BackendResult, FunctionCost, Result
 from pytest_schedprof.store.places import Folder, inside, read_kept
 from pytest_schedprof.store.sources import read_sources
-
-Key = TypeVar("Key")
 
 COUNTS = "counts"
 
@@ -68,7 +71,7 @@ def metrics_of(of: BackendResult) -> list[str]:
         return [CPU]
     costs = of.costs.functions if of.costs else ()
     measured = {metric for each in costs for metric in each.total}
-    return [name for name, row in METRICS.items() if row.is_divided and name in measured]
+    return [metric for metric in DIVIDED if metric in measured]
 
 
 def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
@@ -77,13 +80,13 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
     tasks = max(1, of.window.tasks)
     totals = _from_files(files, metric) if files else _from_record(of, metric)
     calls = _from_files(files, CALLS) if files else _calls(side.result)
-    if METRICS[metric].is_here:  # calls are those of the scheduler
+    if metric == CLIENT_BYTECODES:  # calls are those of the scheduler
         calls = {}
     if metric == CPU:
         whole, costs = _by_samples(of)
     else:
         whole, costs = _by_counts(of, metric, totals)
-    code = _code(of)
+    code = {cost.function: cost.code for cost in _named(of)}
     known = {
         name: Cost(
             cost.amount / tasks,
@@ -107,7 +110,7 @@ def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, f
 
 
 def _from_record(of: BackendResult, metric: str) -> Mapping[Function, float]:
-    own = METRICS[metric].own or metric
+    own = own_part(metric)
     return {each.function: each.total[own] for each in _named(of) if own in each.total}
 
 
@@ -117,10 +120,6 @@ def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
         return ()
     lines, folded = of.costs.functions, of.costs.folded
     return (*(each for each in lines if not is_line(each.function)), *folded) if folded else lines
-
-
-def _code(of: BackendResult) -> Mapping[Function, str]:
-    return {each.function: each.code for each in _named(of)}
 
 
 def _calls(result: Result) -> Mapping[Function, float]:
@@ -168,10 +167,12 @@ def _details(
         for function, times in file.lines.items():
             lines[function].update(times)
     return (
-        {callee: _each(counts, tasks) for callee, counts in callers.items()},
-        {function: _each(times, tasks) for function, times in lines.items()},
+        {
+            callee: {caller: count / tasks for caller, count in counts.items()}
+            for callee, counts in callers.items()
+        },
+        {
+            function: {line: count / tasks for line, count in times.items()}
+            for function, times in lines.items()
+        },
     )
-
-
-def _each(counts: Mapping[Key, int], tasks: int) -> dict[Key, float]:
-    return {key: count / tasks for key, count in counts.items()}

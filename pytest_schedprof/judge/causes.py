@@ -16,16 +16,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from typing import NamedTuple
 
 from pytest_schedprof.judge.costs import is_line
-from pytest_schedprof.judge.figures import Figures
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.explanation import Cause, Cost, Part, Role
-from pytest_schedprof.model.metric import BYTECODES, CALLS, METRICS
+from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
+    DIVIDED,
+)
 from pytest_schedprof.model.profile import Function, is_cache, is_under_test, is_work
 
 LOCALS = ".<locals>."
@@ -36,38 +40,26 @@ TELLING = 0.02
 ROUNDING = 1e-9
 
 
-class Traits(NamedTuple):
-    """What the rank of a function depends on."""
+class Suspect(NamedTuple):
+    """A function that may be the cause, with what its rank depends on."""
 
     is_tested: bool
     is_changed: bool
     is_new: bool
-    amount: float
-    """What it adds to the cost of a task."""
-    by_price: float
-    """What it adds because a call does more."""
-    least: float
-    """More than what rounding adds."""
-
-    @property
-    def is_more(self) -> bool:
-        """Whether it costs more."""
-        return self.amount > self.least
-
-    @property
-    def is_dearer(self) -> bool:
-        """Whether a call of it costs more."""
-        return self.by_price > self.least
+    is_more: bool
+    """Whether it costs more."""
+    is_dearer: bool
+    """Whether a call of it costs more."""
 
 
-RANKS: tuple[tuple[Role, Callable[[Traits], bool]], ...] = (
-    (Role.CHANGED, lambda each: each.is_tested and each.is_changed and each.is_dearer),
-    (Role.NEW, lambda each: each.is_tested and each.is_new and each.is_more),
-    (Role.CHANGED, lambda each: each.is_tested and each.is_changed),
-    (Role.CHANGED, lambda each: each.is_changed and each.is_dearer),
-    (Role.DEARER, lambda each: each.is_tested and each.is_more and each.is_dearer),
-    (Role.CALLED, lambda each: each.is_tested and each.is_more),
-    (Role.CALLED, lambda each: each.is_more),
+RANKS: tuple[tuple[Role, Callable[[Suspect], bool]], ...] = (
+    (Role.CHANGED, lambda one: one.is_tested and one.is_changed and one.is_dearer),
+    (Role.NEW, lambda one: one.is_tested and one.is_new and one.is_more),
+    (Role.CHANGED, lambda one: one.is_tested and one.is_changed),
+    (Role.CHANGED, lambda one: one.is_changed and one.is_dearer),
+    (Role.DEARER, lambda one: one.is_tested and one.is_more and one.is_dearer),
+    (Role.CALLED, lambda one: one.is_tested and one.is_more),
+    (Role.CALLED, lambda one: one.is_more),
 )
 """What functions are that may be the cause; none of a rank is if there is one of a rank before."""
 
@@ -84,67 +76,55 @@ def causes(accounts: Mapping[str, Iterable[Part]]) -> tuple[Cause, ...]:
         accounts: the functions on both sides, by the metric of their costs: the scheduler and the
             client may run the same one.
     """
-    suspects: dict[Function, dict[str, Part]] = defaultdict(dict)
+    parts_of_all: dict[Function, dict[str, Part]] = defaultdict(dict)
     for metric, parts in accounts.items():
-        for function, part in _with_inner(parts).items():
-            suspects[function][metric] = part
+        groups: dict[Function, list[Part]] = defaultdict(list)
+        for part in parts:
+            if not is_line(part.function):
+                groups[enclosing(part.function)].append(part)
+        for function, group in groups.items():
+            parts_of_all[function][metric] = _joined(group)
     ranked: dict[int, list[tuple[float, Cause]]] = defaultdict(list)
-    for parts_of_one in suspects.values():
-        if (judged := _judged(parts_of_one)) is not None:
-            rank, weight, cause = judged
-            ranked[rank].append((weight, cause))
+    for by_metric in parts_of_all.values():
+        _rank(by_metric, ranked)
     if not ranked:
         return ()
-    found = sorted(ranked[min(ranked)], key=lambda each: (-each[0], each[1].function))
-    largest, first = found[0]
+    best = sorted(ranked[min(ranked)], key=lambda pair: (-pair[0], pair[1].function))
+    largest, first = best[0]
     if first.role is not Role.CHANGED:
         return (first,)
     least = min(TELLING * largest, largest)  # the costs of those that do no more may have fallen
-    return tuple(cause for weight, cause in found if weight >= least)
+    return tuple(cause for weight, cause in best if weight >= least)
 
 
-def _judged(parts: Mapping[str, Part]) -> tuple[int, float, Cause] | None:
-    """Return a function's rank and what it adds; None if it explains nothing."""
-    metric, largest = max(parts.items(), key=lambda each: each[1].amount)
-    traits = _traits(largest.function, parts.values())
-    rank = next((at for at, (_, holds) in enumerate(RANKS) if holds(traits)), None)
-    if rank is None or is_cache(largest.function):
-        return None
-    costs = largest.before.amount, largest.after.amount
-    weight = traits.by_price if traits.is_dearer else traits.amount
-    return rank, weight, Cause(largest.function, RANKS[rank][0], metric, *costs)
-
-
-def _traits(function: Function, parts: Collection[Part]) -> Traits:
-    return Traits(
-        is_under_test(function),
-        any(each.is_changed for each in parts),
-        is_work(function) and all(each.is_new for each in parts),
-        fsum(each.amount for each in parts),
-        fsum(each.by_price for each in parts),
-        ROUNDING * fsum(each.after.amount for each in parts),
+def _rank(parts: Mapping[str, Part], ranked: dict[int, list[tuple[float, Cause]]]) -> None:
+    """Add a function to those of its rank, with what it adds to the cost of a task."""
+    metric, largest = max(parts.items(), key=lambda item: item[1].amount)
+    function = largest.function
+    if is_cache(function):
+        return
+    amount = fsum(part.amount for part in parts.values())
+    by_price = fsum(part.by_price for part in parts.values())
+    least = ROUNDING * fsum(part.after.amount for part in parts.values())
+    suspect = Suspect(
+        is_tested=is_under_test(function),
+        is_changed=any(part.is_changed for part in parts.values()),
+        is_new=is_work(function) and all(part.is_new for part in parts.values()),
+        is_more=amount > least,
+        is_dearer=by_price > least,
     )
-
-
-def _with_inner(parts: Iterable[Part]) -> dict[Function, Part]:
-    """Return one part for each function with those that are defined in it."""
-    groups: dict[Function, list[Part]] = defaultdict(list)
-    for part in parts:
-        if not is_line(part.function):
-            groups[enclosing(part.function)].append(part)
-    return {name: _joined(group) for name, group in groups.items()}
+    for rank, (role, holds) in enumerate(RANKS):
+        if holds(suspect):
+            cause = Cause(function, role, metric, largest.before.amount, largest.after.amount)
+            ranked[rank].append((by_price if suspect.is_dearer else amount, cause))
+            return
 
 
 def _joined(parts: Sequence[Part]) -> Part:
     """Return the outermost function with the costs of all; calls and code are its own."""
-    outer = min(parts, key=lambda each: (each.function.count(LOCALS), -each.after.amount))
-    before, after = (
-        replace(own, amount=fsum(each.amount for each in costs))
-        for own, costs in (
-            (outer.before, (each.before for each in parts)),
-            (outer.after, (each.after for each in parts)),
-        )
-    )
+    outer = min(parts, key=lambda part: (part.function.count(LOCALS), -part.after.amount))
+    before = replace(outer.before, amount=fsum(part.before.amount for part in parts))
+    after = replace(outer.after, amount=fsum(part.after.amount for part in parts))
     return replace(outer, before=before, after=after)
 
 
@@ -153,24 +133,28 @@ NOTHING = Cost()
 _ORDER = list(Outcome)
 
 
-def causes_of(before: Figures, after: Figures, changes: Sequence[Change]) -> tuple[Cause, ...]:
+def causes_of(
+    before: Measurement, after: Measurement, changes: Sequence[Change]
+) -> tuple[Cause, ...]:
     """Return the functions that explain what regressed; none if nothing did, or none is known.
 
     One whose code is the same must have regressed itself, or else a figure of the whole stands for
     itself, such as messages.
     """
-    regressed = {enclosing(each.subject) for each in changes if each.outcome is Outcome.REGRESSED}
+    regressed = {enclosing(one.subject) for one in changes if one.outcome is Outcome.REGRESSED}
     if not regressed:
         return ()
-    both = [each for each in before.metrics if each in after.metrics]
-    divided = [each for each in both if METRICS[each].is_divided]
+    both = [metric for metric in before.metrics if metric in after.metrics]
+    divided = [metric for metric in both if metric in DIVIDED]
     if BYTECODES not in divided and CALLS in both:
         divided.append(CALLS)
-    found = causes({each: list(parts_of(each, before, after)) for each in divided})
-    return tuple(each for each in found if each.role is Role.CHANGED or each.function in regressed)
+    possible = causes({metric: parts_of(metric, before, after) for metric in divided})
+    return tuple(
+        cause for cause in possible if cause.role is Role.CHANGED or cause.function in regressed
+    )
 
 
-def parts_of(metric: str, before: Figures, after: Figures) -> Iterator[Part]:
+def parts_of(metric: str, before: Measurement, after: Measurement) -> Iterator[Part]:
     """Yield what each function cost by itself on both sides, as far as that is known."""
     olds, news = before.accounts(metric), after.accounts(metric)
     for function in sorted({*olds, *news}):
@@ -184,7 +168,7 @@ def in_order(changes: Iterable[Change], causes: Sequence[Cause]) -> list[Change]
 
     Functions stand before the whole, and larger changes before smaller ones.
     """
-    places = {each.function: place for place, each in enumerate(causes)}
+    places = {cause.function: place for place, cause in enumerate(causes)}
 
     def gravity(change: Change) -> tuple[int, int, bool, bool, float, str]:
         return (

@@ -10,8 +10,8 @@ from typing import TypeAlias, TypeVar
 from pytest_schedprof.judge.causes import causes_of, in_order
 from pytest_schedprof.judge.contrast import DEFAULT_POLICY, Policy
 from pytest_schedprof.judge.exact import exact_changes
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import (
-    Measurement,
     common_modules,
     differing_modules,
     is_reproduced,
@@ -25,7 +25,7 @@ from pytest_schedprof.judge.matching import (
     too_few_samples,
 )
 from pytest_schedprof.judge.parting import part_by_hash
-from pytest_schedprof.judge.past import Past, alike, differing_settings, past_of, thresholds_of
+from pytest_schedprof.judge.past import Past, alike, differing_settings, thresholds_of
 from pytest_schedprof.judge.timed import timed_changes
 from pytest_schedprof.model.comparison import (
     Change,
@@ -116,7 +116,7 @@ def compare_one(
         newest = candidates[0] if candidates else None
         return _comparison(newest, after, [], [reason], is_binding)
     reason = obstacle_to_time(before, after) if after.of.shares else ""
-    past = past_of(earlier) if is_series else None
+    past = Past(tuple(reversed(earlier))) if is_series else None
     return _compare_pair(before, after, policy, reason, past=past, is_binding=is_binding)
 
 
@@ -152,7 +152,8 @@ def _compare_pair(
     tasks = tasks_of_rounds(before, after) if in_turns else None
     is_per_round = tasks is not None
     old, new = (
-        side.figures(
+        replace(
+            side,
             is_reproduced=is_exact,
             modules=modules,
             between=between,

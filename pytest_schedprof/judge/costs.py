@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from math import log, sqrt
 from statistics import fmean, stdev
 from typing import TypeAlias
@@ -20,7 +20,14 @@ from pytest_schedprof.judge.owners import (
     owner_of_others,
 )
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import HELD, LEAST, METRICS, RANKED, own_part
+from pytest_schedprof.model.metric import (
+    CLIENT_BYTECODES,
+    HELD,
+    LEAST,
+    METRICS,
+    RANKED,
+    own_part,
+)
 from pytest_schedprof.model.profile import (
     BODY,
     OTHERS,
@@ -181,10 +188,9 @@ def gather(into: Amounts, costs: Mapping[str, float]) -> None:
     """Add costs to others; of two peaks the higher one is kept, or the one that counts."""
     for metric, amount in costs.items():
         row = METRICS.get(metric)
-        if metric in into and row and row.is_peak:
-            amount = min(into[metric], amount) if row.is_least else max(into[metric], amount)
-        elif metric in into:
-            amount += into[metric]
+        if metric in into:
+            before = into[metric]
+            amount = row.combined(before, amount) if row else before + amount
         into[metric] = amount
 
 
@@ -210,7 +216,12 @@ class Costs:
             for metric in LEAST & costs.keys():  # a round may lack the function
                 found = (unit.functions.get(function, {}) for unit in self.units)
                 costs[metric] = min(each.get(metric, 0.0) for each in found)
-        return {function: costs for function, costs in sums.items() if _is_kept(costs)}
+        # A type is kept if it is still there after the round in which the fewest objects were left.
+        return {
+            function: costs
+            for function, costs in sums.items()
+            if not costs.keys() <= LEAST or any(costs.values())
+        }
 
     def seen(self, metric: str) -> Collection[Function]:
         """Return every function that was called, and the lines of functions that cost little."""
@@ -240,8 +251,8 @@ class Costs:
         amounts = [self._amount(unit, metric, subject) for unit in self.units]
         if METRICS[metric].is_peak:
             judge = exactly if METRICS[metric].is_exact else roughly
-            return judge((min if METRICS[metric].is_least else max)(amounts), self.tasks)
-        if METRICS[metric].is_here and not self.tasks:
+            return judge(reduce(METRICS[metric].combined, amounts), self.tasks)
+        if metric == CLIENT_BYTECODES and not self.tasks:
             return exactly(fmean(amounts), 0)
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
@@ -252,30 +263,27 @@ class Costs:
                 return doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides
-        if METRICS[metric].is_least and len(self.units) < LEAST_ROUNDS:
+        if metric in LEAST and len(self.units) < LEAST_ROUNDS:
             return ONE_ROUND
         if subject.startswith("c:") and not self._matching(subject):
             return f"no C function ran that {subject!r} names; perhaps there is none"
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
             return doubt
-        if METRICS[metric].is_peak or METRICS[metric].is_here or self.tasks:
+        if METRICS[metric].is_peak or metric == CLIENT_BYTECODES or self.tasks:
             return ""
         return "the scheduler processed no task, and costs are per task"
 
     def growth(self, metric: str, subject: str) -> Estimate:
         """Return the growth exponent of the amounts at each scale."""
-        is_exact = METRICS[metric].is_exact
-        return exponent(self._points(metric, subject), self.tasks, 0.0 if is_exact else DRIFT)
+        units = [unit for unit in self.units if unit.scale]
+        points = [(unit.scale, self._amount(unit, metric, subject)) for unit in units]
+        return exponent(points, self.tasks, 0.0 if METRICS[metric].is_exact else DRIFT)
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
         """Return why the growth cannot be judged: fewer than two scales."""
         if len({unit.scale for unit in self.units} - {0}) >= MIN_SCALES:
             return ""
         return "growth needs a test that runs at two scales or more, as with scale=[100, 1000]"
-
-    def _points(self, metric: str, subject: str) -> list[tuple[int, float]]:
-        found = ((unit, self._amount(unit, metric, subject)) for unit in self.units)
-        return [(unit.scale, amount) for unit, amount in found if unit.scale]
 
     def _amount(self, unit: Unit, metric: str, subject: str) -> float:
         functions = self._lines.get(subject, []) if is_line(subject) else [subject]
@@ -304,7 +312,13 @@ class Costs:
         )
 
     def _sorted(self, costs: Iterable[FunctionCost]) -> tuple[FunctionCost, ...]:
-        return tuple(sorted(costs, key=lambda each: (*_dearness(each.total), each.function)))
+        """Sort by the own part of the most important metric that a backend has."""
+        own = [own_part(metric) for metric in RANKED]
+
+        def order(cost: FunctionCost) -> tuple[float | str, ...]:
+            return (*(-cost.total.get(metric, 0) for metric in own), cost.function)
+
+        return tuple(sorted(costs, key=order))
 
     def _line(self, name: Function, functions: Sequence[Function]) -> FunctionCost:
         rounds: list[Amounts] = [{} for _ in self.units]
@@ -313,15 +327,13 @@ class Costs:
             gather(total, self.functions[function])
             for costs, unit in zip(rounds, self.units, strict=True):
                 gather(costs, unit.functions.get(function, {}))
-        owner = OBJECTS if HELD & total.keys() else self._owner(name)
+        is_everything = any(unit.is_everything for unit in self.units)
+        owner = owner_of_counted(name) if is_everything else owner_alone(name)
+        owner = OBJECTS if HELD & total.keys() else owner
         code = {each for unit in self.units for each in unit.code.get(name, "").split()}
         return FunctionCost(
             name, owner, total, self._scatter(rounds, total), " ".join(sorted(code))
         )
-
-    def _owner(self, name: Function) -> str:
-        is_everything = any(unit.is_everything for unit in self.units)
-        return owner_of_counted(name) if is_everything else owner_alone(name)
 
     def _scatter(self, rounds: Sequence[Mapping[str, float]], total: Amounts) -> Amounts:
         """Scatter between rounds of the same scale; others are not comparable."""
@@ -345,16 +357,6 @@ def scatter(values: Sequence[float]) -> float:
     """Return the standard deviation as a fraction of the mean."""
     mean = fmean(values)
     return round(stdev(values) / mean, DIGITS) if mean else 0.0
-
-
-def _is_kept(costs: Amounts) -> bool:
-    """Whether a type is still there after the round in which the fewest objects were left."""
-    return not costs.keys() <= LEAST or any(costs.values())
-
-
-def _dearness(costs: Mapping[str, float]) -> tuple[float, ...]:
-    """Sort key of a function's own part, by the most important metric that a backend has."""
-    return tuple(-costs.get(own_part(metric), 0) for metric in RANKED)
 
 
 def _amount(unit: Unit, metric: str, subject: str) -> float:

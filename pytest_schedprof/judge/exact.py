@@ -1,22 +1,46 @@
-"""Compare exact figures, such as calls and bytecodes; moves within an owner are recognised."""
+"""Compare exact figures, such as calls and bytecodes.
+
+A figure first gets the outcome of its own difference. Then the rules of `RULES` look at it, in this
+order, and each sees what those before it made of the others:
+
+1. What moved within an owner, and then within a module, is a shift. This comes first, because it
+   weighs the differences of a place against each other: a rise that another rule had taken out
+   would be missing there. Owners come before modules, since an owner is what users know.
+2. A cache of the interpreter does not regress. It may well make up for what moved.
+3. What was not counted in some rounds is undecided if it seemed the same,
+4. and else what was steady before and no longer is: the first says more.
+5. Hash seeds that differ may explain whatever has risen or is undecided until here. The rules below
+   have a better reason, so they replace this note.
+6. More calls are a shift without more bytecodes, which the rules before have judged by now.
+7. If tasks took other ways than before, no rise that is left is certain, whatever the reason.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import fsum, isclose, sqrt
-from typing import NamedTuple
+from typing import TypeAlias
 
 from pytest_schedprof.judge.causes import parts_of
 from pytest_schedprof.judge.contrast import Contrast, Figure, Policy, unpaired
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of
 from pytest_schedprof.judge.estimate import MANY
-from pytest_schedprof.judge.figures import Figures
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.owners import OBJECTS, owner_of_counted
 from pytest_schedprof.model.comparison import Change, Outcome
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
+    CLIENT_BYTECODES,
+    DECISIONS,
+    HELD,
+    METRICS,
+    TRAFFIC,
+    TRANSITIONS,
+)
 from pytest_schedprof.model.profile import Function, is_cache, is_work
 
 CLEARLY_SMALL = 2.0
@@ -45,12 +69,10 @@ def aligned(
 
 
 def _fitted(side: Lines, other: Lines, folded: Lines | None, of_other: Lines | None) -> Lines:
-    alike = _folded_alike(side, other) if of_other is None else side
-    return alike if folded is None else _named_alike(alike, other, folded)
-
-
-def _named_alike(side: Lines, other: Lines, folded: Lines) -> Lines:
-    """Name what the other side names."""
+    if of_other is None and any(map(is_line, other)):
+        side = _folded_alike(side, other)
+    if folded is None:
+        return side
     named = {name: folded[name] for name in other if name not in side and name in folded}
     left: dict[Function, list[float]] = {line_of(name): [] for name in named}
     for name, figure in folded.items():
@@ -66,8 +88,6 @@ def _part(line: Figure, value: float) -> Figure:
 
 def _folded_alike(side: Lines, other: Lines) -> Lines:
     """Fold what the other side may have folded, unless it surely cost less there."""
-    if not any(map(is_line, other)):
-        return side
     least = CLEARLY_SMALL * KEPT * fsum(other[name].value for name in other if is_work(name))
     lines: dict[Function, list[Figure]] = defaultdict(list)
     for function, figure in side.items():
@@ -81,9 +101,9 @@ def _sum(figures: list[Figure]) -> Figure:
     if len(figures) == 1:
         return figures[0]
     return Figure(
-        fsum(each.value for each in figures),
-        fsum(each.error for each in figures),
-        min(each.freedom for each in figures),
+        fsum(figure.value for figure in figures),
+        fsum(figure.error for figure in figures),
+        min(figure.freedom for figure in figures),
     )
 
 
@@ -158,214 +178,146 @@ CACHED = "a cache of the interpreter was emptied, as by an import: what needs it
 COVERED = 0.9
 """Part of the rises in one owner or module that its falls must cover to be called a move."""
 
+NO_DEARER = "more calls, but no more bytecodes in the functions that make them"
 
-def exact_changes(
-    before: Figures, after: Figures, policy: Policy, metrics: Iterable[str]
-) -> list[Change]:
-    """Compare every figure of these exact metrics; unchanged figures are included."""
-    changes: dict[str, list[Change]] = {}
-    for metric in metrics:
-        changes[metric] = _of_metric(metric, before, after, policy)
-    for metric, found in changes.items():
-        if not (weighed_by := METRICS[metric].weighed_by):
-            continue
-        costly = changes.get(weighed_by, [])
-        settle = _by_cost(weighed_by, costly) if costly else partial(_without_cost, weighed_by)
-        changes[metric] = [settle(change) if _is_up(change) else change for change in found]
-    every = [change for found in changes.values() for change in found]
-    if (before.is_in_process or after.is_in_process) and _took_other_ways(every, policy):
-        return [_open(change) if _is_up(change) else change for change in every]
-    return every
+CALLS_ALONE = "calls alone do not tell what new functions cost: count bytecodes too"
 
 
-def _took_other_ways(changes: list[Change], policy: Policy) -> bool:
-    """Whether tasks went through the state machine in other ways on the two sides."""
-    return any(
-        abs(change.difference) > policy.exact_rise * change.before
-        for change in changes
-        if METRICS[change.metric].is_way and not change.subject
-    )
+@dataclass(frozen=True)
+class Case:
+    """One metric on both sides."""
 
+    metric: str
+    before: Measurement
+    after: Measurement
+    policy: Policy
 
-def _open(change: Change) -> Change:
-    return replace(change, outcome=Outcome.UNDECIDED, note=OTHER_WAYS)
+    @cached_property
+    def lines(self) -> tuple[Lines, Lines]:
+        """The figures of functions on both sides, by the same names."""
+        sides = self.before, self.after
+        olds, news = (side.exact(self.metric) for side in sides)
+        return aligned(olds, news, (sides[0].folded(self.metric), sides[1].folded(self.metric)))
 
+    @cached_property
+    def wholes(self) -> tuple[Figure | None, Figure | None]:
+        """The figures of the whole on both sides."""
+        return self.before.whole(self.metric), self.after.whole(self.metric)
 
-def _is_up(change: Change) -> bool:
-    return change.outcome is Outcome.REGRESSED
+    @property
+    def total(self) -> float:
+        """The whole before."""
+        return self.wholes[0].value if self.wholes[0] else 0.0
 
+    @cached_property
+    def floor(self) -> float:
+        """Least change of a function that counts."""
+        return max(self.before.floor, self.after.floor) * self.total
 
-def _of_metric(metric: str, before: Figures, after: Figures, policy: Policy) -> list[Change]:
-    folded = before.folded(metric), after.folded(metric)
-    olds, news = aligned(before.exact(metric), after.exact(metric), folded)
-    old, new = before.whole(metric), after.whole(metric)
-    total = old.value if old else 0.0
-    contrasts = {
-        name: unpaired(olds.get(name, NOTHING), news.get(name, NOTHING))
-        for name in sorted({*olds, *news})
-    }
-    floor = max(before.floor, after.floor) * total
-    least = max(floor, _scatter_of(metric, before, after, policy) * total)
-    doubt = _doubt(before, after)
-    judged = partial(_change, metric, total=total, least=least, policy=policy, doubt=doubt)
-    of_sums = _policy_of_sums(metric, policy)
-    of_functions = [
-        judged(name, each, least=floor if _has_no_scatter(metric, name) else least)
-        for name, each in contrasts.items()
-    ]
-    found = _with_moves(of_functions, of_sums)
-    found = [_unless_cached(each) for each in found]
-    found = [
-        _unless_missed(each, olds.get(each.subject, NOTHING), news.get(each.subject, NOTHING))
-        for each in found
-    ]
-    if old and new:
-        found.append(judged("", unpaired(old, new), policy=of_sums))
-    # Where rounds are reproduced no figure has an error, though rounds may differ from each other,
-    # and no decision in virtual time has one.
-    has_no_errors = before.is_reproduced or METRICS[metric].is_decision
-    before_it = before.wavering(metric) if has_no_errors else {}
-    steady = {
-        name: figure.value
-        for name, figure in {**olds, **({"": old} if old else {})}.items()
-        if not figure.error and not before_it.get(name)
-    }
-    knows = before.shows_scatter and not METRICS[metric].is_traffic
-    wavering = after.wavering(metric) if knows else {}
-    bar = partial(_scatter_told, total=total, policy=policy, is_timed=bool(least))
-    found = [_unless_wavering(each, steady, wavering, bar) for each in found]
-    if has_one_seed(before, after):
-        return found
-    return [_with_seeds(each) for each in found]
+    @cached_property
+    def least(self) -> float:
+        """The same where functions scatter in virtual time.
 
+        Only the client's caches make its functions differ there, by less than the scatter: if the
+        code that the client ran differs, changes count from the least rise on.
+        """
+        scatter = METRICS[self.metric].scatter
+        if self.metric == CLIENT_BYTECODES and self.before.is_reproduced:
+            parts = parts_of(self.metric, self.before, self.after)
+            if any(part.is_changed for part in parts):
+                scatter = min(scatter, self.policy.exact_rise)
+        return max(self.floor, scatter * self.total)
 
-def _scatter_of(metric: str, before: Figures, after: Figures, policy: Policy) -> float:
-    """Return how much functions scatter, as a part of the whole.
+    @property
+    def of_sums(self) -> Policy:
+        """The policy for the whole and for owners: of a metric whose scatter is known, changes
+        count that are clearly larger than that."""
+        scatter = METRICS[self.metric].scatter
+        return replace(self.policy, exact_rise=CLEAR * scatter) if scatter else self.policy
 
-    In virtual time only the client's caches make its functions differ, by less than the scatter.
-    From the least rise on they are told if the code differs that the client ran.
-    """
-    scatter = METRICS[metric].scatter
-    if not (METRICS[metric].is_here and before.is_reproduced):
-        return scatter
-    differs = any(part.is_changed for part in parts_of(metric, before, after))
-    return min(scatter, policy.exact_rise) if differs else scatter
+    def changes(self) -> Iterator[Change]:
+        """Yield the change of every function and of the whole, by its own difference alone."""
+        olds, news = self.lines
+        for name in sorted({*olds, *news}):
+            # Functions of the client outside of caches keep nothing for later tests.
+            is_steady = self.metric == CLIENT_BYTECODES and module_of(name) in UNCACHED
+            least = self.floor if is_steady else self.least
+            old, new = olds.get(name, NOTHING), news.get(name, NOTHING)
+            yield self._change(name, old, new, least, self.policy)
+        old_whole, new_whole = self.wholes
+        if old_whole and new_whole:
+            yield self._change("", old_whole, new_whole, self.least, self.of_sums)
 
+    def _change(
+        self, subject: str, old: Figure, new: Figure, least: float, policy: Policy
+    ) -> Change:
+        contrast = unpaired(old, new)
+        outcome, note = self._outcome(contrast, least, policy), ""
+        low = contrast.difference - ERRORS * contrast.error
+        if outcome is Outcome.UNDECIDED:
+            note = BELOW if low > 0 else self._doubt
+        owner = OBJECTS if self.metric in HELD else owner_of_counted(subject)
+        return Change(
+            self.metric,
+            subject,
+            owner if subject else "",
+            outcome,
+            contrast.before,
+            contrast.after,
+            low,
+            contrast.difference + ERRORS * contrast.error,
+            note,
+        )
 
-def _has_no_scatter(metric: str, function: str) -> bool:
-    """Whether a function of the client keeps nothing for later tests of the session."""
-    return METRICS[metric].is_here and function.partition(":")[0] in UNCACHED
+    def _outcome(self, contrast: Contrast, least: float, policy: Policy) -> Outcome:
+        moved = abs(contrast.difference) * (1 + ROUNDING)
+        if not moved or moved < max(policy.exact_rise * contrast.before, least):
+            return Outcome.SAME
+        is_rise = contrast.difference > 0
+        certain = max(ERRORS * contrast.error, policy.exact_rise * self.total)
+        if not contrast.error or moved >= certain:
+            return Outcome.REGRESSED if is_rise else Outcome.IMPROVED
+        is_chance = contrast.freedom < MANY and contrast.low <= 0
+        return Outcome.SAME if is_chance or not is_rise else Outcome.UNDECIDED
 
+    @cached_property
+    def _doubt(self) -> str:
+        """Why a count that varies is undecided, and what would decide it there."""
+        before, after = self.before, self.after
+        if before.is_virtual and after.is_virtual:
+            return (
+                IN_TURNS
+                if before.test_hash_seed.isdigit() and after.test_hash_seed.isdigit()
+                else NO_SEED
+            )
+        return SCATTERS if before.shows_scatter and after.shows_scatter else FEW_ROUNDS
 
-def _policy_of_sums(metric: str, policy: Policy) -> Policy:
-    """Return the policy for the whole and for owners: of a metric whose scatter is known, changes
-    count that are clearly larger than that."""
-    if not METRICS[metric].scatter:
-        return policy
-    return replace(policy, exact_rise=CLEAR * METRICS[metric].scatter)
+    @cached_property
+    def steady(self) -> Mapping[str, float]:
+        """The figures before that were the same in all rounds; the whole has the empty name."""
+        whole = self.wholes[0]
+        # Where rounds are reproduced no figure has an error, though rounds may differ from each
+        # other, and no decision in virtual time has one.
+        has_no_errors = self.before.is_reproduced or self.metric in DECISIONS
+        wavered = self.before.wavering(self.metric) if has_no_errors else {}
+        return {
+            name: figure.value
+            for name, figure in {**self.lines[0], **({"": whole} if whole else {})}.items()
+            if not figure.error and not wavered.get(name)
+        }
 
+    @cached_property
+    def wavering(self) -> Mapping[str, float]:
+        """How much figures vary between the rounds of the later side, if that says anything."""
+        is_known = self.before.shows_scatter and self.metric not in TRAFFIC
+        return self.after.wavering(self.metric) if is_known else {}
 
-def has_one_seed(before: Figures, after: Figures) -> bool:
-    """Whether both schedulers had the same hash seed, so that their sets had the same order.
-
-    Only the test's own process has a seed that nobody chose.
-    """
-    if not (before.is_in_process or after.is_in_process):
-        return True
-    return before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
-
-
-def _with_seeds(change: Change) -> Change:
-    """Say of a rise how to rule out that the order of a set caused it."""
-    if change.outcome is Outcome.REGRESSED:
-        return replace(change, note=SEEDS)
-    if change.outcome is Outcome.UNDECIDED:
-        return replace(change, note=f"{change.note}; {SEEDS}")
-    return change
-
-
-def _change(
-    metric: str,
-    subject: str,
-    contrast: Contrast,
-    *,
-    total: float,
-    least: float,
-    policy: Policy,
-    doubt: str,
-) -> Change:
-    outcome = _outcome(contrast, total, least, policy)
-    low = contrast.difference - ERRORS * contrast.error
-    return Change(
-        metric,
-        subject,
-        _owner(metric, subject),
-        outcome,
-        contrast.before,
-        contrast.after,
-        low,
-        contrast.difference + ERRORS * contrast.error,
-        (BELOW if low > 0 else doubt) if outcome is Outcome.UNDECIDED else "",
-    )
-
-
-def _doubt(before: Figures, after: Figures) -> str:
-    """Return why a count that varies is undecided, and what would decide it there."""
-    if before.is_virtual and after.is_virtual:
-        return IN_TURNS if before.has_fixed_order and after.has_fixed_order else NO_SEED
-    is_shown = before.shows_scatter and after.shows_scatter
-    return SCATTERS if is_shown else FEW_ROUNDS
-
-
-def _owner(metric: str, subject: str) -> str:
-    """Return the owner of a function or type; none of the scheduler as a whole."""
-    if not subject:
-        return ""
-    return OBJECTS if METRICS[metric].is_held else owner_of_counted(subject)
-
-
-def _outcome(contrast: Contrast, total: float, least: float, policy: Policy) -> Outcome:
-    moved = abs(contrast.difference) * (1 + ROUNDING)
-    if not moved or moved < max(policy.exact_rise * contrast.before, least):
-        return Outcome.SAME
-    is_rise = contrast.difference > 0
-    if not contrast.error or moved >= max(ERRORS * contrast.error, policy.exact_rise * total):
-        return Outcome.REGRESSED if is_rise else Outcome.IMPROVED
-    is_chance = contrast.freedom < MANY and contrast.low <= 0
-    return Outcome.SAME if is_chance or not is_rise else Outcome.UNDECIDED
-
-
-def _unless_missed(change: Change, old: Figure, new: Figure) -> Change:
-    """Leave it open how a function changed that was not counted in some of the rounds."""
-    if change.outcome is Outcome.SAME and (_misses_rounds(old, new) or _misses_rounds(new, old)):
-        return replace(change, outcome=Outcome.UNDECIDED, note=MISSED)
-    return change
-
-
-def _unless_wavering(
-    change: Change,
-    steady: Mapping[str, float],
-    wavering: Mapping[str, float],
-    bar: Callable[[float], float],
-) -> Change:
-    """Leave it open how a figure changed that was steady and no longer is.
-
-    Its mean may be the same by chance, or be so uncertain that no change can be seen.
-    """
-    amount, before = wavering.get(change.subject, 0.0), steady.get(change.subject)
-    if change.outcome is not Outcome.SAME or not before or amount < bar(before):
-        return change
-    note = NO_LONGER_STEADY.format(amount=amount)
-    return replace(change, outcome=Outcome.UNDECIDED, note=note)
-
-
-def _scatter_told(before: float, *, total: float, policy: Policy, is_timed: bool) -> float:
-    """Return from which scatter on a figure is no longer steady."""
-    least = policy.exact_rise * before
-    if not is_timed:
-        return least
-    timed = min(policy.exact_rise * total, max(WAVERING * before, WAVERING_OF_WHOLE * total))
-    return max(least, timed)
+    def unsteady_from(self, before: float) -> float:
+        """Return from which scatter on a figure is no longer steady."""
+        least, total = self.policy.exact_rise * before, self.policy.exact_rise * self.total
+        if not self.least:
+            return least
+        return max(least, min(total, max(WAVERING * before, WAVERING_OF_WHOLE * self.total)))
 
 
 def _misses_rounds(steady: Figure, other: Figure) -> bool:
@@ -381,117 +333,177 @@ def _misses_rounds(steady: Figure, other: Figure) -> bool:
     return isclose(other.value, value, rel_tol=ALIKE) and isclose(other.error, error, rel_tol=ALIKE)
 
 
-def _with_moves(changes: list[Change], policy: Policy) -> list[Change]:
-    """Turn changes that cancel within an owner, or within a module, into shifts."""
-    for place in (lambda change: change.owner, _module):
-        groups: dict[str, list[Change]] = {}
-        for change in changes:
-            groups.setdefault(place(change), []).append(change)
-        changes = [each for group in groups.values() for each in _settled(group, policy)]
+def has_one_seed(before: Measurement, after: Measurement) -> bool:
+    """Whether both schedulers had the same hash seed, so that their sets had the same order.
+
+    Only the test's own process has a seed that nobody chose.
+    """
+    if not (before.is_in_process or after.is_in_process):
+        return True
+    return before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is compared: both sides, and the case of each metric."""
+
+    before: Measurement
+    after: Measurement
+    policy: Policy
+    cases: Mapping[str, Case]
+
+
+Rule: TypeAlias = Callable[[list[Change], Sides], Iterable[Change]]
+"""Returns changes with the outcomes and notes that the rule gives them."""
+
+
+def exact_changes(
+    before: Measurement, after: Measurement, policy: Policy, metrics: Iterable[str]
+) -> list[Change]:
+    """Compare every figure of these exact metrics; unchanged figures are included."""
+    cases = {metric: Case(metric, before, after, policy) for metric in metrics}
+    sides = Sides(before, after, policy, cases)
+    changes = [change for case in cases.values() for change in case.changes()]
+    for rule in RULES:
+        changes = list(rule(changes, sides))
     return changes
 
 
-def _module(change: Change) -> str:
-    return change.subject.partition(":")[0]
+def module_of(function: Function) -> str:
+    """Return a function's module."""
+    return function.partition(":")[0]
 
 
-def _settled(group: list[Change], policy: Policy) -> list[Change]:
-    """Turn the changes of one owner or module into shifts if they cancel each other.
+def _moved(place: Callable[[Change], str]) -> Rule:
+    """Return the rule that changes which cancel within a place are shifts.
 
     Figures that scatter may have fallen by chance, which makes up for no exact rise.
     """
-    certain = _balance([each for each in group if _is_exact(each)], policy)
-    likely = _balance(group, policy)
-    return [_unless_moved(each, certain if _is_exact(each) else likely) for each in group]
+
+    def rule(changes: list[Change], sides: Sides) -> Iterator[Change]:
+        groups: dict[tuple[str, str], list[Change]] = defaultdict(list)
+        for change in changes:
+            groups[change.metric, place(change)].append(change)
+        for (metric, _), group in groups.items():
+            policy = sides.cases[metric].of_sums
+            certain = _shift([change for change in group if change.low == change.high], policy)
+            likely = _shift(group, policy)
+            for change in group:
+                outcomes, note = certain if change.low == change.high else likely
+                yield _as(change, Outcome.SHIFTED, note) if change.outcome in outcomes else change
+
+    return rule
 
 
-def _is_exact(change: Change) -> bool:
-    return change.low == change.high
+def _shift(group: list[Change], policy: Policy) -> tuple[tuple[Outcome, ...], str]:
+    """Return which outcomes of a place are shifts, and the note; none if falls do not cover rises.
 
-
-class Balance(NamedTuple):
-    """What rose and what fell in one owner or module."""
-
-    rise: float
-    fall: float
-    is_moved: bool
-    """Whether the falls make up for the rises."""
-
-
-def _balance(group: Sequence[Change], policy: Policy) -> Balance:
-    """Add up rises and falls.
-
-    The falls make up for the rises if all that changed, taken as one function, would be called the
-    same: where code is divided among functions, the calls between them cost a little.
+    They do if all that changed, taken as one function, would be called the same: where code is
+    divided among functions, the calls between them cost a little. Unless a function came or went,
+    falls must be no larger than rises either: else these are two independent changes.
     """
     rise = sum(max(0.0, change.difference) for change in group)
     falls = [change for change in group if change.difference < 0]
     fall = -sum(change.difference for change in falls)
-    is_recast = any(_has_come_or_gone(change) for change in group)
+    is_recast = any(
+        change.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
+        and not (change.before and change.after)
+        for change in group
+    )
     is_slight = rise - fall < policy.exact_rise * sum(change.before for change in falls)
-    return Balance(rise, fall, is_slight and _makes_up(rise, fall, is_recast))
-
-
-def _unless_moved(change: Change, balance: Balance) -> Change:
-    """Return a change as a shift if it was a move."""
-    rise, fall, is_moved = balance
+    is_covered = COVERED * rise <= fall
     is_even = COVERED * fall <= rise
-    is_shift = _is_up(change) or (change.outcome is Outcome.IMPROVED and is_even)
-    return _as_shift(change, rise, fall) if is_moved and is_shift else change
-
-
-def _is_open(change: Change) -> bool:
-    return change.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
-
-
-def _has_come_or_gone(change: Change) -> bool:
-    return _is_open(change) and not (change.before and change.after)
-
-
-def _makes_up(rise: float, fall: float, is_recast: bool) -> bool:
-    """Whether the falls cover the rises.
-
-    Unless a function came or went (`is_recast`), they must be of the same size: otherwise these are
-    two independent changes.
-    """
-    if not rise or not fall:
-        return False
-    return COVERED * rise <= fall and (is_recast or COVERED * fall <= rise)
-
-
-def _unless_cached(change: Change) -> Change:
-    """Let no cache of the interpreter regress: its callers are judged, and imports empty it."""
-    if not (_is_up(change) and is_cache(change.subject)):
-        return change
-    return replace(change, outcome=Outcome.SHIFTED, note=CACHED)
-
-
-def _as_shift(change: Change, rise: float, fall: float) -> Change:
+    if not (rise and fall and is_slight and is_covered and (is_recast or is_even)):
+        return (), ""
     note = f"moved within one part: {rise:,.1f} more and {fall:,.1f} less there"
-    return replace(change, outcome=Outcome.SHIFTED, note=note)
+    return (Outcome.REGRESSED, Outcome.IMPROVED)[: 1 + is_even], note
 
 
-def _by_cost(weighed_by: str, costly: list[Change]) -> Callable[[Change], Change]:
-    """Return a rule: more of a metric, as calls, is a regression only if the function or its owner
-    costs more by another one, as bytecodes."""
-    dearer = {change.subject for change in costly if _is_up(change)}
-    owners = _risen_owners(costly)
-
-    def settle(change: Change) -> Change:
-        if change.subject in dearer or change.owner in owners:
-            return change
-        note = f"more {change.metric}, but no more {weighed_by} in the functions that make them"
-        return replace(change, outcome=Outcome.SHIFTED, note=note)
-
-    return settle
+def _as(change: Change, outcome: Outcome, note: str) -> Change:
+    return replace(change, outcome=outcome, note=note)
 
 
-def _risen_owners(costly: list[Change]) -> set[str]:
-    return {change.owner for change in costly if _is_up(change)}
+def _cached(changes: list[Change], sides: Sides) -> Iterator[Change]:
+    """Let no cache regress: what needs its answers is judged, and imports empty it."""
+    for change in changes:
+        is_cached = change.outcome is Outcome.REGRESSED and is_cache(change.subject)
+        yield _as(change, Outcome.SHIFTED, CACHED) if is_cached else change
 
 
-def _without_cost(weighed_by: str, change: Change) -> Change:
-    if change.before and change.subject:
-        return change
-    note = f"{change.metric} alone do not tell what new functions cost: count {weighed_by} too"
-    return replace(change, outcome=Outcome.UNDECIDED, note=note)
+def _missed(changes: list[Change], sides: Sides) -> Iterator[Change]:
+    """Leave it open how a function changed that was not counted in some of the rounds."""
+    for change in changes:
+        olds, news = sides.cases[change.metric].lines
+        old, new = olds.get(change.subject, NOTHING), news.get(change.subject, NOTHING)
+        is_same = change.outcome is Outcome.SAME
+        is_missed = is_same and (_misses_rounds(old, new) or _misses_rounds(new, old))
+        yield _as(change, Outcome.UNDECIDED, MISSED) if is_missed else change
+
+
+def _unsteady(changes: list[Change], sides: Sides) -> Iterator[Change]:
+    """Leave it open how a figure changed that was steady and no longer is.
+
+    Its mean may be the same by chance, or be so uncertain that no change can be seen.
+    """
+    for change in changes:
+        case = sides.cases[change.metric]
+        before, amount = (of.get(change.subject, 0.0) for of in (case.steady, case.wavering))
+        if change.outcome is Outcome.SAME and before and amount >= case.unsteady_from(before):
+            note = NO_LONGER_STEADY.format(amount=amount)
+            change = _as(change, Outcome.UNDECIDED, note)
+        yield change
+
+
+def _seeded(changes: list[Change], sides: Sides) -> Iterator[Change]:
+    """Say of a rise how to rule out that the order of a set caused it."""
+    is_one_seed = has_one_seed(sides.before, sides.after)
+    for change in changes:
+        if is_one_seed or change.outcome not in (Outcome.REGRESSED, Outcome.UNDECIDED):
+            yield change
+        else:
+            is_open = change.outcome is Outcome.UNDECIDED
+            yield replace(change, note=f"{change.note}; {SEEDS}" if is_open else SEEDS)
+
+
+def _weighed(changes: list[Change], sides: Sides) -> Iterator[Change]:
+    """Let calls regress only if the function or its owner costs more bytecodes too."""
+    costly = [change for change in changes if change.metric == BYTECODES]
+    dearer = [change for change in costly if change.outcome is Outcome.REGRESSED]
+    subjects, owners = {change.subject for change in dearer}, {change.owner for change in dearer}
+    for change in changes:
+        if change.metric != CALLS or change.outcome is not Outcome.REGRESSED:
+            yield change
+        elif costly:
+            is_dearer = change.subject in subjects or change.owner in owners
+            yield change if is_dearer else _as(change, Outcome.SHIFTED, NO_DEARER)
+        else:
+            is_known = change.before and change.subject
+            yield change if is_known else _as(change, Outcome.UNDECIDED, CALLS_ALONE)
+
+
+def _of_other_ways(changes: list[Change], sides: Sides) -> Iterator[Change]:
+    """Leave every rise open if tasks went through the state machine in other ways than before.
+
+    Where the test's own process runs all, that depends on the load of the machine.
+    """
+    took_others = (sides.before.is_in_process or sides.after.is_in_process) and any(
+        abs(change.difference) > sides.policy.exact_rise * change.before
+        for change in changes
+        if change.metric == TRANSITIONS and not change.subject
+    )
+    for change in changes:
+        is_open = took_others and change.outcome is Outcome.REGRESSED
+        yield _as(change, Outcome.UNDECIDED, OTHER_WAYS) if is_open else change
+
+
+RULES: tuple[Rule, ...] = (
+    _moved(lambda change: change.owner),
+    _moved(lambda change: module_of(change.subject)),
+    _cached,
+    _missed,
+    _unsteady,
+    _seeded,
+    _weighed,
+    _of_other_ways,
+)
+"""In the order that the docstring of this module gives reasons for."""

@@ -28,7 +28,9 @@ from pytest_schedprof.model.explanation import (
     SourceLine,
 )
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    DIVIDED,
+)
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
@@ -174,7 +176,12 @@ def explain(
     a cause.
     """
     parts = _with_moves(
-        Part(function, owner_of_counted(function), *_costs(function, before, after))
+        Part(
+            function,
+            owner_of_counted(function),
+            before.functions.get(function, NOTHING),
+            after.functions.get(function, NOTHING),
+        )
         for function in sorted({*before.functions, *after.functions})
     )
     least = ROUNDING * max(abs(before.whole), abs(after.whole))
@@ -199,10 +206,6 @@ def explain(
     found = [replace(each, role=roles.get(enclosing(each.function))) for each in told]
     shown = sorted((each for each in found if each.role or abs(each.amount) > least), key=order)
     return Explanation(test_id, backend, metric, before.whole, after.whole, tuple(shown))
-
-
-def _costs(function: Function, before: Accounts, after: Accounts) -> tuple[Cost, Cost]:
-    return before.functions.get(function, NOTHING), after.functions.get(function, NOTHING)
 
 
 def _with_moves(parts: Iterator[Part]) -> list[Part]:
@@ -452,11 +455,6 @@ def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Account
         yield NO_DETAIL
 
 
-def known_metrics() -> list[str]:
-    """Return the metrics that can be explained."""
-    return [name for name, row in METRICS.items() if row.is_divided]
-
-
 def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
     """Explain each step of the scheduler as a whole, the newest of each series first.
 
@@ -464,7 +462,7 @@ def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
     """
     kept = {each.record.run_id: each for each in runs_in(place)}
     for each in series:
-        if each.subject or not METRICS[each.metric].is_divided:
+        if each.subject or each.metric not in DIVIDED:
             continue
         for step in reversed(each.course.steps):
             ids = (each.figures[at].moment.run_id for at in (step.at - 1, step.at))

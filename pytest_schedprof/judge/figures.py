@@ -16,9 +16,25 @@ from pytest_schedprof.judge.owners import NOT_SCHEDULER, is_used_by_all, owner_a
 from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.model.explanation import Cost
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import BYTECODES, CALLS, METRICS, own_part
+from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
+    CLIENT_BYTECODES,
+    DECISIONS,
+    LEAST,
+    METRICS,
+    TRAFFIC,
+    Of,
+    own_part,
+)
 from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work
-from pytest_schedprof.model.result import BackendResult, FunctionCost, Segment
+from pytest_schedprof.model.result import (
+    IN_PROCESS,
+    VIRTUAL,
+    BackendResult,
+    FunctionCost,
+    Result,
+)
 
 STEADY = 0.001
 """Counts whose scatter between three or more rounds is below this are exact: a tenth of the
@@ -65,24 +81,23 @@ BY_TIMES = frozenset(
 one for the run, one for each transfer, and others if it took more than 5 ms to load what the task
 needs or to store its result, by the clock: on a busy machine that may be any task."""
 
+GUESSED = 2
+"""Degrees of freedom of an error that was not measured. A single round of the same code took
+three times the CPU time when the garbage collector ran, so only a large difference is a change."""
+
+TELLING = 0.01
+"""Smallest share of functions from which the usual dispersion is computed."""
 
 Between: TypeAlias = Callable[[str, str], float]
 """Returns the standard deviation of a metric of a function, or of the whole, between runs."""
 
 
 @dataclass(frozen=True)
-class CountedFigures:
-    """What a backend counted in its window."""
+class Measurement:
+    """The result of one backend in one test, with the figures that are compared."""
 
-    result: BackendResult
-    is_in_process: bool = False
-    """Whether the scheduler shared its process with the test, workers and clients."""
-    hash_seed: str = ""
-    """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
-    is_virtual: bool = False
-    """Whether it was measured in virtual time."""
-    has_fixed_order: bool = False
-    """Whether the test's process has the hash seed that it would have in any other session."""
+    result: Result
+    of: BackendResult
     is_reproduced: bool = False
     """Whether both sides would count the same in each run, so that any difference is real."""
     modules: tuple[str, ...] = ()
@@ -93,10 +108,40 @@ class CountedFigures:
     """Whether costs are of a round and not per task: both sides have one body, but other tasks."""
 
     @property
+    def scales(self) -> tuple[int, ...]:
+        """Scales at which the test ran."""
+        return self.of.window.scales
+
+    @property
+    def python(self) -> str:
+        """Minor version of the scheduler's Python."""
+        return self.result.environment.minor_python if self.result.environment else ""
+
+    @property
+    def is_in_process(self) -> bool:
+        """Whether the scheduler shared its process with the test, workers and clients."""
+        return kind_of(self.result) == IN_PROCESS
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it was measured in virtual time."""
+        return kind_of(self.result) == VIRTUAL
+
+    @property
+    def hash_seed(self) -> str:
+        """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
+        return self.result.environment.hash_seed if self.result.environment else ""
+
+    @property
+    def test_hash_seed(self) -> str:
+        """The same of the test's process: a number if it would be the same in other sessions."""
+        return self.result.environment.test_hash_seed if self.result.environment else ""
+
+    @property
     def is_everything(self) -> bool:
         """Whether all code was counted, so that the sums are of the functions that work on tasks,
         and functions that cost little have one line for each module."""
-        modules = self.result.settings.get("modules")
+        modules = self.of.settings.get("modules")
         return isinstance(modules, list) and EVERYTHING in modules
 
     @property
@@ -109,17 +154,17 @@ class CountedFigures:
     @property
     def tasks(self) -> int:
         """Tasks of all rounds."""
-        return self.result.window.tasks
+        return self.of.window.tasks
 
     def exact(self, metric: str) -> dict[Function, Figure]:
         """Return the count per task of every function of the scheduler."""
-        return self._counts(metric, self.result.costs.functions if self.result.costs else ())
+        return self._counts(metric, self.of.costs.functions if self.of.costs else ())
 
     def folded(self, metric: str) -> dict[Function, Figure] | None:
         """Return the same of functions that are in lines of others; None if it is not known."""
         if not self.names_all:
             return None
-        return self._counts(metric, self.result.costs.folded if self.result.costs else ())
+        return self._counts(metric, self.of.costs.folded if self.of.costs else ())
 
     def _counts(self, metric: str, costs: Iterable[FunctionCost]) -> dict[Function, Figure]:
         if not self.tasks:
@@ -128,20 +173,20 @@ class CountedFigures:
             each.function: self._count(
                 metric,
                 each.function,
-                each.total[metric] / self._divisor(metric),
+                METRICS[metric].divided(each.total[metric], self._units),
                 each.scatter.get(metric),
                 is_carrier=self.is_everything and not is_work(each.function),
             )
             for each in costs
-            if metric in each.total and (METRICS[metric].is_here or self._is_schedulers(each))
+            if metric in each.total and (metric == CLIENT_BYTECODES or self._is_schedulers(each))
         }
 
     def accounts(self, metric: str) -> dict[Function, Cost]:
         """Return what every function cost by itself per task, however little that is."""
-        measured = self.result.costs
+        measured = self.of.costs
         if measured is None or not self.tasks:
             return {}
-        own, is_here = own_part(metric), METRICS[metric].is_here
+        own, is_here = own_part(metric), metric == CLIENT_BYTECODES
         return {
             each.function: Cost(
                 each.total[own] / self._units,
@@ -156,50 +201,43 @@ class CountedFigures:
 
     @property
     def names_all(self) -> bool:
-        """Whether every function that ran is named; earlier releases kept only sums of some."""
-        costs = self.result.costs
+        """Whether every function that ran is named; of some callgrind keeps only sums."""
+        costs = self.of.costs
         return (
             costs is None
             or bool(costs.folded)
             or not any(is_line(each.function) for each in costs.functions)
         )
 
-    def _divisor(self, metric: str) -> int:
-        """Return what totals are divided by."""
-        return 1 if METRICS[metric].is_peak else self._units
-
     @property
     def _units(self) -> int:
         """Return how many tasks or rounds share the costs."""
-        return self.result.window.rounds if self.is_per_round else self.tasks
+        return self.of.window.rounds if self.is_per_round else self.tasks
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
-        if cost.owner in NOT_SCHEDULER or not self._is_of_both(cost.function):
+        is_of_both = not self.modules or is_of(cost.function.partition(":")[0], self.modules)
+        if cost.owner in NOT_SCHEDULER or not is_of_both:
             return False
         return not (self.is_in_process and is_used_by_all(cost.function))
 
-    def _is_of_both(self, function: Function) -> bool:
-        """Whether both sides counted the function's module."""
-        return not self.modules or is_of(function.partition(":")[0], self.modules)
-
     def whole(self, metric: str) -> Figure | None:
         """Return the figure of the scheduler as a whole, None if the backend has none."""
-        if self.result.costs is None or not self.tasks:
+        if self.of.costs is None or not self.tasks:
             return None
-        is_sum = self.is_everything and METRICS[metric].of_functions
-        if metric in self.result.costs.whole and not is_sum:
-            value = self.result.costs.whole[metric] / self._divisor(metric)
-            return self._count(metric, "", value, self.result.costs.scatter.get(metric))
+        is_sum = self.is_everything and Of.FUNCTIONS in METRICS[metric].of
+        if metric in self.of.costs.whole and not is_sum:
+            value = METRICS[metric].divided(self.of.costs.whole[metric], self._units)
+            return self._count(metric, "", value, self.of.costs.scatter.get(metric))
         found = self.exact(metric)
         parts = [found[name] for name in found if not self.is_everything or is_work(name)]
         # Not the root of the squares: how messages were batched, and the load where the test's own
         # process runs the scheduler, move many functions together.
         error = sum(part.error for part in parts)
         value = sum(part.value for part in parts)
-        if metric in self.result.costs.whole and not (self.modules or self.is_in_process):
+        if metric in self.of.costs.whole and not (self.modules or self.is_in_process):
             # A line of others may have functions of both kinds.
-            value = self.result.costs.whole[metric] / self._divisor(metric)
+            value = METRICS[metric].divided(self.of.costs.whole[metric], self._units)
         if self.between and parts:
             return self._by_past(metric, "", value, 0.0)
         return Figure(value, error) if parts else None
@@ -214,11 +252,11 @@ class CountedFigures:
         is_carrier: bool = False,
     ) -> Figure:
         rounds = self._rounds
-        if METRICS[metric].is_decision or self.is_reproduced:
+        if metric in DECISIONS or self.is_reproduced:
             return Figure(value)
         if self.between:
             return self._by_past(metric, subject, value, scatter or 0.0)
-        if METRICS[metric].is_traffic or is_carrier:
+        if metric in TRAFFIC or is_carrier:
             least = UNSTEADY if rounds >= MIN_ROUNDS else UNSTEADY_TRAFFIC
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
         by_clocks = self._by_clocks if (metric, subject) in BY_TIMES else 0.0
@@ -242,7 +280,7 @@ class CountedFigures:
     @cached_property
     def _by_clocks(self) -> float:
         """Part of the times of tasks that workers need not have measured: all but one for each."""
-        costs = self.result.costs
+        costs = self.of.costs
         assert costs
         calls = {each.function: each.total.get(CALLS, 0.0) for each in costs.functions}
         times, tasks = calls.get(TIMES, 0.0), calls.get(FINISHED, 0.0)
@@ -259,13 +297,13 @@ class CountedFigures:
         It is the standard deviation; the whole is the empty name. Nothing is known of fewer than
         three rounds.
         """
-        costs = self.result.costs
+        costs = self.of.costs
         if costs is None or not self.tasks or not self.shows_scatter:
             return {}
         named = (*costs.functions, *costs.folded)
         parts = [(each.function, each.total, each.scatter) for each in named]
         return {
-            subject: total[metric] / self._divisor(metric) * scatter[metric]
+            subject: METRICS[metric].divided(total[metric], self._units) * scatter[metric]
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
             if metric in total and metric in scatter
         }
@@ -273,13 +311,13 @@ class CountedFigures:
     @property
     def _rounds(self) -> int:
         """Rounds at each scale."""
-        window = self.result.window
+        window = self.of.window
         return window.rounds // max(1, len(window.scales))
 
     @cached_property
     def metrics(self) -> list[str]:
         """Exact metrics that the backend measured."""
-        costs = self.result.costs
+        costs = self.of.costs
         if costs is None:
             return []
         found = {metric for each in costs.functions for metric in each.total} | set(costs.whole)
@@ -287,26 +325,13 @@ class CountedFigures:
         return [
             name
             for name, metric in METRICS.items()
-            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or not metric.is_least)
+            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or name not in LEAST)
         ]
-
-
-GUESSED = 2
-"""Degrees of freedom of an error that was not measured. A single round of the same code took
-three times the CPU time when the garbage collector ran, so only a large difference is a change."""
-
-TELLING = 0.01
-"""Smallest share of functions from which the usual dispersion is computed."""
-
-
-@dataclass(frozen=True)
-class Figures(CountedFigures):
-    """All figures: what was counted, and what clocks and samples tell."""
 
     @cached_property
     def cpu(self) -> Figure:
         """CPU time of the scheduler, with an error from the rounds if there are enough."""
-        value = self.result.window.cpu_seconds / self._units if self._units else 0.0
+        value = self.of.window.cpu_seconds / self._units if self._units else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
             return Figure(value, value * DRIFT, GUESSED)
@@ -316,37 +341,37 @@ class Figures(CountedFigures):
     def cpu_of_rounds(self) -> list[float]:
         """CPU time of each segment; empty if the test runs at several scales, or if they should be
         of rounds that have several segments."""
-        window = self.result.window
+        window = self.of.window
         if len(window.scales) > 1:
             return []
         if self.is_per_round:
             each_is_round = len(window.segments) == window.rounds
             return [each.cpu_seconds for each in window.segments] if each_is_round else []
-        return [_cpu(segment) for segment in window.segments if segment.tasks]
+        return [part.cpu_seconds / part.tasks for part in window.segments if part.tasks]
 
     @property
     def busy(self) -> float:
         """Part of the samples that are busy samples of the scheduler."""
-        return self.result.shares.busy_part if self.result.shares else 0.0
+        return self.of.shares.busy_part if self.of.shares else 0.0
 
     @cached_property
     def shares(self) -> dict[str, Estimate]:
         """Shares of every function and of every `@owner`."""
-        if self.result.shares is None:
+        if self.of.shares is None:
             return {}
-        found = {each.function: each.share for each in self.result.shares.functions}
-        return found | {f"@{each.owner}": each.share for each in self.result.shares.owners}
+        found = {each.function: each.share for each in self.of.shares.functions}
+        return found | {f"@{each.owner}": each.share for each in self.of.shares.owners}
 
     @cached_property
     def self_shares(self) -> dict[Function, Estimate]:
         """Self shares of every function."""
-        if self.result.shares is None:
+        if self.of.shares is None:
             return {}
-        return {each.function: each.self_share for each in self.result.shares.functions}
+        return {each.function: each.self_share for each in self.of.shares.functions}
 
     def share(self, subject: str, typical: float) -> Figure:
         """Return a share; `typical` is the pooled share of both sides, which gives its error."""
-        shares, found = self.result.shares, self.shares.get(subject)
+        shares, found = self.of.shares, self.shares.get(subject)
         if shares is None or not shares.busy_samples:
             return Figure(0.0, 1.0, 1)
         value, ratio = (found.value, found.dispersion) if found else (0.0, 0.0)
@@ -359,7 +384,7 @@ class Figures(CountedFigures):
 
     def sampling_error(self, typical: float) -> float:
         """Return the standard error of a share of this size, by the usual dispersion."""
-        samples = self.result.shares.busy_samples if self.result.shares else 1
+        samples = self.of.shares.busy_samples if self.of.shares else 1
         return self._usual_ratio * sqrt(typical * (1 - typical) / max(1, samples))
 
     @cached_property
@@ -379,12 +404,13 @@ class Figures(CountedFigures):
         return Figure(share.value * self.busy * cpu.value, error, share.freedom)
 
 
+def kind_of(result: Result) -> str:
+    """Return the kind of the cluster that ran a test."""
+    return result.cluster.kind if result.cluster else ""
+
+
 def owner_of_subject(subject: str) -> str:
     """The owner of a subject; an empty string for the scheduler as a whole."""
     if subject.startswith("@"):
         return subject[1:]
     return owner_alone(subject) if subject else ""
-
-
-def _cpu(segment: Segment) -> float:
-    return segment.cpu_seconds / segment.tasks

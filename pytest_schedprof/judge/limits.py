@@ -19,12 +19,14 @@ from pytest_schedprof.model.limit import POINTS, Limit, LimitResult
 from pytest_schedprof.model.metric import (
     ANY_KIND,
     GROWING,
+    GROWTH,
     INTAKE,
     METRICS,
     PERCENT,
     SPELLINGS,
     STEP_METRICS,
     Metric,
+    Of,
 )
 from pytest_schedprof.model.profile import compile_pattern
 
@@ -105,7 +107,7 @@ class _Parser:
     def limit(self) -> Limit:
         name = self._metric()
         metric = METRICS[name]
-        of, pattern = self._growing() if metric.of_metric else ("", self._subject(name, metric))
+        of, pattern = self._growing() if name == GROWTH else ("", self._subject(name, metric))
         self._expect("<=", "'<=' (a limit is an upper bound)")
         is_relative = self._is_next("baseline")
         limit = self._relative(name, pattern) if is_relative else self._bound(metric)
@@ -121,8 +123,8 @@ class _Parser:
     def _relative(self, name: str, pattern: str) -> Limit:
         """Read `baseline`, optionally times a factor and plus an amount."""
         metric = METRICS[name]
-        if metric.of_metric or pattern[1:] in CLIENT_OWNERS:
-            subject = name if metric.of_metric else pattern
+        if name == GROWTH or pattern[1:] in CLIENT_OWNERS:
+            subject = name if name == GROWTH else pattern
             raise self._error(f"{_bound_wanted(metric)} ({subject} has no baseline)")
         self._expect("baseline", "'baseline'")
         factor = 1.0
@@ -162,11 +164,12 @@ class _Parser:
     def _subject(self, name: str, metric: Metric) -> str:
         """Read the pattern in brackets, which some metrics need and some cannot have."""
         has_pattern = self._is_next("(")
-        if has_pattern and not metric.of_functions:
+        if has_pattern and Of.FUNCTIONS not in metric.of:
             raise self._error(f"'<=': {_without_pattern(name)}")
-        if not has_pattern and metric.of_whole:
+        if not has_pattern and Of.WHOLE in metric.of:
             return ""
-        example = f"{name}({metric.example}) <= {_example(metric)}"
+        bound = "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
+        example = f"{name}({metric.example}) <= {bound}"
         self._expect("(", f"'(' and a {metric.named or 'function'}, as in {example}")
         pattern = self._pattern(name)
         self._expect(")", "')'")
@@ -182,20 +185,17 @@ class _Parser:
             raise self._error(one_of("a metric that can grow", of, GROWING))
         self._skip_space()
         pattern = ""
-        if not METRICS[of].of_whole:
-            self._require_comma(of)
-        if self._text.startswith(",", self._at):
-            if not METRICS[of].of_functions:
+        has_pattern = self._text.startswith(",", self._at)
+        if not has_pattern and Of.WHOLE not in METRICS[of].of:
+            named, like = METRICS[of].named or "function", METRICS[of].example
+            raise self._error(f"', ' and a {named}, as in growth({of}, {like}) <= 1.05")
+        if has_pattern:
+            if Of.FUNCTIONS not in METRICS[of].of:
                 raise self._error(f"')': {_without_pattern(of)}")
             self._at += 1
             pattern = self._pattern(of)
         self._expect(")", "')'")
         return of, pattern
-
-    def _require_comma(self, of: str) -> None:
-        if not self._text.startswith(",", self._at):
-            named, like = METRICS[of].named or "function", METRICS[of].example
-            raise self._error(f"', ' and a {named}, as in growth({of}, {like}) <= 1.05")
 
     def _pattern(self, metric: str) -> str:
         start = self._skip_space()
@@ -224,9 +224,9 @@ class _Parser:
         counted = COUNTED if METRICS[metric].is_exact else ()
         if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS + counted):
             raise self._error("@" + one_of("an owner", owner, known))
-        if not METRICS[metric].of_owners:
+        if Of.OWNERS not in METRICS[metric].of:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")
-        if owner in CLIENT_OWNERS and not METRICS[metric].of_client:
+        if owner in CLIENT_OWNERS and Of.CLIENT not in METRICS[metric].of:
             raise self._error(f"an owner in the scheduler: @{owner} has only cpu")
         self._at = start + 1 + len(owner)
 
@@ -288,11 +288,7 @@ def _addable(metric: Metric) -> Metric:
 
     For shares these are percentage points only, because a percentage would be ambiguous.
     """
-    return metric._replace(units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
-
-
-def _example(metric: Metric) -> str:
-    return "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
+    return replace(metric, units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
 
 
 def _bound_wanted(metric: Metric) -> str:

@@ -4,90 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_schedprof.judge.estimate import MIN_ROUNDS
-from pytest_schedprof.judge.figures import Between, Figures
+from pytest_schedprof.judge.figures import Measurement, kind_of
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    DECISIONS,
+    HELD,
+    METRICS,
+    Of,
+)
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
-from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, Result
+from pytest_schedprof.model.result import BackendResult, Result
 
 SAME_WORK = 0.01
 """Largest difference in tasks per round: costs per task depend on the size of the workload."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfRecord:
-    """A part of a record, with the record that it is from."""
-
-    result: Result
-
-    @property
-    def kind(self) -> str:
-        """Kind of the cluster."""
-        return self.result.cluster.kind if self.result.cluster else ""
-
-    @property
-    def machine(self) -> str:
-        """Processors of the scheduler's machine."""
-        return self.result.environment.scheduler_machine if self.result.environment else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement(OfRecord):
-    """The result of one backend in one test."""
-
-    of: BackendResult
-
-    @property
-    def scales(self) -> tuple[int, ...]:
-        """Scales at which the test ran."""
-        return self.of.window.scales
-
-    @property
-    def python(self) -> str:
-        """Minor version of the scheduler's Python."""
-        return self.result.environment.minor_python if self.result.environment else ""
-
-    def figures(
-        self,
-        *,
-        is_reproduced: bool = False,
-        modules: tuple[str, ...] = (),
-        between: Between | None = None,
-        is_per_round: bool = False,
-    ) -> Figures:
-        """Return the figures to compare.
-
-        Args:
-            is_reproduced: whether both sides would count the same in each run.
-            modules: modules that both sides counted, if one of them counted more.
-            between: how much counts vary between runs.
-            is_per_round: whether costs are of a round and not per task.
-        """
-        return Figures(
-            self.of,
-            is_in_process=self.kind == IN_PROCESS,
-            hash_seed=self.hash_seed,
-            is_virtual=self.kind == VIRTUAL,
-            has_fixed_order=self.test_hash_seed.isdigit(),
-            is_reproduced=is_reproduced,
-            modules=modules,
-            between=between,
-            is_per_round=is_per_round,
-        )
-
-    @property
-    def hash_seed(self) -> str:
-        """Hash seed of the scheduler's interpreter, empty in records without it."""
-        return self.result.environment.hash_seed if self.result.environment else ""
-
-    @property
-    def test_hash_seed(self) -> str:
-        """Hash seed of the test's process, empty in records without it."""
-        return self.result.environment.test_hash_seed if self.result.environment else ""
 
 
 def is_reproduced(before: Measurement, after: Measurement) -> bool:
@@ -95,9 +27,9 @@ def is_reproduced(before: Measurement, after: Measurement) -> bool:
 
     It does in virtual time, if the processes of both tests order the sets in their graphs alike.
     """
-    in_virtual_time = before.kind == after.kind == VIRTUAL
-    seeds = before.test_hash_seed, after.test_hash_seed
-    return in_virtual_time and seeds[0] == seeds[1] and seeds[0].isdigit()
+    in_virtual_time = before.is_virtual and after.is_virtual
+    seed = before.test_hash_seed
+    return in_virtual_time and seed == after.test_hash_seed and seed.isdigit()
 
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
@@ -112,16 +44,17 @@ def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measur
 def obstacle(before: Measurement, after: Measurement) -> str:
     """Return why the two cannot be compared at all, empty if they can.
 
-    A setting that differs is no obstacle, but what is compared (`differing.py`).
+    A setting that differs is no obstacle, but what is compared (`differing_settings`).
     """
-    return next((reason for reason in _obstacles(before, after) if reason), "")
+    return next(filter(None, _obstacles(before, after)), "")
 
 
 def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("mode", before.of.mode, after.of.mode)
     yield _other_modules(before.of, after.of)
-    yield _differing("scale", _words(before.scales), _words(after.scales))
-    yield another_kind(before, after)
+    scales = (",".join(map(str, side.scales)) for side in (before, after))
+    yield _differing("scale", *scales)
+    yield another_kind(before.result, after.result)
     yield doubt_of_sides(before, after)
     yield other_work(before, after)  # perhaps of another body: nothing tells
 
@@ -136,9 +69,9 @@ def doubt_of_sides(before: Measurement, after: Measurement) -> str:
     return ""
 
 
-def another_kind(before: OfRecord, after: OfRecord) -> str:
+def another_kind(before: Result, after: Result) -> str:
     """Return that another kind of cluster ran the test, empty if it is the same."""
-    return _differing("kind of cluster", before.kind, after.kind)
+    return _differing("kind of cluster", kind_of(before), kind_of(after))
 
 
 def _differing(what: str, before: str, after: str) -> str:
@@ -180,10 +113,6 @@ def differing_modules(before: Measurement, after: Measurement) -> tuple[Setting,
     return (Setting("modules that counts counted", one, other),)
 
 
-def _words(scales: tuple[int, ...]) -> str:
-    return ",".join(map(str, scales))
-
-
 def other_work(before: Measurement, after: Measurement) -> str:
     """Return why costs per task of the two cannot be compared, empty if they can."""
     tasks = tasks_of_rounds(before, after)
@@ -204,7 +133,7 @@ def tasks_of_rounds(before: Measurement, after: Measurement) -> tuple[float, flo
 def obstacle_to_time(before: Measurement, after: Measurement) -> str:
     """Return why CPU time and shares of the two cannot be compared, empty if they can."""
     return (
-        another_machine(before, after)
+        another_machine(before.result, after.result)
         or other_work(before, after)
         or too_few_samples(before, after)
     )
@@ -219,8 +148,17 @@ def too_few_samples(before: Measurement, after: Measurement) -> str:
 
 
 def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
-    """Return why two sides of one session cannot be compared; their Pythons may differ."""
-    return doubt_of_sides(before, after) or _too_few_pairs(before, after, MIN_ROUNDS)
+    """Return why two sides of one session cannot be compared; their Pythons may differ.
+
+    Too few pairs of rounds do not tell the scatter.
+    """
+    pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
+    if (doubt := doubt_of_sides(before, after)) or pairs >= MIN_ROUNDS:
+        return doubt
+    return (
+        f"{pairs} {'pair' if pairs == 1 else 'pairs'} of rounds, at least {MIN_ROUNDS} are needed "
+        "to see what scatters: give a larger budget, or the test less work"
+    )
 
 
 def obstacle_to_metric(
@@ -231,33 +169,23 @@ def obstacle_to_metric(
     Decisions are of the whole window, so they are comparable if one side makes more tasks of the
     same body; and messages, transitions and decisions do not depend on the interpreter.
     """
-    known = METRICS[metric]
-    is_of_body = known.is_decision or is_per_round
+    is_of_body = metric in DECISIONS or is_per_round
     if not is_of_body and (reason := other_work(before, after)):
         return reason
     if before.python == after.python:
         return ""
-    if known.is_held:
+    if metric in HELD:
         return f"numbers of objects of Python {before.python} and {after.python} are not the same"
-    if known.of_functions:
+    if Of.FUNCTIONS in METRICS[metric].of:
         return f"bytecodes of Python {before.python} and {after.python} are not the same"
     return ""
 
 
-def _too_few_pairs(before: Measurement, after: Measurement, needed: int) -> str:
-    """Return why there are too few pairs of rounds to estimate the scatter."""
-    pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
-    if pairs < needed:
-        return (
-            f"{pairs} {'pair' if pairs == 1 else 'pairs'} of rounds, at least {needed} are needed "
-            "to see what scatters: give a larger budget, or the test less work"
-        )
-    return ""
-
-
-def another_machine(before: OfRecord, after: OfRecord) -> str:
+def another_machine(before: Result, after: Result) -> str:
     """Return that times are not comparable if the machines differ or are unknown."""
-    machines = [before.machine, after.machine]
+    machines = [
+        side.environment.scheduler_machine if side.environment else "" for side in (before, after)
+    ]
     if machines[0] == machines[1] and all(machines):
         return ""
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.judge.costs import Costs, Unit
@@ -172,22 +172,18 @@ class EvidenceMeasurements:
         """Return why the metric cannot be judged: evidence is missing, or has not all figures."""
         if self.evidence.missing:
             return f"no evidence {self.evidence.kind!r}: {self.evidence.missing}"
-        if self._matching(metric, subject):
+        matches = compile_pattern(subject).fullmatch
+        if any(matches(amounts.subject) for amounts in self._of(metric)):
             return ""
         return "; ".join(self.evidence.notes) or f"evidence {self.evidence.kind!r} has no figure"
 
     def _of(self, metric: str) -> list[RunAmounts]:
         return [each for each in self.evidence.amounts if each.metric == metric]
 
-    def _matching(self, metric: str, pattern: str) -> list[RunAmounts]:
-        matches = compile_pattern(pattern).fullmatch
-        return [each for each in self._of(metric) if matches(each.subject)]
-
     def _units(self, metric: str, subject: str) -> list[Unit]:
-        found = [each for each in self._of(metric) if each.subject == subject]
-        return [_amount_unit(each, number) for each in found for number in range(len(each.amounts))]
-
-
-def _amount_unit(found: RunAmounts, number: int) -> Unit:
-    whole: Mapping[str, float] = {found.metric: found.amounts[number]}
-    return Unit(1, {}, whole, scale=found.scales[number] if found.scales else 0)
+        found = [runs for runs in self._of(metric) if runs.subject == subject]
+        return [
+            Unit(1, {}, {metric: amount}, scale=runs.scales[number] if runs.scales else 0)
+            for runs in found
+            for number, amount in enumerate(runs.amounts)
+        ]

@@ -17,9 +17,8 @@ from pytest_schedprof.judge.compare import (
 from pytest_schedprof.judge.contrast import DEFAULT_POLICY, Figure, Policy
 from pytest_schedprof.judge.costs import exactly, line_of, roughly
 from pytest_schedprof.judge.estimate import bound_at
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import (
-    Measurement,
-    OfRecord,
     another_kind,
     another_machine,
     measurements,
@@ -34,22 +33,16 @@ from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
 from pytest_schedprof.model.profile import Function
-from pytest_schedprof.model.result import FunctionCost, Result
-
-
-@dataclass(frozen=True, slots=True)
-class OfEvidence(OfRecord):
-    """One kind of evidence of a test."""
-
-    of: Evidence
+from pytest_schedprof.model.result import Result
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBefore:
     """Evidence of one kind from an earlier run, or from another side."""
 
-    after: OfRecord
-    found: OfEvidence | None
+    after: Result
+    found: tuple[Result, Evidence] | None
+    """The evidence, and the record that it is of."""
     reason: str
     """Why nothing was found, if nothing was."""
     is_same_machine: bool = False
@@ -58,32 +51,33 @@ class EvidenceBefore:
         """Return why a limit on the metric of these cannot be judged; empty if it can."""
         if self.found is None:
             return self.reason
-        if reason := another_kind(self.found, self.after):
+        before, evidence = self.found
+        if reason := another_kind(before, self.after):
             return reason
         is_of_machine = METRICS[metric].units is TIME and not self.is_same_machine
-        if is_of_machine and (reason := another_machine(self.found, self.after)):
+        if is_of_machine and (reason := another_machine(before, self.after)):
             return reason
-        there = {each.subject for each in self.found.of.amounts if each.metric == metric}
-        if not there:
+        subjects_before = {each.subject for each in evidence.amounts if each.metric == metric}
+        if not subjects_before:
             return f"the baseline has no figures of {metric!r}"
-        lacking = sorted({*subjects} - there) if METRICS[metric].choices else []
+        lacking = sorted({*subjects} - subjects_before) if METRICS[metric].choices else []
         return f"the baseline has no {metric}({lacking[0]})" if lacking else ""
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the earlier estimate of a metric; 0 of a task that did not run."""
         assert self.found is not None
-        return EvidenceMeasurements(self.found.of).of(metric, subject)
+        return EvidenceMeasurements(self.found[1]).of(metric, subject)
 
     def line(self, metric: str, function: Function) -> str:
         """Return the same name: each has a figure of its own."""
         return function
 
 
-def evidence_of(result: Result, kind: str) -> Iterator[OfEvidence]:
-    """Yield the evidence of a kind that has figures."""
-    for each in result.evidence:
-        if each.kind == kind and each.amounts:
-            yield OfEvidence(result, each)
+def evidence_of(result: Result, kind: str) -> Iterator[tuple[Result, Evidence]]:
+    """Yield the evidence of a kind that has figures, with its record."""
+    for evidence in result.evidence:
+        if evidence.kind == kind and evidence.amounts:
+            yield result, evidence
 
 
 @dataclass(frozen=True)
@@ -119,14 +113,15 @@ class Reference:
 
     def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
         """Return the newest evidence of the kind of the same test."""
-        after = OfRecord(result)
         if result.test_id not in self.test_ids:
-            return EvidenceBefore(after, None, f"baseline {self.name!r} does not contain this test")
+            return EvidenceBefore(
+                result, None, f"baseline {self.name!r} does not contain this test"
+            )
         usable = [each for each in self.results if each.is_usable]
         same = [each for each in usable if each.test_id == result.test_id]
         same.sort(key=lambda each: each.started_at, reverse=True)
-        found = next((each for result in same for each in evidence_of(result, kind)), None)
-        return EvidenceBefore(after, found, f"baseline {self.name!r} has no evidence {kind!r}")
+        found = next((each for earlier in same for each in evidence_of(earlier, kind)), None)
+        return EvidenceBefore(result, found, f"baseline {self.name!r} has no evidence {kind!r}")
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """Return the comparison by the session's policy; none for a new test."""
@@ -169,7 +164,7 @@ class InTurns:
         """Return the evidence of the kind from the other side, which has the same machine."""
         found = next(iter(evidence_of(self.result, kind)), None)
         reason = f"{self.name!r} has no evidence {kind!r}"
-        return EvidenceBefore(OfRecord(result), found, reason, is_same_machine=True)
+        return EvidenceBefore(result, found, reason, is_same_machine=True)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """Return the comparison by the session's policy."""
@@ -196,10 +191,12 @@ class Before:
             return obstacle_to_metric(metric, self.found, self.after)
         if METRICS[metric].is_peak:
             is_time = METRICS[metric].units is TIME
-            return another_machine(self.found, self.after) if is_time else ""
+            return another_machine(self.found.result, self.after.result) if is_time else ""
         if self.after.of.shares is not None:
             return obstacle_to_time(self.found, self.after)
-        return another_machine(self.found, self.after) or other_work(self.found, self.after)
+        return another_machine(self.found.result, self.after.result) or other_work(
+            self.found, self.after
+        )
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the earlier estimate of a metric."""
@@ -207,7 +204,7 @@ class Before:
         if METRICS[metric].is_sampled:
             return self._timed(self.found, metric, subject)
         tasks = self.found.of.window.tasks
-        value = self._cost(metric, subject) / (1 if METRICS[metric].is_peak else tasks)
+        value = METRICS[metric].divided(self._cost(metric, subject), tasks)
         found = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
         most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
         return replace(found, high=found.high + most)
@@ -215,11 +212,8 @@ class Before:
     def line(self, metric: str, function: Function) -> str:
         """Return under which name the baseline has a function: its own, or its module's others."""
         line = line_of(function)
-        is_folded = not self._has(metric, function) and self._has(metric, line)
-        return line if is_folded else function
-
-    def _has(self, metric: str, name: str) -> bool:
-        return (metric, name) in self._names
+        is_named = (metric, function) in self._names
+        return line if not is_named and (metric, line) in self._names else function
 
     @cached_property
     def _names(self) -> frozenset[tuple[str, str]]:
@@ -229,14 +223,13 @@ class Before:
 
     def _timed(self, side: Measurement, metric: str, subject: str) -> Estimate:
         """Return a share, or CPU time per task."""
-        figures = side.figures()
-        shares = figures.self_shares if metric == SELF else figures.shares
+        shares = side.self_shares if metric == SELF else side.shares
         if METRICS[metric].units is PERCENT:
             return shares.get(subject, NEVER_SEEN)
         if not subject:
-            return _bounded(figures.cpu, figures.tasks)
+            return _bounded(side.cpu, side.tasks)
         share = shares.get(subject, NEVER_SEEN)
-        return _bounded(figures.cost(subject, share.value), figures.tasks)
+        return _bounded(side.cost(subject, share.value), side.tasks)
 
     def _cost(self, metric: str, subject: str) -> float:
         """Return a cost over the whole window, as in the record."""
@@ -246,17 +239,15 @@ class Before:
         if not subject and metric in costs.whole:
             return costs.whole[metric]
         own = metric if ":" in subject else own_part(metric)
-        return sum(each.total.get(own, 0.0) for each in costs.functions if _is_of(each, subject))
+        return sum(
+            cost.total.get(own, 0.0)
+            for cost in costs.functions
+            if subject in ("", cost.function, f"@{cost.owner}")
+        )
 
 
 NEVER_SEEN = Estimate(0.0, 0.0, 0.001, samples=0, dispersion=0.0)
 """Share of a function that a baseline lacks: functions with less are not kept."""
-
-
-def _is_of(each: FunctionCost, subject: str) -> bool:
-    if subject.startswith("@"):
-        return each.owner == subject[1:]
-    return not subject or each.function == subject
 
 
 def _bounded(figure: Figure, tasks: int) -> Estimate:

@@ -12,7 +12,16 @@ from typing import TypeAlias
 from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
 from pytest_schedprof.judge.estimate import critical
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, RANKED, SELF, SHARE, own_part
+from pytest_schedprof.model.metric import (
+    CPU,
+    METRICS,
+    PERCENT,
+    RANKED,
+    SELF,
+    SHARE,
+    Of,
+    own_part,
+)
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import (
     WHOLE,
@@ -22,7 +31,7 @@ from pytest_schedprof.model.result import (
     Result,
     SampledShares,
 )
-from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting, TestEntry
+from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting
 
 LEAST_PART = 0.05
 """Part of all samples or costs. A function that never reached it has no series unless asked for."""
@@ -73,8 +82,11 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
     for run, results in runs:
         for result in results:
             if matches(result.test_id) and result.is_usable:
+                versions = result.environment.versions if result.environment else {}
+                version = versions.get("distributed", "")
+                moment = Moment(run.run_id, run.started_at, run.commit, version)
                 for setting, amounts in _settings(result):
-                    found[setting].append((_moment(run, result), amounts))
+                    found[setting].append((moment, amounts))
     return [
         each
         for setting in sorted(found)
@@ -108,23 +120,19 @@ def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setti
     )
 
 
-def _moment(run: Run, result: Result) -> Moment:
-    versions = result.environment.versions if result.environment else {}
-    return Moment(run.run_id, run.started_at, run.commit, versions.get("distributed", ""))
-
-
 def _series(setting: Setting, found: list[Found], choice: Choice) -> Iterator[Series]:
     names = {name for _, amounts in found for name in amounts if choice.wants(*name)}
-    large = [name for name in names if choice.function or _largest(found, name) >= LEAST_PART]
+    large = [
+        name
+        for name in names
+        if choice.function
+        or any(name in amounts and amounts[name].part >= LEAST_PART for _, amounts in found)
+    ]
     siblings = Counter(_place(name)[:2] for name in large)
     for name in sorted(large, key=_place):
         figures = tuple(_figures(found, name))
         went = _course(name[0], figures, siblings[_place(name)[:2]])
         yield Series(setting, *name, figures, went)
-
-
-def _largest(found: Iterable[Found], name: Name) -> float:
-    return max(amounts[name].part for _, amounts in found if name in amounts)
 
 
 def _place(name: Name) -> tuple[int, int, str]:
@@ -180,7 +188,7 @@ def _shares(shares: SampledShares) -> Iterator[tuple[Name, Amount]]:
 def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
     for metric, row in METRICS.items():
         divisor = 1 if row.is_peak else tasks
-        if row.of_metric or not divisor or row.is_sampled:
+        if not divisor or row.is_sampled:
             continue
         if metric in costs.whole:
             yield (metric, ""), Amount(costs.whole[metric] / divisor)
@@ -200,9 +208,9 @@ def _of_functions(
     for each in functions:
         owners[each.owner] += each.total.get(own, 0)
     together = sum(owners.values())
-    if is_summed and METRICS[metric].of_whole:
+    if is_summed and Of.WHOLE in METRICS[metric].of:
         yield (metric, ""), Amount(together / divisor)
-    for owner, amount in owners.items() if METRICS[metric].of_owners else ():
+    for owner, amount in owners.items() if Of.OWNERS in METRICS[metric].of else ():
         yield (metric, f"@{owner}"), Amount(amount / divisor)
     for each in functions:
         part = each.total.get(own, 0) / together if together else 0.0
@@ -312,17 +320,17 @@ Recent: TypeAlias = Mapping[tuple[str, str], tuple[str, Sequence[float]]]
 
 def figures_of(result: Result) -> dict[str, dict[str, float]]:
     """Return the figures of the scheduler as a whole in a test."""
-    return {label_of(each): _whole(each) for each in result.backends}
+    return {
+        label_of(backend): {
+            metric: amount.value for (metric, subject), amount in amounts_of(backend) if not subject
+        }
+        for backend in result.backends
+    }
 
 
 def label_of(backend: BackendResult) -> str:
     """Return the backend's name, with options that change what its figures mean."""
     return f"{backend.backend} ({backend.mode})" if backend.mode else backend.backend
-
-
-def _whole(backend: BackendResult) -> dict[str, float]:
-    found = amounts_of(backend)
-    return {metric: amount.value for (metric, subject), amount in found if not subject}
 
 
 def recent_series(runs: Sequence[Run]) -> Recent:
@@ -337,16 +345,13 @@ def recent_series(runs: Sequence[Run]) -> Recent:
     settings = {each.test_id: each.setting for each in runs[-1].tests}
     for run in runs:
         for entry in run.tests:
-            if _is_worth_it(entry) and settings.get(entry.test_id) == entry.setting:
+            # The test did its work: it passed, or failed by a limit only.
+            is_worth_it = entry.outcome in WHOLE or entry.verdict is Verdict.FAIL
+            if is_worth_it and settings.get(entry.test_id) == entry.setting:
                 for backend, figures in entry.figures.items():
                     found.setdefault((entry.test_id, backend), []).append(figures)
     series = {key: _telling(figures) for key, figures in found.items()}
     return {key: each for key, each in series.items() if len(each[1]) >= FEWEST}
-
-
-def _is_worth_it(entry: TestEntry) -> bool:
-    """Whether the test did its work: it passed, or failed by a limit only."""
-    return entry.outcome in WHOLE or entry.verdict is Verdict.FAIL
 
 
 def _telling(found: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:

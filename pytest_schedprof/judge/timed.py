@@ -8,7 +8,7 @@ from math import sqrt
 
 from pytest_schedprof.judge.contrast import Contrast, Policy, largest_chance, paired, unpaired
 from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS
-from pytest_schedprof.judge.figures import Figures, owner_of_subject
+from pytest_schedprof.judge.figures import Measurement, owner_of_subject
 from pytest_schedprof.judge.owners import PLUMBING
 from pytest_schedprof.judge.past import Past, cost_in, share_in
 from pytest_schedprof.judge.series import EACH, Usual
@@ -23,7 +23,9 @@ GONE = 0.1
 """A function has gone if it keeps less than this part of its share."""
 
 
-def with_moved_costs(changes: list[Change], before: Figures, after: Figures) -> list[Change]:
+def with_moved_costs(
+    changes: list[Change], before: Measurement, after: Measurement
+) -> list[Change]:
     """Turn changes of functions that came or went into shifts if their time only moved."""
     pairs = dict(_pairs(changes))
     pairs |= {old: new for new, old in pairs.items()}
@@ -63,7 +65,9 @@ def _module(subject: str) -> str:
     return subject.partition(":")[0]
 
 
-def _settled(change: Change, pairs: dict[str, str], before: Figures, after: Figures) -> Change:
+def _settled(
+    change: Change, pairs: dict[str, str], before: Measurement, after: Measurement
+) -> Change:
     if change.outcome not in (Outcome.REGRESSED, Outcome.IMPROVED):
         return change
     if partner := pairs.get(change.subject):
@@ -76,20 +80,18 @@ def _settled(change: Change, pairs: dict[str, str], before: Figures, after: Figu
     return change
 
 
-def _is_taken_out(change: Change, before: Figures, after: Figures) -> bool:
+def _is_taken_out(change: Change, before: Measurement, after: Measurement) -> bool:
     """Whether its self share was extracted from other functions of its owner."""
-    own = _own(change.subject, after) - _own(change.subject, before)
+    own_before, own_after = (
+        side.self_shares[change.subject].value if change.subject in side.self_shares else 0.0
+        for side in (before, after)
+    )
     owner = f"@{change.owner}"
     if owner not in before.shares or owner not in after.shares:
         return False
     gained = after.shares[owner].value - before.shares[owner].value
     rise = change.difference
-    return own >= COVERED * rise and gained <= (1 - COVERED) * rise
-
-
-def _own(function: str, side: Figures) -> float:
-    found = side.self_shares.get(function)
-    return found.value if found else 0.0
+    return own_after - own_before >= COVERED * rise and gained <= (1 - COVERED) * rise
 
 
 SEEN_ONCE = "seen in this run only: it counts if the next run shows it too"
@@ -167,19 +169,13 @@ SIZE = "it rose, perhaps by the {least} from which on it counts: run more rounds
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A share and the corresponding CPU time, each before and after."""
-
-    subject: str
-    share: Contrast
-    cost: Contrast
-
-
-@dataclass(frozen=True, slots=True)
 class Bars:
-    """What a change must pass, for all figures together."""
+    """What a change must pass, for all figures of both sides together."""
 
+    before: Measurement
+    after: Measurement
     policy: Policy
+    in_turns: bool
     of_rises: float
     """Largest p value of a rise that counts."""
     of_falls: float
@@ -210,50 +206,39 @@ class Bars:
             note,
         )
 
+    def doubt_of_cpu(self, cpu: Contrast) -> str:
+        """Return why a rise of the CPU time is undecided, and what would decide it."""
+        rounds = self.before.cpu_of_rounds, self.after.cpu_of_rounds
+        has_rounds = min(map(len, rounds)) >= MIN_ROUNDS
+        return self._doubt(cpu, f"{self.policy.cpu_rise:.0%}", "CPU time varies", has_rounds)
 
-@dataclass(frozen=True, slots=True)
-class Doubts:
-    """Why figures of two sides are undecided, and what would decide them."""
-
-    before: Figures
-    after: Figures
-    bars: Bars
-    in_turns: bool
-
-    def of_cpu(self, cpu: Contrast) -> str:
-        """Return why a rise of the CPU time is undecided."""
-        has_rounds = all(
-            len(each.cpu_of_rounds) >= MIN_ROUNDS for each in (self.before, self.after)
-        )
-        return self._reason(cpu, f"{self.bars.policy.cpu_rise:.0%}", "CPU time varies", has_rounds)
-
-    def of_share(self, share: Contrast) -> str:
+    def doubt_of_share(self, share: Contrast) -> str:
         """Return why a rise of a share is undecided: for its samples, or for what scatters."""
-        least = f"{self.bars.policy.share_rise * 100:g} pp"
-        sides = [each.result.shares for each in (self.before, self.after)]
-        counts = [each.busy_samples if each else 0 for each in sides]
+        least = f"{self.policy.share_rise * 100:g} pp"
+        sides = self.before.of.shares, self.after.of.shares
+        counts = [side.busy_samples if side else 0 for side in sides]
         typical = (share.before + share.after) / 2
-        error = sqrt(typical * (1 - typical) * sum(1 / max(1, each) for each in counts))
+        error = sqrt(typical * (1 - typical) * sum(1 / max(1, count) for count in counts))
         alone = Contrast(share.before, share.after, error, MANY)
-        if not isinstance(share, Standing) and alone.may_have_risen(self.bars.policy.share_rise):
+        if not isinstance(share, Standing) and alone.may_have_risen(self.policy.share_rise):
             return SAMPLES.format(count=min(counts), least=least)
-        has_rounds = all(each is not None and each.inference == "rounds" for each in sides)
-        return self._reason(share, least, "shares vary", has_rounds)
+        has_rounds = all(side is not None and side.inference == "rounds" for side in sides)
+        return self._doubt(share, least, "shares vary", has_rounds)
 
-    def _reason(self, contrast: Contrast, least: str, what: str, has_rounds: bool) -> str:
+    def _doubt(self, contrast: Contrast, least: str, what: str, has_rounds: bool) -> str:
         if isinstance(contrast, Standing):
             return SEEN_ONCE
-        if self.bars.is_risen(contrast):
+        if self.is_risen(contrast):
             return SIZE.format(least=least)
         if has_rounds:
             return (PAIRS if self.in_turns else ROUNDS).format(what=what)
-        is_scaled = len(self.after.result.window.scales) > 1
+        is_scaled = len(self.after.of.window.scales) > 1
         return (SCALES if is_scaled else ONE_ROUND).format(what=what)
 
 
 def timed_changes(
-    before: Figures,
-    after: Figures,
+    before: Measurement,
+    after: Measurement,
     policy: Policy,
     *,
     in_turns: bool = False,
@@ -272,23 +257,24 @@ def timed_changes(
     if past:
         policy = policy.with_past()
         whole: Contrast = standing(past.cpu, after.cpu.value)
-        candidates = [_standing(subject, past, after) for subject in subjects]
+        figures = {subject: _beside_past(subject, past, after) for subject in subjects}
     else:
         whole = _cpu(before, after, in_turns=in_turns)
-        candidates = [_candidate(subject, before, after, whole) for subject in subjects]
-    contrasts = [whole, *(candidate.share for candidate in candidates)]
+        figures = {subject: _share_and_cost(subject, before, after, whole) for subject in subjects}
+    contrasts = [whole, *(share for share, _ in figures.values())]
     bars = Bars(
+        before,
+        after,
         policy,
-        largest_chance([each.chance_of_rise for each in contrasts], policy.alpha),
-        largest_chance([each.chance_of_fall for each in contrasts], policy.alpha),
+        in_turns,
+        largest_chance([contrast.chance_of_rise for contrast in contrasts], policy.alpha),
+        largest_chance([contrast.chance_of_fall for contrast in contrasts], policy.alpha),
     )
-    doubts = Doubts(before, after, bars, in_turns)
-    changes = [_share_change(each, bars, doubts) for each in candidates]
-    changes = with_moved_costs(changes, before, after)
-    return [_cpu_change(whole, bars, doubts), *changes]
+    changes = [_share_change(subject, *pair, bars) for subject, pair in figures.items()]
+    return [_cpu_change(whole, bars), *with_moved_costs(changes, before, after)]
 
 
-def _cpu(before: Figures, after: Figures, *, in_turns: bool) -> Contrast:
+def _cpu(before: Measurement, after: Measurement, *, in_turns: bool) -> Contrast:
     """Contrast of the CPU time, paired if the rounds were measured in turns."""
     rounds = (before.cpu_of_rounds, after.cpu_of_rounds)
     if in_turns and len(rounds[0]) == len(rounds[1]) >= MIN_ROUNDS:
@@ -296,42 +282,40 @@ def _cpu(before: Figures, after: Figures, *, in_turns: bool) -> Contrast:
     return unpaired(before.cpu, after.cpu)
 
 
-def _standing(subject: str, past: Past, after: Figures) -> Candidate:
+def _beside_past(subject: str, past: Past, after: Measurement) -> tuple[Contrast, Contrast]:
     """Contrast a share, and the CPU time that it is of, with what is usual for them."""
     usual, share = past.share(subject), share_in(after, subject)
-    return Candidate(
-        subject,
+    return (
         standing(usual, share, after.sampling_error((usual.level + share) / 2)),
         standing(past.cost(subject), cost_in(after, subject)),
     )
 
 
-def _subjects(before: Figures, after: Figures, policy: Policy) -> list[str]:
+def _subjects(before: Measurement, after: Measurement, policy: Policy) -> list[str]:
     """Return owners and functions to compare, without those that call all others."""
     return [
         subject
         for subject in sorted({*before.shares, *after.shares})
-        if _largest(subject, before, after) >= policy.seen_from
+        if max(share_in(side, subject) for side in (before, after)) >= policy.seen_from
         and (subject.startswith("@") or owner_of_subject(subject) not in PLUMBING)
     ]
 
 
-def _largest(subject: str, before: Figures, after: Figures) -> float:
-    return max(side.shares[subject].value for side in (before, after) if subject in side.shares)
+def _share_and_cost(
+    subject: str, before: Measurement, after: Measurement, whole: Contrast
+) -> tuple[Contrast, Contrast]:
+    """Contrast a share, and the CPU time that it is of.
 
-
-def _candidate(subject: str, before: Figures, after: Figures, whole: Contrast) -> Candidate:
-    typical = _typical(subject, before, after)
+    The pooled share of both sides gives the error under the null hypothesis.
+    """
+    samples, seen = 0, 0.0
+    for side in (before, after):
+        if side.of.shares:
+            samples += side.of.shares.busy_samples
+            seen += side.of.shares.busy_samples * share_in(side, subject)
+    typical = seen / max(1, samples)
     share = unpaired(before.share(subject, typical), after.share(subject, typical))
-    return Candidate(subject, share, _cost(share, before.busy, after.busy, whole))
-
-
-def _typical(subject: str, before: Figures, after: Figures) -> float:
-    """Pooled share of both sides, for the error under the null hypothesis."""
-    sides = [side for side in (before, after) if side.result.shares]
-    samples = [side.result.shares.busy_samples for side in sides if side.result.shares]
-    values = [side.shares[subject].value if subject in side.shares else 0.0 for side in sides]
-    return sum(n * p for n, p in zip(samples, values, strict=True)) / max(1, sum(samples))
+    return share, _cost(share, before.busy, after.busy, whole)
 
 
 def _cost(share: Contrast, busy_before: float, busy_after: float, whole: Contrast) -> Contrast:
@@ -345,8 +329,8 @@ def _cost(share: Contrast, busy_before: float, busy_after: float, whole: Contras
     return Contrast(before, after, error, min(share.freedom, whole.freedom))
 
 
-def _share_change(candidate: Candidate, bars: Bars, doubts: Doubts) -> Change:
-    share, cost, policy = candidate.share, candidate.cost, bars.policy
+def _share_change(subject: str, share: Contrast, cost: Contrast, bars: Bars) -> Change:
+    policy = bars.policy
     outcome, note = Outcome.SAME, ""
     needed = policy.cpu_rise * cost.before
     if bars.is_risen(share) and share.rise >= policy.share_rise:
@@ -356,8 +340,7 @@ def _share_change(candidate: Candidate, bars: Bars, doubts: Doubts) -> Change:
         is_cheaper = cost.chance_of_fall <= policy.alpha and cost.fall >= needed
         outcome, note = _beside_cost(is_cheaper, cost.fall < needed, Outcome.IMPROVED, cost)
     elif share.may_have_risen(policy.share_rise):
-        outcome, note = Outcome.UNDECIDED, doubts.of_share(share)
-    subject = candidate.subject
+        outcome, note = Outcome.UNDECIDED, bars.doubt_of_share(share)
     return bars.change(SHARE, subject, share, outcome, note)
 
 
@@ -380,7 +363,7 @@ def _beside_cost(
     )
 
 
-def _cpu_change(cpu: Contrast, bars: Bars, doubts: Doubts) -> Change:
+def _cpu_change(cpu: Contrast, bars: Bars) -> Change:
     needed = bars.policy.cpu_rise * cpu.before
     outcome, note = Outcome.SAME, ""
     if bars.is_risen(cpu) and cpu.rise >= needed:
@@ -388,5 +371,5 @@ def _cpu_change(cpu: Contrast, bars: Bars, doubts: Doubts) -> Change:
     elif bars.is_fallen(cpu) and cpu.fall >= needed:
         outcome = Outcome.IMPROVED
     elif cpu.may_have_risen(needed):
-        outcome, note = Outcome.UNDECIDED, doubts.of_cpu(cpu)
+        outcome, note = Outcome.UNDECIDED, bars.doubt_of_cpu(cpu)
     return bars.change(CPU, "", cpu, outcome, note)

@@ -11,7 +11,10 @@ from typing import Protocol
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    METRICS,
+    STALLS,
+)
 from pytest_schedprof.model.profile import Function, compile_pattern
 
 DIGITS = 12
@@ -36,30 +39,14 @@ class Baseline(Protocol):
         """Return why a limit on the metric of these cannot be judged; empty if it can."""
 
 
-class NoBaseline:
-    """The baseline of sessions without one: relative limits are inconclusive."""
-
-    def of(self, metric: str, subject: str) -> Estimate:
-        """Never called: doubt() is non-empty."""
-        raise NotImplementedError
-
-    def line(self, metric: str, function: Function) -> str:
-        """Never called: doubt() is non-empty."""
-        raise NotImplementedError
-
-    def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
-        """Return what to do about it."""
-        return "no baseline to compare with: give one with --schedprof-compare"
-
-
-NO_BASELINE = NoBaseline()
+NO_BASELINE = "no baseline to compare with: give one with --schedprof-compare"
 
 
 def judge(
     limit: Limit,
     measurements: Measurements,
     known: Sequence[Function],
-    baseline: Baseline = NO_BASELINE,
+    baseline: Baseline | None = None,
 ) -> LimitResult:
     """Judge one limit.
 
@@ -67,14 +54,17 @@ def judge(
         limit: the limit to judge.
         measurements: what was measured.
         known: functions of the scheduler's code that match the limit's pattern.
-        baseline: what relative limits are relative to.
+        baseline: what relative limits are relative to; without it they are inconclusive.
 
     Raises:
         LimitError: if the pattern matches nothing in the scheduler's code.
     """
     subjects = _subjects(limit, measurements, known)
-    doubt = _doubt(limit, measurements)
-    if doubt or (limit.is_relative and (doubt := baseline.doubt(limit.metric, subjects))):
+    doubt = measurements.doubt_of_growth(limit.of, limit.pattern) if limit.of else ""
+    doubt = doubt or measurements.doubt(limit.measured, limit.pattern)
+    if limit.is_relative and not doubt:
+        doubt = baseline.doubt(limit.metric, subjects) if baseline else NO_BASELINE
+    if doubt:
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
     findings = sorted(
         _findings(limit, subjects, measurements, baseline),
@@ -89,7 +79,7 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
 
     If no function was seen, one known function stands for all: it cannot break the limit.
     """
-    if METRICS[limit.metric].is_longest and not limit.pattern:
+    if limit.metric in STALLS and not limit.pattern:
         return [_longest(limit.metric, measurements)]
     if limit.owner or not limit.pattern:
         return [limit.pattern]
@@ -124,14 +114,8 @@ def _longest(metric: str, measurements: Measurements) -> str:
     return next((name for name in found if measurements.of(metric, name).value >= whole), "")
 
 
-def _doubt(limit: Limit, measurements: Measurements) -> str:
-    if limit.of and (doubt := measurements.doubt_of_growth(limit.of, limit.pattern)):
-        return doubt
-    return measurements.doubt(limit.measured, limit.pattern)
-
-
 def _findings(
-    limit: Limit, subjects: Sequence[str], measurements: Measurements, baseline: Baseline
+    limit: Limit, subjects: Sequence[str], measurements: Measurements, baseline: Baseline | None
 ) -> Iterator[Finding]:
     """Judge each subject, and together those that the baseline has in one line only.
 
@@ -139,37 +123,26 @@ def _findings(
     """
     together: dict[str, list[str]] = defaultdict(list)
     for subject in subjects:
-        is_alone = not (limit.is_relative and limit.pattern.endswith(":*"))
-        line = subject if is_alone else baseline.line(limit.metric, subject)
-        if line == subject:
-            yield _find(limit, subject, measurements, baseline)
+        if not (baseline and limit.is_relative):
+            of = measurements.growth if limit.of else measurements.of
+            now = of(limit.measured, subject)
+            yield Finding(subject, now, _verdict(now.low, now.high, limit.bound))
+        elif limit.pattern.endswith(":*"):
+            together[baseline.line(limit.metric, subject)].append(subject)
         else:
-            together[line].append(subject)
+            together[subject].append(subject)
     for line, functions in together.items():
-        now = _sum([measurements.of(limit.measured, each) for each in functions])
+        assert baseline
+        parts = [measurements.of(limit.measured, function) for function in functions]
+        now = replace(
+            parts[0],
+            value=fsum(part.value for part in parts),
+            low=fsum(part.low for part in parts),
+            high=fsum(part.high for part in parts),
+        )
         before = baseline.of(limit.metric, line)
         low, high = excess(now, before, limit.factor)
         yield Finding(line, now, _verdict(low, high, limit.bound), before)
-
-
-def _sum(parts: Sequence[Estimate]) -> Estimate:
-    """Add up exact figures of functions."""
-    return replace(
-        parts[0],
-        value=fsum(each.value for each in parts),
-        low=fsum(each.low for each in parts),
-        high=fsum(each.high for each in parts),
-    )
-
-
-def _find(limit: Limit, subject: str, measurements: Measurements, baseline: Baseline) -> Finding:
-    of = measurements.growth if limit.of else measurements.of
-    estimate = of(limit.measured, subject)
-    if not limit.is_relative:
-        return Finding(subject, estimate, _verdict(estimate.low, estimate.high, limit.bound))
-    before = baseline.of(limit.metric, subject)
-    low, high = excess(estimate, before, limit.factor)
-    return Finding(subject, estimate, _verdict(low, high, limit.bound), before)
 
 
 def _verdict(low: float, high: float, bound: float) -> Verdict:

@@ -13,11 +13,11 @@ from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.control.control import Control, Target
 from pytest_schedprof.errors import LimitError, SchedprofError, SchedulerLostError, as_own
 from pytest_schedprof.judge.costs import Costs, Unit, unit_of
-from pytest_schedprof.judge.matching import Measurement
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.phases import ClientCosts
 from pytest_schedprof.judge.reference import InTurns, Reference
 from pytest_schedprof.judge.shares import Shares, counted_by_span, sampled_by_span, shares_of
-from pytest_schedprof.judge.verdicts import NO_BASELINE, Baseline, Measurements, judge
+from pytest_schedprof.judge.verdicts import Baseline, Measurements, judge
 from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import steps_named
@@ -169,10 +169,10 @@ class Earlier:
     test: Result
     """The test as it is now: its ID, cluster and environment."""
 
-    def baseline(self, measured: BackendResult) -> Baseline:
+    def baseline(self, measured: BackendResult) -> Baseline | None:
         """Return what relative limits of this backend are held against."""
         if self.reference is None:
-            return NO_BASELINE
+            return None
         return self.reference.before(Measurement(self.test, measured))
 
     def compare(self, measured: BackendResult, is_binding: bool) -> list[Comparison]:
@@ -238,7 +238,7 @@ class _Recorded:
             profiles = [[self._read(segment) for segment in each] for each in self.rounds]
             measurements = self._measurements(profiles)
             result = self._result(measurements, profiles, limits)
-            baseline = earlier.baseline(result) if earlier else NO_BASELINE
+            baseline = earlier.baseline(result) if earlier else None
             limited = tuple(self._judged(limits, measurements, baseline))
             return [replace(result, limits=limited, artifacts=artifacts, targets=targets)]
         except Exception as error:  # a third party's backend may raise anything
@@ -327,7 +327,7 @@ class _Recorded:
         return unit_of(tasks, _told_by_scheduler(segments), costs, segments[0].facts.scale)
 
     def _judged(
-        self, limits: Sequence[Limit], measurements: Shares | Costs, baseline: Baseline
+        self, limits: Sequence[Limit], measurements: Shares | Costs, baseline: Baseline | None
     ) -> Iterator[LimitResult]:
         """Judge the limits that this backend measures."""
         mine = [limit for limit in limits if limit.measured in self.backend.metrics]

@@ -18,7 +18,7 @@ from pytest_schedprof.judge.limits import choices
 from pytest_schedprof.judge.parting import Reader, with_first_difference
 from pytest_schedprof.judge.phases import EvidenceMeasurements
 from pytest_schedprof.judge.reference import InTurns
-from pytest_schedprof.judge.verdicts import NO_BASELINE, judge
+from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.measuring.assessment import (
     NOT_ASSESSED,
     Assessment,
@@ -63,7 +63,7 @@ def _judge(limit: Limit, evidence: Evidence, earlier: Earlier) -> LimitResult:
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
     known = choices(limit.measured, limit.pattern)
     reference = earlier.reference
-    before = reference.evidence_before(earlier.test, evidence.kind) if reference else NO_BASELINE
+    before = reference.evidence_before(earlier.test, evidence.kind) if reference else None
     return judge(limit, measurements, known, before)
 
 

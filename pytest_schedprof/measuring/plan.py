@@ -17,7 +17,10 @@ from pytest_schedprof.judge.reference import Reference
 from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.metric import METRICS, SHARE
+from pytest_schedprof.model.metric import (
+    CLIENT_BYTECODES,
+    SHARE,
+)
 from pytest_schedprof.model.words import listed
 
 FIRST_CHECK = 4
@@ -49,15 +52,15 @@ class Plan:
     def limits_client_alone(self) -> bool:
         """Whether all limits are on what the client does: it may define graphs and run none."""
         limits = self.settings.limit
-        return bool(limits) and all(_is_here(each.measured) for each in limits)
+        return bool(limits) and all(limit.measured == CLIENT_BYTECODES for limit in limits)
 
     @property
     def needs_scheduler(self) -> str | None:
         """What must have a scheduler: empty if the test as a whole, None if nothing of it."""
-        if not any(_is_here(each.measured) for each in self.settings.limit):
+        if not any(limit.measured == CLIENT_BYTECODES for limit in self.settings.limit):
             return ""
-        limits = (each for each in self.settings.limit if not _is_here(each.measured))
-        backends = (each for each in self.backends if not any(map(_is_here, each.metrics)))
+        limits = (each for each in self.settings.limit if each.measured != CLIENT_BYTECODES)
+        backends = (each for each in self.backends if CLIENT_BYTECODES not in each.metrics)
         needs = (
             *(f"limit {str(each)!r}" for each in limits),
             *(f"backend {each.name}" for each in backends),
@@ -127,11 +130,6 @@ class BodyRun(NamedTuple):
     has_evidence: bool
     """Whether evidence is gathered. Not beside a backend that disturbs: it would measure the
     instruments of evidence, which work inside the scheduler."""
-
-
-def _is_here(metric: str) -> bool:
-    """Whether a metric is of the test's own process."""
-    return metric in METRICS and METRICS[metric].is_here
 
 
 def _disturbs(backends: Sequence[Backend]) -> bool:

@@ -6,9 +6,11 @@ docs/limits.md explains each metric to users.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from enum import Flag, auto
 from math import floor, log10
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 CLIENT = ("construction", "optimisation", "serialisation", "sending")
 """Phases of the client up to the scheduler, in the order in which a computation passes them."""
@@ -64,62 +66,37 @@ BYTES = {
 }
 
 
-class Metric(NamedTuple):
-    """Everything that is known of one metric. Adding one takes a row, and a backend."""
+class Of(Flag):
+    """What has a figure of a metric, and so can be limited."""
 
-    units: dict[str, Decimal]
+    WHOLE = auto()
+    """The scheduler as a whole: a limit needs no pattern."""
+    FUNCTIONS = auto()
+    OWNERS = auto()
+    CLIENT = auto()
+    """Phases of the client."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of the family of timed costs, which are amounts per task of the window, with bounds.
+
+    Every other family is a subclass. Adding a metric takes a row in `METRICS`, and a backend.
+    """
+
+    units: Mapping[str, Decimal]
     """Units that a bound may have, each as a multiple of the unit used in results."""
-    noun: str
+    noun: str = ""
     """The noun in `6.1 calls per task`; empty if the unit is enough."""
     rank: int = 0
     """Importance, from 1 on. Tables of functions are sorted by the most important metric that a
     backend has, and the short history on the terminal shows it. 0 if it is used for neither."""
-    is_exact: bool = False
-    """Whether a limit on it has no interval, because it is counted instead of timed or sampled."""
-    is_sampled: bool = False
-    """Whether it is estimated from samples: results have it as shares and CPU time of the window,
-    not among their costs."""
-    is_peak: bool = False
-    """Whether it is a figure of the whole window, the largest of all rounds; all others are amounts
-    that are divided by the window's tasks."""
-    is_way: bool = False
-    """Whether it tells which way tasks took through the state machine. Where the test's own process
-    runs all, that depends on timing: under load, tasks are queued that otherwise are not."""
-    is_decision: bool = False
-    """Whether it tells of the scheduler's decisions in virtual time, where each run is the same."""
-    is_held: bool = False
-    """Whether it is per task that the scheduler held at once, and not per task of the window; the
-    backend divides. Its functions are types of objects."""
-    is_least: bool = False
-    """Whether the smallest of all rounds counts: what is kept once is no leak. It takes two."""
-    is_longest: bool = False
-    """Whether the figure of the whole is that of one function, which is told."""
-    is_traffic: bool = False
-    """Whether it counts messages. How many are sent as one batch depends on timing, so it is not
-    taken as exact even if all rounds agree."""
-    is_here: bool = False
-    """Whether it is of the test's own process, and of the client's functions."""
+    of: Of = Of.WHOLE | Of.FUNCTIONS | Of.OWNERS
     scatter: float = 0.0
     """How far windows of the same code differ on a cluster in virtual time, as a part of the whole.
     Smaller changes of functions are ignored."""
-    of_functions: bool = True
-    """Whether it can be limited for functions and owners. If not, it is of the whole scheduler."""
-    of_owners: bool = True
-    """Whether it can be limited for owners, if it can be for functions."""
-    of_client: bool = False
-    """Whether it can be limited for phases of the client."""
-    of_whole: bool = True
-    """Whether it can be limited without a pattern, for the scheduler as a whole."""
-    of_metric: bool = False
-    """Whether it is about another metric, which is its first argument."""
-    is_divided: bool = False
-    """Whether the costs of functions sum to that of the whole, so that a change is explained by
-    them."""
     own: str = ""
     """Name in costs of the function's own part, if the metric includes that of its callees."""
-    weighed_by: str = ""
-    """The metric to check when this one rises: without a rise there, the function did not become
-    more expensive."""
     is_extra: bool = False
     """Whether histories show it only if a user names it."""
     spelling: str = ""
@@ -136,25 +113,78 @@ class Metric(NamedTuple):
     """The metric of functions that it is for steps of graph intake; empty if it is of no steps.
     Limits write that name: `cpu(intake:ordering)`."""
 
+    is_exact: ClassVar = False
+    """Whether a limit on it has no interval, because it is counted instead of timed or sampled."""
+    is_sampled: ClassVar = False
+    """Whether results have it as shares and CPU time of the window, not among their costs."""
+    is_peak: ClassVar = False
+    """Whether it is a figure of the whole window, not an amount that its tasks share."""
 
-def _decision(units: dict[str, Decimal], noun: str = "") -> Metric:
-    return Metric(units, noun, is_exact=True, is_peak=True, is_decision=True, of_functions=False)
+    def divided(self, amount: float, tasks: int) -> float:
+        """Return the figure that an amount of a whole window stands for."""
+        return amount / (1 if self.is_peak else tasks)
+
+    def combined(self, one: float, other: float) -> float:
+        """Return the amount of two rounds."""
+        return max(one, other) if self.is_peak else one + other
 
 
-def _held(noun: str, **more: Any) -> Metric:
-    return Metric(
-        NUMBER, noun, is_exact=True, is_peak=True, is_held=True, of_owners=False
-    )._replace(**more)
+class Sampled(Metric):
+    """An estimate from samples."""
+
+    is_sampled: ClassVar = True
 
 
-def _stall(percentile: str) -> Metric:
-    spelling = f"stall({percentile})"
-    return Metric(TIME, "", is_peak=True, of_functions=False, spelling=spelling, is_extra=True)
+class Count(Metric):
+    """What is counted: exact, per task."""
+
+    is_exact: ClassVar = True
 
 
-def _of_evidence(kind: str, units: dict[str, Decimal], noun: str = "", **more: Any) -> Metric:
-    row = Metric(units, noun, evidence=kind, of_owners=False, is_extra=True)._replace(**more)
-    return row._replace(example=row.choices[0]) if row.choices else row
+class Traffic(Count):
+    """Messages and their bytes. How many are sent as one batch depends on timing, so they are not
+    taken as exact even if all rounds agree."""
+
+
+class Peak(Metric):
+    """The largest figure of all rounds."""
+
+    is_peak: ClassVar = True
+
+
+class Stall(Peak):
+    """What is measured of the event loop's callbacks, and of the collector between them. Where
+    functions have figures, that of the whole is the figure of one of them, which is told."""
+
+
+class Decision(Count, Peak):
+    """What tells of the scheduler's decisions in virtual time, where each run is the same."""
+
+
+class Held(Count, Peak):
+    """Per task that the scheduler held at once, and not per task of the window; the backend
+    divides. Functions are types of objects."""
+
+
+class Leaked(Held):
+    """Of what is held, the smallest of all rounds: what is kept once is no leak. It takes two."""
+
+    def combined(self, one: float, other: float) -> float:
+        return min(one, other)
+
+
+_FUNCTIONS = Of.WHOLE | Of.FUNCTIONS
+_SUMS = Of.WHOLE | Of.OWNERS
+
+
+def _stall(percentile: str, *, is_extra: bool = True) -> Metric:
+    return Stall(TIME, of=Of.WHOLE, spelling=f"stall({percentile})", is_extra=is_extra)
+
+
+def _of_evidence(
+    kind: str, units: Mapping[str, Decimal], noun: str = "", of: Of = Of.FUNCTIONS, **more: Any
+) -> Metric:
+    return Metric(units, noun, of=of, is_extra=True, evidence=kind, **more)
 
 
 ANY_KIND = "*"
@@ -163,85 +193,82 @@ ANY_KIND = "*"
 SHARE, SELF, CPU = "share", "self", "cpu"
 """The metrics that samples give, for the modules that compute them."""
 
-CALLS = "calls"
-
-BYTECODES = "bytecodes"
-
-INSTRUCTIONS = "instructions"
+CALLS, BYTECODES, INSTRUCTIONS = "calls", "bytecodes", "instructions"
 
 CLIENT_BYTECODES = "client_bytecodes"
+"""It is of the test's own process, and of the client's functions."""
+
+TRANSITIONS = "transitions"
+"""It tells which way tasks took through the state machine. Where the test's own process runs all,
+that depends on timing: under load, tasks are queued that otherwise are not."""
+
+GROWTH = "growth"
+"""It is about another metric, which is its first argument."""
+
+DIVIDED = (CPU, BYTECODES, CLIENT_BYTECODES, INSTRUCTIONS, "seconds")
+"""Metrics of which the costs of functions sum to that of the whole, so that a change is explained
+by them."""
 
 METRICS: dict[str, Metric] = {
-    SHARE: Metric(PERCENT, "", is_sampled=True, of_whole=False),
-    SELF: Metric(PERCENT, "", is_sampled=True, of_whole=False, of_owners=False, is_extra=True),
-    CPU: Metric(TIME, "of CPU", rank=1, is_sampled=True, of_client=True, is_divided=True),
-    CALLS: Metric(NUMBER, "calls", rank=4, is_exact=True, weighed_by="bytecodes"),
-    BYTECODES: Metric(NUMBER, "bytecodes", rank=3, is_exact=True, is_divided=True),
-    CLIENT_BYTECODES: Metric(
-        NUMBER,
-        "bytecodes of the client",
-        is_exact=True,
-        is_here=True,
-        scatter=0.03,
-        of_owners=False,
-        is_divided=True,
-    ),
-    INSTRUCTIONS: Metric(
-        NUMBER, "instructions", rank=7, is_exact=True, scatter=0.002, is_divided=True
-    ),
-    "seconds": Metric(TIME, "", rank=2, of_whole=False, own="self_seconds", is_divided=True),
-    "transitions": Metric(NUMBER, "transitions", is_exact=True, is_way=True, of_functions=False),
-    "messages_in": Metric(NUMBER, "messages", is_exact=True, is_traffic=True, of_functions=False),
-    "messages_out": Metric(NUMBER, "messages", is_exact=True, is_traffic=True, of_functions=False),
-    "bytes_in": Metric(BYTES, "", is_exact=True, is_traffic=True, of_functions=False),
-    "bytes_out": Metric(BYTES, "", is_exact=True, is_traffic=True, of_functions=False),
-    "peak": Metric(BYTES, "", rank=5, is_peak=True, of_functions=False),
-    "leaked": Metric(BYTES, "", rank=6, is_peak=True, of_functions=False),
-    "objects": _held("per task held", rank=8),
-    "blocks": _held("per task held", of_functions=False),
-    "objects_leaked": _held("per task released", rank=9, is_least=True),
-    "blocks_leaked": _held("per task released", of_functions=False, is_least=True),
-    "stall": Metric(TIME, "of CPU", rank=10, is_peak=True, of_owners=False, is_longest=True),
+    SHARE: Sampled(PERCENT, of=Of.FUNCTIONS | Of.OWNERS),
+    SELF: Sampled(PERCENT, of=Of.FUNCTIONS, is_extra=True),
+    CPU: Sampled(TIME, "of CPU", rank=1, of=_FUNCTIONS | Of.OWNERS | Of.CLIENT),
+    CALLS: Count(NUMBER, "calls", rank=4),
+    BYTECODES: Count(NUMBER, "bytecodes", rank=3),
+    CLIENT_BYTECODES: Count(NUMBER, "bytecodes of the client", of=_FUNCTIONS, scatter=0.03),
+    INSTRUCTIONS: Count(NUMBER, "instructions", rank=7, scatter=0.002),
+    "seconds": Metric(TIME, rank=2, of=Of.FUNCTIONS | Of.OWNERS, own="self_seconds"),
+    TRANSITIONS: Count(NUMBER, "transitions", of=Of.WHOLE),
+    "messages_in": Traffic(NUMBER, "messages", of=Of.WHOLE),
+    "messages_out": Traffic(NUMBER, "messages", of=Of.WHOLE),
+    "bytes_in": Traffic(BYTES, of=Of.WHOLE),
+    "bytes_out": Traffic(BYTES, of=Of.WHOLE),
+    "peak": Peak(BYTES, rank=5, of=_SUMS),
+    "leaked": Peak(BYTES, rank=6, of=_SUMS),
+    "objects": Held(NUMBER, "per task held", rank=8, of=_FUNCTIONS),
+    "blocks": Held(NUMBER, "per task held", of=Of.WHOLE),
+    "objects_leaked": Leaked(NUMBER, "per task released", rank=9, of=_FUNCTIONS),
+    "blocks_leaked": Leaked(NUMBER, "per task released", of=Of.WHOLE),
+    "stall": Stall(TIME, "of CPU", rank=10, of=_FUNCTIONS),
     "stall_p50": _stall("p50"),
     "stall_p90": _stall("p90"),
-    "stall_p99": _stall("p99")._replace(is_extra=False),
+    "stall_p99": _stall("p99", is_extra=False),
     "stall_p999": _stall("p99.9"),
-    "stall_wall": Metric(
-        TIME, "by the clock", is_peak=True, of_owners=False, is_longest=True, is_extra=True
-    ),
-    "gc_pauses": Metric(NUMBER, "pauses", is_peak=True, of_functions=False, is_extra=True),
-    "gc_pause": Metric(TIME, "of CPU", is_peak=True, of_functions=False),
-    "gc_share": Metric(PERCENT, "", is_peak=True, of_functions=False),
-    "intake_cpu": Metric(TIME, "of CPU", rank=11, of_owners=False, of_steps="cpu"),
-    "intake_calls": Metric(
-        NUMBER, "calls", is_exact=True, of_owners=False, of_steps="calls", is_extra=True
-    ),
-    "makespan": _decision(TIME),
-    "idle": _decision(TIME, "of idle threads"),
-    "transferred": _decision(BYTES),
-    "transfers": _decision(NUMBER, "transfers"),
-    "spilled": _decision(BYTES),
-    "held_by_worst": _decision(BYTES),
-    "held_by_all": _decision(BYTES),
-    "steals": _decision(NUMBER, "steals"),
-    "recomputed": _decision(NUMBER, "tasks"),
-    "memory": _of_evidence("memory", BYTES, named="measure", choices=MEASURES, of_whole=False),
-    "transfers_bytes": _of_evidence(
-        "transfers", BYTES, of_functions=False, spelling="transfers(bytes)"
-    ),
+    "stall_wall": Stall(TIME, "by the clock", of=_FUNCTIONS, is_extra=True),
+    "gc_pauses": Stall(NUMBER, "pauses", of=Of.WHOLE, is_extra=True),
+    "gc_pause": Stall(TIME, "of CPU", of=Of.WHOLE),
+    "gc_share": Stall(PERCENT, of=Of.WHOLE),
+    "intake_cpu": Metric(TIME, "of CPU", rank=11, of=_FUNCTIONS, of_steps=CPU),
+    "intake_calls": Count(NUMBER, "calls", of=_FUNCTIONS, of_steps=CALLS, is_extra=True),
+    "makespan": Decision(TIME, of=Of.WHOLE),
+    "idle": Decision(TIME, "of idle threads", of=Of.WHOLE),
+    "transferred": Decision(BYTES, of=Of.WHOLE),
+    "transfers": Decision(NUMBER, "transfers", of=Of.WHOLE),
+    "spilled": Decision(BYTES, of=Of.WHOLE),
+    "held_by_worst": Decision(BYTES, of=Of.WHOLE),
+    "held_by_all": Decision(BYTES, of=Of.WHOLE),
+    "steals": Decision(NUMBER, "steals", of=Of.WHOLE),
+    "recomputed": Decision(NUMBER, "tasks", of=Of.WHOLE),
+    "memory": _of_evidence("memory", BYTES, named="measure", choices=MEASURES, example=MEASURES[0]),
+    "transfers_bytes": _of_evidence("transfers", BYTES, of=Of.WHOLE, spelling="transfers(bytes)"),
     "transfers_count": _of_evidence(
-        "transfers", NUMBER, "transfers", of_functions=False, spelling="transfers(count)"
+        "transfers", NUMBER, "transfers", of=Of.WHOLE, spelling="transfers(count)"
     ),
-    "duration": _of_evidence("tasks", TIME, "per task", named="task", example="inc"),
+    "duration": _of_evidence("tasks", TIME, "per task", _FUNCTIONS, named="task", example="inc"),
     "phase": _of_evidence(
-        "phases", TIME, "of CPU per task", named="phase", choices=PHASES, of_whole=False
+        "phases", TIME, "of CPU per task", named="phase", choices=PHASES, example=PHASES[0]
     ),
-    "figure": _of_evidence(
-        ANY_KIND, NUMBER, named="figure", example="queue:longest", of_whole=False
-    ),
-    "growth": Metric(NUMBER, "", of_metric=True),
+    "figure": _of_evidence(ANY_KIND, NUMBER, named="figure", example="queue:longest"),
+    GROWTH: Metric(NUMBER),
 }
 """Every metric by its name, in the order in which tables show them."""
+
+
+def _family(kind: type[Metric]) -> frozenset[str]:
+    return frozenset(name for name, metric in METRICS.items() if isinstance(metric, kind))
+
+
+TRAFFIC, DECISIONS, HELD, LEAST, STALLS = map(_family, (Traffic, Decision, Held, Leaked, Stall))
 
 RANKED = tuple(
     sorted((name for name in METRICS if METRICS[name].rank), key=lambda name: METRICS[name].rank)
@@ -249,39 +276,27 @@ RANKED = tuple(
 """The metrics that have a rank, the most important first."""
 
 GROWING = tuple(
-    name for name, metric in METRICS.items() if metric.units is not PERCENT and not metric.of_metric
+    name for name, metric in METRICS.items() if metric.units is not PERCENT and name != GROWTH
 )
 """Metrics whose growth can be limited: amounts, not fractions."""
-
-DECISIONS = frozenset(name for name, metric in METRICS.items() if metric.is_decision)
-
-HELD = frozenset(name for name, metric in METRICS.items() if metric.is_held)
-
-LEAST = frozenset(name for name, metric in METRICS.items() if metric.is_least)
-
-STALLS = frozenset(name for name in METRICS if name.startswith(("stall", "gc_")))
-"""What is measured of the event loop's callbacks, and of the collector between them."""
 
 OF_EVIDENCE = frozenset(name for name, metric in METRICS.items() if metric.evidence)
 """What kinds of evidence measure."""
 
-INTAKE = frozenset(name for name, metric in METRICS.items() if metric.of_steps)
-"""What is measured of the steps of graph intake."""
-
 STEP_METRICS = {metric.of_steps: name for name, metric in METRICS.items() if metric.of_steps}
-"""Metrics of steps by the name that limits write."""
+"""Metrics of steps of graph intake by the name that limits write."""
+
+INTAKE = frozenset(STEP_METRICS.values())
 
 SPELLINGS = {metric.spelling: name for name, metric in METRICS.items() if metric.spelling} | {
     "stall(max)": "stall"
 }
 """Metrics by how limits may write them."""
 
-TRAFFIC = frozenset(name for name, metric in METRICS.items() if metric.is_traffic)
-
 SMALL, MOST_DIGITS = 0.005, 9
 """Number below which three digits behind the point would hide it, and the most digits shown."""
 
-FILE_SIZE = Metric(BYTES, "")
+FILE_SIZE = Metric(BYTES)
 """The size of a file: nothing that can be limited, but written like a metric of bytes."""
 
 INCLUSIVE = {metric.own: name for name, metric in METRICS.items() if metric.own}

@@ -10,7 +10,16 @@ from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING
 from pytest_schedprof.judge.shares import BusyTime, wall_of
 from pytest_schedprof.model.backend import KnownBackends, rank_of
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
-from pytest_schedprof.model.metric import INCLUSIVE, METRICS, PERCENT, TIME, Metric, readable
+from pytest_schedprof.model.metric import (
+    CLIENT_BYTECODES,
+    HELD,
+    INCLUSIVE,
+    METRICS,
+    PERCENT,
+    TIME,
+    Metric,
+    readable,
+)
 from pytest_schedprof.model.result import (
     BackendResult,
     FunctionCost,
@@ -86,8 +95,8 @@ def _fact(finding: Finding, limit: Limit) -> str:
     value, low, high = (
         readable(amount, metric) for amount in (estimate.value, estimate.low, estimate.high)
     )
-    subject = finding.subject or (CLIENT if METRICS[limit.measured].is_here else WHOLE_NAME)
-    if metric.of_metric:
+    subject = finding.subject or (CLIENT if limit.measured == CLIENT_BYTECODES else WHOLE_NAME)
+    if limit.of:
         return (
             f"the cost of {subject} grows as scale ** {value} "
             f"(at least {low}, at most {high})" + _over(estimate.samples)
@@ -101,7 +110,7 @@ def _fact(finding: Finding, limit: Limit) -> str:
         subject = finding.subject or metric.spelling or limit.metric
         return f"{subject} is {value}{noun}{bounds} in {counted(estimate.samples, 'run')}"
     if metric.is_peak:
-        unit = noun if metric.is_held or metric.units is TIME else ""
+        unit = noun if limit.metric in HELD or metric.units is TIME else ""
         return f"{metric.spelling or limit.metric} of {subject} is {value}{unit}{bounds}"
     unit = "per task" if estimate.samples else "a round"
     return f"{subject} takes {value}{noun}{bounds} {unit}{_over(estimate.samples)}"
@@ -179,7 +188,7 @@ def cost_table(
     columns = [
         name
         for name in (*METRICS, *(INCLUSIVE if own_seconds else ()))
-        if name in measured and (tasks or _row_of(name).is_peak) and not _row_of(name).is_here
+        if name in measured and (tasks or _row_of(name).is_peak) and name != CLIENT_BYTECODES
     ]
     rows = [
         (

@@ -12,6 +12,7 @@ from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceC
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import (
     BYTES,
+    DECISIONS,
     FILE_SIZE,
     METRICS,
     PERCENT,
@@ -261,7 +262,7 @@ def _followed(parting: Parting) -> Iterator[str]:
     if parting.moved:
         yield f"{parting.moved} of {counted(parting.tasks, 'task')} ran on another worker"
     for name, metric in METRICS.items():
-        if metric.is_decision and name in parting.figures:
+        if name in DECISIONS and name in parting.figures:
             before, after = (readable(figure, metric) for figure in parting.figures[name])
             yield f"{name} {before} -> {after}"
 

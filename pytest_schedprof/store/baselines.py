@@ -18,7 +18,9 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.metric import METRICS
+from pytest_schedprof.model.metric import (
+    CLIENT_BYTECODES,
+)
 from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
 from pytest_schedprof.model.run import BaselinePart, Run, identities
 from pytest_schedprof.store.places import Folder
@@ -209,9 +211,7 @@ def _slim_backend(backend: BackendResult) -> BackendResult:
 
 def _is_compared(cost: FunctionCost) -> bool:
     """Whether a function is the scheduler's, or has figures of the client."""
-    if cost.owner not in NOT_SCHEDULER:
-        return True
-    return any(METRICS[metric].is_here for metric in cost.total if metric in METRICS)
+    return cost.owner not in NOT_SCHEDULER or CLIENT_BYTECODES in cost.total
 
 
 def _tidy(folder: Folder) -> None:

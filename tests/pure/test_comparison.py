@@ -15,8 +15,7 @@ from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, samp
 from pytest_schedprof.judge.compare import compare, compare_in_turns
 from pytest_schedprof.judge.contrast import DEFAULT_POLICY
 from pytest_schedprof.judge.estimate import MANY
-from pytest_schedprof.judge.figures import Figures
-from pytest_schedprof.judge.matching import Measurement
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import EVERYTHING
@@ -471,7 +470,8 @@ def test_six_points_more_of_a_fifth_are_seen() -> None:
 
 
 def test_what_seems_to_scatter_less_than_is_usual_does_so_by_chance() -> None:
-    figures = Figures(sampled(BUSY, samples=200, seed=3))
+    side = sampled(BUSY, samples=200, seed=3)
+    figures = Measurement(measured(side), side)
     found = [figures.share(name, share.value) for name, share in figures.shares.items()]
     ratios = [figures.shares[name].dispersion for name in figures.shares]
     usual = median(ratios)
@@ -492,7 +492,7 @@ def test_the_whole_is_the_figure_of_the_record() -> None:
         settings={**side.settings, "modules": [EVERYTHING]},
         costs=replace(side.costs, whole={"bytecodes": whole}),
     )
-    found = Measurement(measured(side), side).figures().whole("bytecodes")
+    found = Measurement(measured(side), side).whole("bytecodes")
     assert found
     assert found.value == whole / side.window.tasks
 

@@ -10,7 +10,7 @@ from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns, compare_one
 from pytest_schedprof.judge.contrast import DEFAULT_POLICY
-from pytest_schedprof.judge.matching import Measurement
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.past import differing_settings
 from pytest_schedprof.model.comparison import Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
@@ -56,7 +56,6 @@ def environment(**facts: Any) -> Environment:
             {"cluster": HERE},
             [],  # what was given is the default
         ),
-        ({}, {"cluster": replace(HERE, options={"duration": "1s"})}, []),  # an older record
         (
             {"environment": environment(event_loop="asyncio")},
             {"environment": environment(event_loop="uvloop")},

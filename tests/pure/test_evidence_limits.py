@@ -27,6 +27,7 @@ from pytest_schedprof.model.metric import (
     OF_EVIDENCE,
     SAMPLED,
     TIME,
+    Of,
 )
 from pytest_schedprof.model.result import ClusterFacts, Result
 from pytest_schedprof.report.tables import describe, grounds_of, limits_of
@@ -45,8 +46,8 @@ def limit_texts(draw: st.DrawFn) -> str:
     pattern = draw(st.sampled_from(metric.choices) if metric.choices else PREFIXES)
     if metric.evidence == ANY_KIND:
         pattern = f"queue:{draw(FIGURES)}"
-    subject = f"({pattern})" if metric.of_functions else ""
-    if metric.of_functions and metric.of_whole and draw(st.booleans()):
+    subject = f"({pattern})" if Of.FUNCTIONS in metric.of else ""
+    if Of.FUNCTIONS | Of.WHOLE in metric.of and draw(st.booleans()):
         subject = ""
     amount = f"{draw(st.integers(1, 10**5))}{draw(st.sampled_from(UNITS[id(metric.units)]))}"
     bound = draw(st.sampled_from([amount, "baseline", "baseline * 1.05", f"baseline + {amount}"]))

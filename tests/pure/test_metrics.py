@@ -14,11 +14,16 @@ from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.metric import (
     ANY_KIND,
+    DECISIONS,
     GROWING,
+    GROWTH,
+    HELD,
     INCLUSIVE,
     METRICS,
     PERCENT,
     RANKED,
+    TRAFFIC,
+    Of,
     own_part,
 )
 
@@ -96,12 +101,11 @@ def test_ranks_are_distinct_and_in_order() -> None:
 def test_rows_agree_with_each_other(name: str) -> None:
     metric = METRICS[name]
     assert not (metric.is_exact and metric.is_sampled)
-    assert (metric.is_exact and metric.is_peak) == (metric.is_decision or metric.is_held)
-    assert metric.is_least <= metric.is_held
-    assert metric.is_exact >= metric.is_traffic
-    assert metric.weighed_by in ("", *METRICS)
+    assert (metric.is_exact and metric.is_peak) == (name in DECISIONS | HELD)
+    assert metric.is_exact or name not in TRAFFIC
+    assert Of.CLIENT not in metric.of or Of.OWNERS in metric.of
     assert (metric.units is PERCENT) <= (metric.is_sampled or metric.is_peak)
-    assert (name in GROWING) == (metric.units is not PERCENT and not metric.of_metric)
+    assert (name in GROWING) == (metric.units is not PERCENT and name != GROWTH)
     assert INCLUSIVE.get(own_part(name), name) == name
 
 
@@ -115,8 +119,7 @@ def test_every_metric_is_measured_or_made_of_another() -> None:
     measured = {metric for backend in backends for metric in backend.metrics}
     of_evidence = {name for name, metric in METRICS.items() if metric.evidence}
     assert not measured & of_evidence
-    made = {name for name, metric in METRICS.items() if metric.of_metric}
-    assert measured | of_evidence | made == set(METRICS)
+    assert measured | of_evidence | {GROWTH} == set(METRICS)
 
 
 def test_kinds_of_evidence_that_limits_need_exist() -> None:
@@ -127,6 +130,6 @@ def test_kinds_of_evidence_that_limits_need_exist() -> None:
 def test_the_grammar_takes_every_metric(name: str) -> None:
     metric = METRICS[name]
     bound = "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
-    subject = "" if metric.of_whole else f"({metric.example})"
-    text = f"{name}{f'({GROWING[0]})' if metric.of_metric else subject} <= {bound}"
+    subject = "" if Of.WHOLE in metric.of else f"({metric.example})"
+    text = f"{name}{f'({GROWING[0]})' if name == GROWTH else subject} <= {bound}"
     assert parse_limit(text).metric == name

@@ -12,8 +12,8 @@ from measured import ENVIRONMENT, SCHEDULER, TASKS, counted, counted_in, measure
 
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.judge.costs import Costs, unit_of
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.limits import merge_limits, parse_limit
-from pytest_schedprof.judge.matching import Measurement
 from pytest_schedprof.judge.reference import InTurns, Reference
 from pytest_schedprof.judge.verdicts import excess, judge
 from pytest_schedprof.model.limit import Estimate, LimitResult, Verdict
