@@ -13,17 +13,23 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
 from pytest_schedprof.cli.commands import Commands, add_command, complain, say
+from pytest_schedprof.cli.explain import gravest
 from pytest_schedprof.cli.sources import add_directory, load_both
 from pytest_schedprof.errors import BaselineError, ClusterError, SettingsError, quoted
-
-if TYPE_CHECKING:
-    from pytest_schedprof.model.comparison import Change, Report
-    from pytest_schedprof.report.markup import Line
+from pytest_schedprof.judge.explanation import explanations, pairs_of
+from pytest_schedprof.measuring.options import DEFAULT_BISECTED
+from pytest_schedprof.model.comparison import Change, Outcome, Report
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.profile import compile_pattern
+from pytest_schedprof.report.comparisons import explanation_lines, report_lines
+from pytest_schedprof.report.markup import Line
+from pytest_schedprof.report.words import WHOLE_NAME
+from pytest_schedprof.store.baselines import load
 
 EXAMPLE = """\
 example: git bisect start BAD GOOD
@@ -96,7 +102,6 @@ def run(given: argparse.Namespace) -> int:
         raise SettingsError(
             "schedprof: nothing to run: give a pytest command after --, or --releases"
         )
-    from pytest_schedprof.store.baselines import load
 
     try:
         load(given.baseline, given.dir)  # check it first: an error here must not skip every commit
@@ -123,9 +128,6 @@ def _measure(command: list[str], place: str) -> int:
 
 
 def _judge(given: argparse.Namespace, status: int, place: str) -> int:
-    from pytest_schedprof.model.limit import Verdict
-    from pytest_schedprof.report.comparisons import report_lines
-
     if status not in TESTS_RAN:
         say(f"schedprof: the command exited with {status} and gave no results: skip this commit")
         return SKIP
@@ -164,7 +166,6 @@ class Figure:
 
     def value(self, report: Report) -> float | None:
         """Return its value in results that are compared with the first release's; None if open."""
-        from pytest_schedprof.model.comparison import Outcome
 
         for compared in report.comparisons:
             if (compared.test_id, compared.backend) != (self.test_id, self.backend):
@@ -191,10 +192,6 @@ def figure_of(report: Report, metric: str = "", function: str = "") -> Figure | 
         metric: the only metric that counts; empty for all.
         function: a pattern of functions, the only ones that count; empty for all and the whole.
     """
-    from pytest_schedprof.model.comparison import Outcome
-    from pytest_schedprof.model.metric import METRICS
-    from pytest_schedprof.model.profile import compile_pattern
-
     pattern = compile_pattern(function) if function else None
     figures = [
         Figure(each.test_id, each.backend, change)
@@ -280,9 +277,6 @@ def _searched(given: argparse.Namespace, releases: list[str], place: Path) -> in
 
 
 def _tell(figure: Figure, release: str, value: float | None) -> None:
-    from pytest_schedprof.model.metric import METRICS, readable
-    from pytest_schedprof.report.words import WHOLE_NAME
-
     change = figure.change
     amount = "undecided" if value is None else readable(value, METRICS[change.metric])
     name = f"{change.metric} of {change.subject or WHOLE_NAME} in {figure.test_id}"
@@ -297,8 +291,6 @@ def _measure_release(given: argparse.Namespace, release: str, place: Path) -> No
         SettingsError: if it cannot be measured here, or the tests import another release.
     """
     from pytest_schedprof.clusters.environments import default_cache, interpreter_for, run
-    from pytest_schedprof.measuring.options import DEFAULT_BISECTED
-    from pytest_schedprof.store.baselines import load
 
     backend, cluster = DEFAULT_BISECTED
     options = [f"--schedprof={backend}", f"--schedprof-cluster={cluster}"]
@@ -326,10 +318,6 @@ def _measure_release(given: argparse.Namespace, release: str, place: Path) -> No
 
 def _explained(before: str, after: str, directory: str) -> Iterator[Line]:
     """Yield what changed between two releases: functions, callers and lines of sources."""
-    from pytest_schedprof.cli.explain import gravest
-    from pytest_schedprof.judge.explanation import explanations, pairs_of
-    from pytest_schedprof.report.comparisons import explanation_lines
-
     pairs = pairs_of(before, after, directory)
     every = [each for pair in pairs for each in explanations(pair)]
     for each in gravest(every)[:1] or every[:1]:

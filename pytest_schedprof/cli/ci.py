@@ -9,14 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pytest_schedprof.cli.annotations import annotations_of, as_commands, remarks_of
 from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
+from pytest_schedprof.cli.github import NOTE, TOKENS, GitHub, baseline_name
 from pytest_schedprof.cli.sources import add_directory
 from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError
-
-if TYPE_CHECKING:
-    from pytest_schedprof.cli.github import GitHub
+from pytest_schedprof.judge.explanation import Pairs, why_regressed
+from pytest_schedprof.store.places import read_kept
+from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
 examples: schedprof ci baseline
@@ -87,8 +88,6 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the step."""
-    from pytest_schedprof.cli.github import GitHub
-
     status: int = given.step(given, GitHub(os.environ))
     return status
 
@@ -112,8 +111,6 @@ def fetch(given: argparse.Namespace, github: GitHub) -> int:
 
 def test(given: argparse.Namespace, github: GitHub) -> int:
     """Run pytest and return its status."""
-    from pytest_schedprof.cli.github import TOKENS
-
     place = _place(github, given.dir)
     options = [f"--schedprof={given.backends}"] if given.backends else []
     options += [f"--schedprof-dir={given.dir}", *_with_baseline(given, github, place)]
@@ -141,10 +138,6 @@ def _with_baseline(given: argparse.Namespace, github: GitHub, place: Path) -> It
 
 def annotate(given: argparse.Namespace, github: GitHub) -> int:
     """Print the annotations of a run; none if none was made, which the tests have told."""
-    from pytest_schedprof.cli.annotations import annotations_of, as_commands, remarks_of
-    from pytest_schedprof.judge.explanation import Pairs, why_regressed
-    from pytest_schedprof.store.runs import find_run
-
     try:
         kept = find_run(Path(given.run_directory))
     except ArtifactError as error:
@@ -180,9 +173,6 @@ STEPS = {"baseline": fetch, "test": test, "annotate": annotate, "comment": comme
 
 def _summary(directory: str) -> str:
     """Return the summary of a run; empty if none was made."""
-    from pytest_schedprof.store.places import read_kept
-    from pytest_schedprof.store.runs import find_run
-
     try:
         return read_kept(find_run(Path(directory)).path / "summary.md").decode("utf-8", "replace")
     except ArtifactError as error:
@@ -192,14 +182,10 @@ def _summary(directory: str) -> str:
 
 def _place(github: GitHub, directory: str) -> Path:
     """Return the directory of the default branch's baseline."""
-    from pytest_schedprof.cli.github import baseline_name
-
     return Path(directory) / "baselines" / baseline_name(github.default_branch)
 
 
 def _with_note(error: ForgeError) -> ForgeError:
-    from pytest_schedprof.cli.github import NOTE
-
     return ForgeError(f"{error}; {NOTE}", error.status) if error.is_refused else error
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO, TypeAlias
 
 from pytest_schedprof.errors import printable
+from pytest_schedprof.store.run_directory import write
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -67,8 +68,6 @@ def write_output(output: str, content: bytes) -> None:
     Raises:
         ArtifactError: if it cannot be written.
     """
-    from pytest_schedprof.store.run_directory import write
-
     path = Path(output).resolve()
     if path.exists() and not path.is_file():  # such as /dev/null, or a pipe
         path.write_bytes(content)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.cli.sources import add_directory, load_both
-
-if TYPE_CHECKING:
-    from pytest_schedprof.model.comparison import Report
-
+from pytest_schedprof.model.comparison import Report
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.report.commands import as_json
+from pytest_schedprof.report.comparisons import as_markdown, report_lines
 
 EXAMPLE = """\
 examples: schedprof compare main .schedprof
@@ -53,9 +52,6 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _text(report: Report, given: argparse.Namespace) -> str:
-    from pytest_schedprof.report.commands import as_json
-    from pytest_schedprof.report.comparisons import as_markdown, report_lines
-
     if given.json:
         return as_json(report, verdict=report.verdict)
     if given.markdown:
@@ -65,8 +61,6 @@ def _text(report: Report, given: argparse.Namespace) -> str:
 
 def status(report: Report, *, is_strict: bool) -> int:
     """Return the exit status."""
-    from pytest_schedprof.model.limit import Verdict
-
     if report.verdict is Verdict.FAIL:
         return REGRESSED
     return UNDECIDED if is_strict and report.verdict is Verdict.INCONCLUSIVE else 0

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, say
 from pytest_schedprof.cli.sources import add_directory
 from pytest_schedprof.errors import SettingsError
-
-if TYPE_CHECKING:
-    from pytest_schedprof.judge.explanation import Pair
-    from pytest_schedprof.model.explanation import Explanation
+from pytest_schedprof.judge.explanation import Pair, Pairs, explanations, pairs_of
+from pytest_schedprof.model.explanation import Explanation
+from pytest_schedprof.model.metric import DIVIDED, METRICS
+from pytest_schedprof.report.commands import as_json
+from pytest_schedprof.report.comparisons import explanation_lines
+from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
 examples: schedprof explain                      the tests of the newest run that regressed
@@ -53,9 +54,6 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the explanations."""
-    from pytest_schedprof.report.commands import as_json
-    from pytest_schedprof.report.comparisons import explanation_lines
-
     found = _found(given)
     if given.json:
         say(as_json(found))
@@ -71,8 +69,6 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _found(given: argparse.Namespace) -> list[Explanation]:
-    from pytest_schedprof.judge.explanation import explanations
-
     _check(given)
     every = [each for pair in _pairs(given) for each in explanations(pair, given.metric)]
     return every if len(given.names) % 2 else gravest(every)
@@ -86,14 +82,10 @@ def gravest(every: Iterable[Explanation]) -> list[Explanation]:
 
 def _least(metric: str) -> float:
     """Return the relative change from which on one matters: more than identical code differs."""
-    from pytest_schedprof.model.metric import METRICS
-
     return max(MATTERS, METRICS[metric].scatter)
 
 
 def _check(given: argparse.Namespace) -> None:
-    from pytest_schedprof.model.metric import DIVIDED
-
     if len(given.names) > 3:
         raise SettingsError(
             f"schedprof: {given.names[3]!r} is too much: give a test, and two runs or baselines"
@@ -107,8 +99,6 @@ def _check(given: argparse.Namespace) -> None:
 
 def _pairs(given: argparse.Namespace) -> list[Pair]:
     """Return what is to be explained, by how many names were given."""
-    from pytest_schedprof.judge.explanation import pairs_of
-
     if len(given.names) < 2:
         return _in_newest_run(given)
     *test, before, after = given.names
@@ -126,9 +116,6 @@ def _pairs(given: argparse.Namespace) -> list[Pair]:
 
 
 def _in_newest_run(given: argparse.Namespace) -> list[Pair]:
-    from pytest_schedprof.judge.explanation import Pairs
-    from pytest_schedprof.store.runs import find_run
-
     run = find_run(Path(given.dir) / "latest" if given.dir != ".schedprof" else Path(DEFAULT))
     pairs = Pairs(run.path, given.dir)
     if given.names:

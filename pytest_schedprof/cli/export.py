@@ -6,8 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_run, write_output
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.errors import ArtifactError, SettingsError
+from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
+from pytest_schedprof.model.backend import artifacts_of, rank_of
+from pytest_schedprof.model.words import listed
+from pytest_schedprof.report.commands import as_benchmarks
+from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
 examples: schedprof export test_shuffle --format pprof -o shuffle.pb.gz
@@ -63,9 +69,6 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _of_run(given: argparse.Namespace) -> bytes:
-    from pytest_schedprof.report.commands import as_benchmarks
-    from pytest_schedprof.store.runs import find_run
-
     if given.test is not None and given.directory != DEFAULT:
         raise SettingsError(f"schedprof: {given.format} is for a whole run: give only DIR")
     results = find_run(Path(given.test or given.directory)).results()
@@ -73,13 +76,6 @@ def _of_run(given: argparse.Namespace) -> bytes:
 
 
 def _of_test(given: argparse.Namespace) -> bytes:
-    from pytest_schedprof.backends.registry import BackendRegistry
-    from pytest_schedprof.errors import ArtifactError
-    from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
-    from pytest_schedprof.model.backend import artifacts_of, rank_of
-    from pytest_schedprof.model.words import listed
-    from pytest_schedprof.store.runs import find_run
-
     test = find_run(Path(given.directory)).test(given.test)
     names, known = test.artifacts(given.backend), BackendRegistry().facts
     recorded = sorted(test.result.backends, key=lambda each: rank_of(each.backend, known))

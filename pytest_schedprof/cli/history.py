@@ -6,14 +6,17 @@ import argparse
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_schedprof.cli.commands import Commands, add_command, complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
-
-if TYPE_CHECKING:
-    from pytest_schedprof.model.run import History
-
+from pytest_schedprof.judge.explanation import why_stepped
+from pytest_schedprof.judge.series import Choice, series_of
+from pytest_schedprof.model.metric import GROWTH, METRICS
+from pytest_schedprof.model.run import History
+from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdown, history_text
+from pytest_schedprof.report.comparisons import explanation_lines
+from pytest_schedprof.report.markup import bars_for
+from pytest_schedprof.store.runs import Archive
 
 RUNS = 200
 """Runs to read by default: the time to find change points is quadratic in their number."""
@@ -84,14 +87,6 @@ def _count(text: str) -> int:
 
 def run(given: argparse.Namespace) -> int:
     """Print the history; list runs that could not be read on standard error."""
-    from pytest_schedprof.report.commands import (
-        HISTORY_VERSION,
-        as_json,
-        as_markdown,
-        history_text,
-    )
-    from pytest_schedprof.report.markup import bars_for
-
     history = _history(given)
     for line in history.skipped:
         complain(line)
@@ -108,9 +103,6 @@ def run(given: argparse.Namespace) -> int:
 
 def _say_why(history: History, place: str) -> None:
     """Explain the newest steps, where the runs on both sides are kept on this machine."""
-    from pytest_schedprof.judge.explanation import why_stepped
-    from pytest_schedprof.report.comparisons import explanation_lines
-
     if not any(series.course.steps for series in history.series):
         return
     for found in islice(why_stepped(history.series, Path(place)), EXPLAINED):
@@ -120,10 +112,6 @@ def _say_why(history: History, place: str) -> None:
 
 
 def _history(given: argparse.Namespace) -> History:
-    from pytest_schedprof.judge.series import Choice, series_of
-    from pytest_schedprof.model.run import History
-    from pytest_schedprof.store.runs import Archive
-
     _check_metrics(given.metric)
     archive = Archive(given.place)
     runs = archive.runs(branch=given.branch, last=given.last)
@@ -140,11 +128,6 @@ def _history(given: argparse.Namespace) -> History:
 
 
 def _check_metrics(names: list[str]) -> None:
-    from pytest_schedprof.model.metric import (
-        GROWTH,
-        METRICS,
-    )
-
     known = [name for name, metric in METRICS.items() if name != GROWTH and not metric.evidence]
     for name in names:
         if name not in known:

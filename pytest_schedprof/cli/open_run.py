@@ -16,14 +16,13 @@ from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
-
-if TYPE_CHECKING:
-    from pytest_schedprof.store.runs import KeptRun, KeptTest
+from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
 
 EXAMPLE = """\
 examples: schedprof open .schedprof/latest
@@ -55,8 +54,6 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Serve until a Ctrl-C."""
-    from pytest_schedprof.store.runs import find_run
-
     if given.view and not given.test:
         raise SettingsError("schedprof: --view needs a test: give DIR and TEST")
     run = find_run(Path(given.directory))
@@ -72,15 +69,12 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _view(test: KeptTest, backend: str, *, is_quiet: bool) -> int:
-    from pytest_schedprof.backends.registry import BackendRegistry
-
     command = viewer_of(test, backend, BackendRegistry().facts, is_quiet=is_quiet)
     complain(f"schedprof: {' '.join(command)}")
     return subprocess.run(command, check=False).returncode
 
 
 def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:
-
     with served(run.path) as url:
         url += f"{test.path.relative_to(run.path).as_posix()}/" if test else ""
         say(f"{run.path} is served at {url} until you press Ctrl-C")
@@ -92,9 +86,6 @@ def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:
 
 
 def _tell_viewers(test: KeptTest) -> None:
-    from pytest_schedprof.backends.registry import BackendRegistry
-    from pytest_schedprof.model.backend import artifacts_of, kind_of
-
     known = BackendRegistry().facts
     for backend in test.result.backends:
         for name in backend.artifacts:

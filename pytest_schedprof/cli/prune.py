@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.model.options import Reader, positive
+from pytest_schedprof.store.runs import removable, remove, size
 
 EXAMPLE = """\
 example: schedprof prune .schedprof --keep 20 --dry-run
@@ -42,8 +43,6 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Remove runs and print which."""
-    from pytest_schedprof.store.runs import removable, remove, size
-
     keep = Reader(positive(int), "a number of runs, at least 1").value("--keep", given.keep)
     runs = removable(_directory(given.directory), keep)
     total = 0

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.formats.workload import files_of, read_workload
 from pytest_schedprof.model.options import Reader, positive
 
 EXAMPLE = """\
@@ -76,8 +77,6 @@ def _wait(client: object, seconds: float) -> None:
 
 def _tell(path: Path, *, is_pattern: bool) -> None:
     """Say what was recorded; several files may be too large to be read for that."""
-    from pytest_schedprof.formats.workload import files_of, read_workload
-
     if is_pattern:
         sizes = [each.stat().st_size for each in files_of(str(path))]
         say(f"{path}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")

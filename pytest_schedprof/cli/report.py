@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.measuring.pages import write_pages
+from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
 examples: schedprof report
@@ -52,10 +55,6 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the pages and print the path of the first one."""
-    from pytest_schedprof.backends.registry import BackendRegistry
-    from pytest_schedprof.measuring.pages import write_pages
-    from pytest_schedprof.store.runs import find_run
-
     directory = find_run(Path(given.run_directory)).path
     against = find_run(Path(given.against)).path if given.against else None
     is_beside = given.history == ""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.commands import Commands, add_command, add_run, say
+from pytest_schedprof.report.terminal import test_lines
+from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
 example: schedprof show 'test_shuffle[1000]' .schedprof/latest
@@ -31,10 +34,6 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the result."""
-    from pytest_schedprof.backends.registry import BackendRegistry
-    from pytest_schedprof.report.terminal import test_lines
-    from pytest_schedprof.store.runs import find_run
-
     test = find_run(Path(given.directory)).test(given.test)
     known = BackendRegistry().facts
     for line in test_lines(test.result, str(test.path), int(given.verbose), known):

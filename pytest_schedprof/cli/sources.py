@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pytest_schedprof.errors import BaselineError
-
-if TYPE_CHECKING:
-    from pytest_schedprof.model.comparison import Report
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.parting import with_partings
+from pytest_schedprof.model.comparison import Report
+from pytest_schedprof.store.baselines import kept_run, load
+from pytest_schedprof.store.runs import decided_in_run
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +36,6 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
     Raises:
         BaselineError: if one cannot be read, or they have no test in common.
     """
-    from pytest_schedprof.judge.compare import compare
-    from pytest_schedprof.store.baselines import kept_run, load
-
     other = load(after, directory)
     # A search compares its good end with itself too.
     apart = None if before == after else kept_run(after, directory)
@@ -55,10 +53,6 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
 
 def _with_partings(report: Report, before: str, after: str, directory: str) -> Report:
     """Add the first decision that differs to each comparison of decisions."""
-    from pytest_schedprof.judge.parting import with_partings
-    from pytest_schedprof.store.baselines import kept_run
-    from pytest_schedprof.store.runs import decided_in_run
-
     if not any(each.parting for each in report.comparisons):
         return report
     readers = (partial(decided_in_run, kept_run(spec, directory)) for spec in (before, after))

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from statistics import median
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.formats.workload import read_files
 from pytest_schedprof.model.workload import Result, Workload
 
 EXAMPLE = """\
@@ -36,8 +37,6 @@ def add_to(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the summary."""
-    from pytest_schedprof.formats.workload import read_files
-
     for line in lines_of(read_files(given.file)):
         say(line)
     return 0

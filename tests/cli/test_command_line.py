@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_schedprof.cli.main import COMMANDS, main, parser_of_all
+from pytest_schedprof.cli.main import COMMANDS, main, parser_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -18,7 +18,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     """Parsers of all commands, by name."""
     (commands,) = [
         action
-        for action in parser_of_all()._actions
+        for action in parser_of(COMMANDS)._actions
         if isinstance(action, argparse._SubParsersAction)
     ]
     return dict(commands.choices)
