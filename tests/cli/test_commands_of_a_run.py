@@ -86,6 +86,12 @@ def test_its_summary_is_beside_its_record_and_on_the_page_of_the_job(session: Se
     assert (session.path / "page.md").read_text() == f"{summary}\n"
 
 
+def test_pages_say_that_seconds_of_tracers_are_no_cpu_time(session: Session) -> None:
+    for page in session.run.glob("tests/*/index.html"):
+        tracers, note = page.read_text().count("seconds / task</th>"), "Seconds are by the clock"
+        assert page.read_text().count(note) == tracers == 2
+
+
 def test_a_page_that_cannot_be_written_fails_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
