@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import count
 from pkgutil import resolve_name
 from reprlib import Repr
 from time import time
 from timeit import default_timer
 from typing import Any
 
-import psutil
 from dask.callbacks import Callback
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceData, ResourceProfiler
 from dask.sizeof import sizeof
 from dask.utils import funcname
 
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.evidence import usage
 from pytest_schedprof.evidence.contract import (
     Brought,
     EvidenceUnavailableError,
@@ -82,66 +79,6 @@ def _few(values: Any) -> Iterator[str]:
         yield "..."
 
 
-BEGIN, END = "begin", "end"
-MEGABYTE = 1e6
-
-Sample = tuple[float, float, float]
-"""When it was, megabytes, and percent of a core."""
-
-Orders = queue.SimpleQueue[str]
-
-
-def main(pid: int, interval_s: float) -> None:
-    """Sample between the orders BEGIN and END; an empty one, or their end, ends the program.
-
-    Each END is answered: of graphs within a graph the first to end has the samples.
-    """
-    orders: Orders = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    while order := orders.get():
-        process = psutil.Process(pid)
-        samples = _samples(process, interval_s, orders) if order == BEGIN else ()
-        json.dump([*samples], sys.stdout)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
-
-
-def _listen(orders: Orders) -> None:
-    for line in sys.stdin:
-        orders.put(line.strip())
-    orders.put("")
-
-
-def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iterator[Sample]:
-    """Yield samples until the order to end; there is one at least.
-
-    Pools start their processes at the begin of a graph, and each look for them reads about every
-    process of the machine. So the looks are at samples 1, 2, 4, 8 and so on.
-    """
-    observed = {process}
-    for number in count(1):
-        if not number & (number - 1):
-            observed |= {each for each in process.children() if each.pid != os.getpid()}
-        when, used = default_timer(), list(_used(observed))
-        yield when, sum(held for held, _ in used), sum(cpu for _, cpu in used)
-        with suppress(queue.Empty):
-            if orders.get(timeout=interval_s) != BEGIN:
-                return
-
-
-def _used(observed: set[psutil.Process]) -> Iterator[tuple[float, float]]:
-    """Yield megabytes and percent of a core of each process that still runs."""
-    for each in observed:
-        try:
-            yield each.memory_info().rss / MEGABYTE, each.cpu_percent()
-        except psutil.Error:
-            continue
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]))
-
-
 ENDING_S = 5.0
 
 
@@ -178,7 +115,7 @@ class _Sampler:
     """The process that samples. If it is killed there are no samples, and the graph goes on."""
 
     def __init__(self, interval_s: float) -> None:
-        command = [sys.executable, "-m", __name__, str(os.getpid()), str(interval_s)]
+        command = [sys.executable, "-m", usage.__name__, str(os.getpid()), str(interval_s)]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -195,11 +132,11 @@ class _Sampler:
 
     def begin(self) -> None:
         """Sample from now on."""
-        self._order(BEGIN)
+        self._order(usage.BEGIN)
 
     def end(self) -> list[ResourceData]:
         """Return the samples since then."""
-        self._order(END)
+        self._order(usage.END)
         assert self._process.stdout
         line = self._process.stdout.readline()
         # It ends with the line's end, unless the process was killed.
@@ -207,7 +144,7 @@ class _Sampler:
 
     def shutdown(self) -> None:
         """End it. Processes that were forked meanwhile have the pipe, too, so closing is no end."""
-        self._order(END)
+        self._order(usage.END)
         self._order("")
         try:
             self._process.communicate(timeout=ENDING_S)

@@ -18,7 +18,7 @@ from dask.callbacks import Callback
 from dask.delayed import delayed
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
-from support import Project
+from support import Project, wait_for
 
 from pytest_schedprof.evidence.contract import (
     NO_SCHEDULER,
@@ -195,12 +195,16 @@ def test_graphs_within_a_graph_and_after_it_have_samples() -> None:
     assert kind._resources._tracker is None
 
 
+def samplers() -> list[psutil.Process]:
+    children = psutil.Process().children()
+    return [child for child in children if "usage" in str(child.cmdline())]
+
+
 def test_a_killed_sampler_costs_samples_and_nothing_else() -> None:
     kind = LocalKind(ObservedTest("test_it"))
     with kind.around(1):
-        (sampler,) = (
-            each for each in psutil.Process().children() if "usage" in str(each.cmdline())
-        )
+        wait_for(lambda: bool(samplers()), "the sampler to have begun")
+        (sampler,) = samplers()
         sampler.kill()
         work("sync")
     brought = kind.bring(())

@@ -178,8 +178,8 @@ def test_time_passes_as_fast_as_asked() -> None:
     """A task of one minute ends after 60 ms, and the scheduler records one minute."""
     with simulated(2, duration="60s", time_scale="1000") as client:
         begun = time.monotonic()
-        wait(client.map(inc, range(4), pure=False), timeout=20)
-        assert 0.1 <= time.monotonic() - begun < 5
+        wait(client.map(inc, range(4), pure=False), timeout=100)
+        assert 0.1 <= time.monotonic() - begun < 60
         average = on_scheduler(
             client, lambda dask_scheduler: dask_scheduler.task_prefixes["inc"].duration_average
         )
