@@ -3,8 +3,9 @@
 1. A function is taken together with those that are defined in it: comprehensions, lambdas.
 2. Code under test is dask, distributed and the user's own. All other code is a library's.
 3. First come functions under test whose code differs and which do more per call than before,
-4. then those that did not run before: helpers that are new, whose callers do no more by themselves
-   (not what carries messages, which other code makes run),
+4. then those that did not run before, in a module where code differs, if it does anywhere: helpers
+   that are new, whose callers do no more by themselves (not what carries messages, which other code
+   makes run),
 5. then those whose code differs and which do no more: what they call may run more often,
 6. then functions of libraries whose code differs and which do more per call.
 7. If no code differs, it is the function under test that does most more per call,
@@ -84,9 +85,14 @@ def causes(accounts: Mapping[str, Iterable[Part]]) -> tuple[Cause, ...]:
                 groups[enclosing(part.function)].append(part)
         for function, group in groups.items():
             parts_of_all[function][metric] = _joined(group)
+    changed = {
+        _module(function)
+        for function, by_metric in parts_of_all.items()
+        if is_under_test(function) and any(part.is_changed for part in by_metric.values())
+    }
     ranked: dict[int, list[tuple[float, Cause]]] = defaultdict(list)
-    for by_metric in parts_of_all.values():
-        _rank(by_metric, ranked)
+    for function, by_metric in parts_of_all.items():
+        _rank(by_metric, ranked, may_be_new=not changed or _module(function) in changed)
     if not ranked:
         return ()
     best = sorted(ranked[min(ranked)], key=lambda pair: (-pair[0], pair[1].function))
@@ -97,7 +103,13 @@ def causes(accounts: Mapping[str, Iterable[Part]]) -> tuple[Cause, ...]:
     return tuple(cause for weight, cause in best if weight >= least)
 
 
-def _rank(parts: Mapping[str, Part], ranked: dict[int, list[tuple[float, Cause]]]) -> None:
+def _module(function: Function) -> str:
+    return function.partition(":")[0]
+
+
+def _rank(
+    parts: Mapping[str, Part], ranked: dict[int, list[tuple[float, Cause]]], *, may_be_new: bool
+) -> None:
     """Add a function to those of its rank, with what it adds to the cost of a task."""
     metric, largest = max(parts.items(), key=lambda item: item[1].amount)
     function = largest.function
@@ -109,7 +121,7 @@ def _rank(parts: Mapping[str, Part], ranked: dict[int, list[tuple[float, Cause]]
     suspect = Suspect(
         is_tested=is_under_test(function),
         is_changed=any(part.is_changed for part in parts.values()),
-        is_new=is_work(function) and all(part.is_new for part in parts.values()),
+        is_new=may_be_new and is_work(function) and all(part.is_new for part in parts.values()),
         is_more=amount > least,
         is_dearer=by_price > least,
     )

@@ -64,6 +64,10 @@ CASES: dict[str, tuple[Sides, list[tuple[str, Role]]]] = {
         {NEW_TASK: (cost(100), cost(70, code=OTHER)), HELPER: (NONE, cost(60))},
         [(HELPER, Role.NEW)],
     ),
+    "code of another module that ran for no reason before": (
+        {NEW_TASK: (cost(100), cost(98, code=OTHER)), KEY_SPLIT: (NONE, cost(900))},
+        [(NEW_TASK, Role.CHANGED)],
+    ),
     "a cache that is used no more": (
         {NEW_TASK: (cost(100), cost(98, code=OTHER)), KEY_SPLIT: (cost(50), cost(500, 10))},
         [(NEW_TASK, Role.CHANGED)],
