@@ -20,8 +20,8 @@ import dask.config
 
 import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to, state
-from pytest_schedprof.clusters.environments import environment_elsewhere, session_paths
 from pytest_schedprof.clusters.forking import SERVERS, Forked
+from pytest_schedprof.clusters.paths import environment_elsewhere, session_paths
 from pytest_schedprof.clusters.process import QUESTION, TELL_PLACE
 from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 

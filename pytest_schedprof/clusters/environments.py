@@ -15,7 +15,7 @@ import time
 import venv
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +25,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from pytest_schedprof.clusters.paths import environment_elsewhere, is_site
 from pytest_schedprof.errors import ClusterError, SettingsError
 
 LAYOUT = "2"
@@ -40,9 +41,6 @@ MAKING = "making-"
 
 PIN = re.compile(r"===?[^*,]+$|@[0-9a-f]{40}$")
 """Matches the end of a requirement that allows only one version or one commit."""
-
-OURS = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__")
-"""Environment variables that would make another interpreter import packages of this one."""
 
 MODULE = "schedprof_behind"
 LAST = f"~{MODULE}.pth"
@@ -179,11 +177,6 @@ def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) 
     (own / LAST).write_text(f"import {MODULE}\n", encoding="utf-8")
 
 
-def is_site(path: str) -> bool:
-    """Return whether packages are installed to this directory."""
-    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
-
-
 def installed(path: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return the version and source of each package, the source empty if it is an index.
 
@@ -277,16 +270,6 @@ def cause_of(output: str) -> str:
     if "stderr" in root:  # of a build: its last line tells most
         root = root.splitlines()[-1]
     return ": ".join(" ".join(part.split()) for part in (error, root) if part) or "no reason"
-
-
-def environment_elsewhere() -> dict[str, str]:
-    """Return this process's environment variables for another interpreter.
-
-    Variables of this interpreter are left out, and its programs come last on the PATH.
-    """
-    variables = {name: value for name, value in os.environ.items() if name not in OURS}
-    programs = (variables.get("PATH"), sysconfig.get_path("scripts"))
-    return {**variables, "PATH": os.pathsep.join(filter(None, programs))}
 
 
 def run(
@@ -515,44 +498,3 @@ def _facts(path: Path, label: str) -> dict[str, Any]:
 
 def _unfit(label: str, why: str) -> SettingsError:
     return SettingsError(f"schedprof: {label} {why}")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPaths:
-    """Entries of `sys.path` without the standard library, which each interpreter has its own of."""
-
-    tests: tuple[str, ...]
-    """Directories of tests, which come before the standard library."""
-    beside: tuple[str, ...]
-    """Directories after the standard library that are not `sites`: mostly editable checkouts."""
-    sites: tuple[str, ...]
-    """Directories of installed packages, which fit one minor version of Python only."""
-
-    def as_dict(self) -> dict[str, tuple[str, ...]]:
-        """Return a JSON-serialisable form."""
-        return asdict(self)
-
-
-def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
-    """Sort the entries of `sys.path` by their position before or after the standard library."""
-    path = sys.path if path is None else path
-    library = _library()
-    first = next((number for number, each in enumerate(path) if each in library), len(path))
-    others = [(each, number < first) for number, each in enumerate(path) if each not in library]
-    return SessionPaths(
-        tests=tuple(each for each, is_early in others if each and is_early and not is_site(each)),
-        beside=tuple(each for each, is_early in others if not is_early and not is_site(each)),
-        sites=tuple(each for each, _ in others if is_site(each)),
-    )
-
-
-def _library() -> frozenset[str]:
-    places = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
-    archive = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
-    found = {place / "lib-dynload" for place in places} | {
-        place.parent / archive for place in places
-    }
-    if sys.platform == "win32":
-        base = Path(sys.base_prefix)
-        found |= {base, base / "DLLs", base / archive}
-    return frozenset(map(str, places | found))

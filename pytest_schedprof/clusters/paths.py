@@ -1,0 +1,69 @@
+"""What this session imports packages from, and what another interpreter may know of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+OURS = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__")
+"""Environment variables that would make another interpreter import packages of this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPaths:
+    """Entries of `sys.path` without the standard library, which each interpreter has its own of."""
+
+    tests: tuple[str, ...]
+    """Directories of tests, which come before the standard library."""
+    beside: tuple[str, ...]
+    """Directories after the standard library that are not `sites`: mostly editable checkouts."""
+    sites: tuple[str, ...]
+    """Directories of installed packages, which fit one minor version of Python only."""
+
+    def as_dict(self) -> dict[str, tuple[str, ...]]:
+        """Return a JSON-serialisable form."""
+        return asdict(self)
+
+
+def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
+    """Sort the entries of `sys.path` by their position before or after the standard library."""
+    path = sys.path if path is None else path
+    library = _library()
+    first = next((number for number, each in enumerate(path) if each in library), len(path))
+    others = [(each, number < first) for number, each in enumerate(path) if each not in library]
+    return SessionPaths(
+        tests=tuple(each for each, is_early in others if each and is_early and not is_site(each)),
+        beside=tuple(each for each, is_early in others if not is_early and not is_site(each)),
+        sites=tuple(each for each, _ in others if is_site(each)),
+    )
+
+
+def _library() -> frozenset[str]:
+    places = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    archive = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    found = {place / "lib-dynload" for place in places} | {
+        place.parent / archive for place in places
+    }
+    if sys.platform == "win32":
+        base = Path(sys.base_prefix)
+        found |= {base, base / "DLLs", base / archive}
+    return frozenset(map(str, places | found))
+
+
+def is_site(path: str) -> bool:
+    """Return whether packages are installed to this directory."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
+
+
+def environment_elsewhere() -> dict[str, str]:
+    """Return this process's environment variables for another interpreter.
+
+    Variables of this interpreter are left out, and its programs come last on the PATH.
+    """
+    variables = {name: value for name, value in os.environ.items() if name not in OURS}
+    programs = (variables.get("PATH"), sysconfig.get_path("scripts"))
+    return {**variables, "PATH": os.pathsep.join(filter(None, programs))}
