@@ -7,7 +7,6 @@ from typing import Any
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.measuring.options import DEFAULT_BACKEND, option_named
-from pytest_schedprof.report.commands import DOCTOR_VERSION, as_json, doctor_text
 
 EXAMPLE = """\
 example: schedprof doctor --backend pyspy --backend cputime tcp://127.0.0.1:8786
@@ -66,8 +65,9 @@ def run(given: argparse.Namespace) -> int:
     timeout = option_named("timeout").value(given.timeout, "--timeout")
     options = _options(given.option)
 
-    # Imported here because it loads distributed, which --help does not need.
+    # --help needs neither distributed nor msgspec, which these load.
     from pytest_schedprof.measuring.doctor import examine
+    from pytest_schedprof.report.commands import DOCTOR_VERSION, as_json, doctor_text
 
     checkup = examine(given.address, chosen, options, timeout_s=timeout)
     first = {"schema_version": DOCTOR_VERSION, "works": checkup.works}

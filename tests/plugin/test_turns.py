@@ -69,8 +69,8 @@ def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     project: Project, other: Path
 ) -> None:
-    options = (f"--schedprof-against={other}", "--schedprof-null", "--schedprof-budget=40")
-    result = project.run_test(TASKS, *COUNTS, *options, timeout_s=120)
+    options = (f"--schedprof-against={other}", "--schedprof-null", "--schedprof-budget=80")
+    result = project.run_test(TASKS, *COUNTS, *options, timeout_s=240)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -138,7 +138,7 @@ def test_the_same_code_decides_the_same_on_both_sides_in_virtual_time(
 @pytest.mark.slow
 def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
     options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
-    project.run_test(TASKS, *options, "--schedprof-budget=15", timeout_s=120)
+    project.run_test(TASKS, *options, "--schedprof-budget=30", timeout_s=120)
     assert not project.result().troubles  # the verdict on identical code is random
     (backend,) = project.result().backends
     assert backend.window.rounds >= 2
