@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import traced
 from support import LibraryKeeper, Project, wait_for
 
 from pytest_schedprof.clusters.forking import SERVERS
@@ -29,6 +30,7 @@ pytest_plugins = ["pytester"]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make tests run alike on every machine: property tests try the same cases, for any time."""
+    config.pluginmanager.register(traced)
     if config.pluginmanager.hasplugin("hypothesispytest"):  # the docker tests run without it
         from hypothesis import settings
 
