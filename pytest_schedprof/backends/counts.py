@@ -92,7 +92,7 @@ class CountsBackend(RemoteBackend):
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
     ) -> None:
         super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
-        named = [pattern.partition(":")[0] for pattern in patterns]
+        named = [pattern.partition(":")[0] for pattern in patterns if ":" in pattern]
         self.modules = tuple(dict.fromkeys([*self.options.modules, *named]))
 
     @property

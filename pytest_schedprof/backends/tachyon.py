@@ -26,6 +26,7 @@ from pytest_schedprof.errors import (
     SettingsError,
 )
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
+from pytest_schedprof.model.options import check_choice
 
 MODES = ("cpu", "wall", "gil", "exception")
 TASKS = ("", "running", "all")
@@ -108,8 +109,8 @@ class TachyonBackend(SamplingBackend):
                 f"schedprof: tachyon takes 1 to {MOST_HZ} samples per second, got rate {rate_hz:g}"
             )
         super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
-        _check_choice("mode", self.options.mode, MODES)
-        _check_choice("tasks", self.options.tasks, TASKS)
+        check_choice("tachyon.mode", self.options.mode, MODES)
+        check_choice("tachyon.tasks", self.options.tasks, TASKS)
         if self.options.tasks and self.options.mode != "wall":
             raise SettingsError(
                 "schedprof: option tachyon.tasks needs tachyon.mode=wall, got mode "
@@ -146,12 +147,6 @@ class TachyonBackend(SamplingBackend):
         return RecordingError(
             f"schedprof: tachyon did not see the scheduler within {timeout_s:g} s: {line!r}"
         )
-
-
-def _check_choice(option: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        named = ", ".join(filter(None, known))
-        raise SettingsError(f"schedprof: option tachyon.{option} must be of {named}, got {given!r}")
 
 
 def _quality(log: str) -> Mapping[str, float]:

@@ -171,9 +171,7 @@ class VizTracerBackend(RemoteBackend):
         super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
         self.options.check()
 
-    @property
-    def suffix(self) -> str:
-        """Ending of the artifact in the chosen format."""
+    def suffix(self, content: bytes) -> str:
         return f"viztracer.{SUFFIXES[self.options.format]}"
 
     @property

@@ -188,7 +188,7 @@ def test_a_hooks_class_that_lacks_something_is_named_with_it() -> None:
 
 
 def test_an_unknown_name_is_told_those_that_are_known() -> None:
-    with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: callgrind, counts, "):
+    with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: counts, cprofile, "):
         BackendRegistry().check(["pyspi"])
     assert BackendRegistry().facts.get("pyspi") is None
 

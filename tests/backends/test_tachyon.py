@@ -207,7 +207,7 @@ def test_a_real_scheduler_is_refused_and_its_python_named(control: Control) -> N
 
 def test_every_builtin_keeps_the_contract() -> None:
     # In files of their own: not all of them work on any cluster.
-    elsewhere = {"callgrind", "decisions", "intake", "objects", "perfcount", "stalls"}
+    elsewhere = {"decisions", "instructions", "intake", "objects", "stalls"}
     assert set(BUILTIN) - set(BACKENDS) == elsewhere
 
 
