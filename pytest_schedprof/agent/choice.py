@@ -13,12 +13,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import distributed.utils
 
 from .names import functions_of
+from .patches import wrap
 
 BODY = "<module>"
 """Name of the code that runs when a module is imported."""
@@ -161,29 +163,20 @@ def untraced(function: Callable[[], Any]) -> Callable[[], Any]:
     return call
 
 
-class Untraced:
-    """Callbacks of the scheduler that are not counted, and that nothing traces meanwhile.
+def untrace(
+    callbacks: Iterable[Any],
+    codes: Collection[int],
+    undo: ExitStack,
+    wrapper: Wrapper = untraced,
+) -> None:
+    """Wrap those of Tornado's periodic callbacks whose code has one of these `id`s.
 
-    What counts is called for each call on its thread, also for those that it leaves out.
-    Stealing calls millions of functions when it compares many workers.
+    They are not counted. What counts is called for each call on its thread, also for those that it
+    leaves out, and stealing calls millions of functions when it compares many workers.
     """
-
-    def __init__(
-        self, callbacks: Iterable[Any], codes: Collection[int], wrapper: Wrapper = untraced
-    ) -> None:
-        """Find those of Tornado's periodic callbacks whose code has one of these `id`s."""
-        self.wrapper = wrapper
-        self.originals = [(each, each.callback) for each in callbacks if _code(each) in codes]
-
-    def begin(self) -> None:
-        """Wrap them."""
-        for periodic, callback in self.originals:
-            periodic.callback = self.wrapper(callback)
-
-    def end(self) -> None:
-        """Put them back."""
-        for periodic, callback in self.originals:
-            periodic.callback = callback
+    for periodic in callbacks:
+        if _code(periodic) in codes:
+            wrap(periodic, "callback", wrapper, undo)
 
 
 def _code(periodic: Any) -> int:

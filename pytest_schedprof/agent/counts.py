@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import cache, partial
 from hashlib import blake2b
 from types import CodeType
@@ -19,7 +20,7 @@ from .decisions import world_of
 from .monitoring import Monitor, MonitorBySpan
 from .names import codes_of
 from .opcodes import Opcodes
-from .orders import Orders
+from .orders import put_in_order
 from .recordings import Recording, as_json, begin, under_way
 from .spans import Whose, whose_in
 from .traffic import Traffic
@@ -194,7 +195,7 @@ class CountsRecording(Recording):
         self,
         client: str,
         choice: Choice,
-        orders: Orders,
+        ordered: Sequence[str],
         bytecodes: bool,
         is_detailed: bool,
         holder: Any,
@@ -203,7 +204,8 @@ class CountsRecording(Recording):
     ) -> None:
         super().__init__(client)
         self.whose = whose_in(holder) if by_span else None
-        self.choice, self.orders = choice, orders
+        self.choice, self.ordered = choice, ordered
+        self.undo = ExitStack()
         self.bytecodes = bytecodes
         self.callers = Callers() if is_detailed else None
         self.counter: Monitor | Opcodes
@@ -239,7 +241,7 @@ class CountsRecording(Recording):
         """Start to count; False if another tool has the hook."""
         if not self.counter.begin():
             return False
-        self.orders.begin()
+        put_in_order(self.ordered, self.undo)
         self.traffic.begin()
         return True
 
@@ -247,7 +249,7 @@ class CountsRecording(Recording):
         """Remove all hooks, then add up the counts."""
         self.traffic.end()
         self.counter.end()
-        self.orders.end()
+        self.undo.close()
         functions = self.choice.functions()
         counted = self._counted(functions)
         record = {
@@ -366,9 +368,8 @@ async def start(
     if "counts" in under_way(dask_scheduler):
         return {"problem": "busy"}
     choice = choice_of(wanted, is_shared=hasattr(dask_scheduler, "run_on_loops"))
-    orders = Orders(wanted["ordered"])
     recording = CountsRecording(
-        client, choice, orders, bytecodes, is_detailed, dask_scheduler, by_span=by_span
+        client, choice, wanted["ordered"], bytecodes, is_detailed, dask_scheduler, by_span=by_span
     )
     if not recording.begin():
         holder = recording.counter.holder()

@@ -16,13 +16,14 @@ import pickle
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 from distributed import profile
 
 from . import facts
+from .patches import replace
 from .recordings import RECORDINGS, Recording, as_json, begin, under_way
 
 RELEASING = "client-releases-keys"
@@ -148,9 +149,8 @@ class ObjectsRecording(Recording):
     def __init__(self, client: str, scheduler: Any) -> None:
         super().__init__(client)
         self.scheduler = scheduler
-        self.handlers: dict[str, Callable[..., Any]] = {}
-        """Handlers of the scheduler that are wrapped."""
-        self.logs: list[tuple[Any, Any]] = []
+        self.undo = ExitStack()
+        self.release: Callable[..., Any] = scheduler.stream_handlers[RELEASING]
         self.waiting: dict[str, list[Any]] = {}
         """Keys that wait to be released, by client. A list of the tasks' own keys: the messages
         would be among the objects that are counted."""
@@ -161,30 +161,24 @@ class ObjectsRecording(Recording):
 
     def begin(self) -> None:
         """Take the first reading and let releases wait."""
-        self._log_no_messages()
+        # Copies of messages are kept for each worker until a thousand have come.
+        comms = (self.scheduler.stream_comms, self.scheduler.client_comms)
+        for comm in [comm for table in comms for comm in table.values()]:
+            if hasattr(comm, "recent_message_log"):
+                replace(comm, "recent_message_log", deque(maxlen=0), self.undo)
         self.start_tasks = len(self.scheduler.tasks)
         self.before = read(self.scheduler)
         handlers = self.scheduler.stream_handlers
         for name, handler in list(handlers.items()):
             if name == RELEASING:
-                self.handlers[name] = handler
-                handlers[name] = self._release
+                replace(handlers, name, self._release, self.undo)
             elif "client" in inspect.signature(handler).parameters and "heartbeat" not in name:
-                self.handlers[name] = handler
-                handlers[name] = self._in_order(handler)
-
-    def _log_no_messages(self) -> None:
-        """Keep no copies of messages, which are kept for each worker until a thousand have come."""
-        comms = (self.scheduler.stream_comms, self.scheduler.client_comms)
-        for each in [comm for found in comms for comm in found.values()]:
-            if hasattr(each, "recent_message_log"):
-                self.logs.append((each, each.recent_message_log))
-                each.recent_message_log = deque(maxlen=0)
+                replace(handlers, name, self._in_order(handler), self.undo)
 
     def _release(self, keys: Any, client: str, stimulus_id: Any = None) -> None:
         """Do as `Scheduler.client_releases_keys`, after a reading if many tasks are held."""
         if not self.waiting and not self._is_larger():
-            self.handlers[RELEASING](keys=keys, client=client, stimulus_id=stimulus_id)
+            self.release(keys=keys, client=client, stimulus_id=stimulus_id)
             return
         tasks = self.scheduler.tasks
         known = (tasks[key].key if key in tasks else key for key in keys)
@@ -224,7 +218,7 @@ class ObjectsRecording(Recording):
         waiting, self.waiting, self.timer = self.waiting, {}, None
         for client, keys in waiting.items():
             if client in self.scheduler.clients:
-                self.handlers[RELEASING](keys=keys, client=client)
+                self.release(keys=keys, client=client)
 
     def _in_order(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """Return a handler before which the releases that came before it are done."""
@@ -260,10 +254,7 @@ class ObjectsRecording(Recording):
 
     def _restore(self) -> None:
         self._let_go()
-        self.scheduler.stream_handlers.update(self.handlers)
-        for comm, log in self.logs:
-            comm.recent_message_log = log
-        self.logs.clear()
+        self.undo.close()
 
 
 async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:

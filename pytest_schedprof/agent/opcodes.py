@@ -8,11 +8,12 @@ import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from contextlib import ExitStack
 from copy import copy
 from types import CodeType, FrameType
 from typing import Any
 
-from .choice import BODY, MOST_ALONE, Answer, Choice, Untraced, in_offload_thread, is_import
+from .choice import BODY, MOST_ALONE, Answer, Choice, in_offload_thread, is_import, untrace
 from .counted import Callers
 from .spans import NOBODY, Whose
 
@@ -59,7 +60,7 @@ class Opcodes:
         """
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
-        self.untraced = Untraced(periodic, self.clockwork)
+        self.periodic, self.undo = periodic, ExitStack()
         self.alone = {id(code) for code in alone}
         self.bytecodes = bytecodes
         self.callers = callers
@@ -80,7 +81,7 @@ class Opcodes:
             threading.settrace(self._first_call)
             self.others(self._trace)
         in_offload_thread(self._trace)
-        self.untraced.begin()
+        untrace(self.periodic, self.clockwork, self.undo)
         self._trace()
         return True
 
@@ -117,7 +118,7 @@ class Opcodes:
         """Stop tracing, also in waiting coroutines, which keep their trace function."""
         if getattr(sys.gettrace(), "__self__", None) in self.threads:  # else another tool has it
             sys.settrace(None)
-        self.untraced.end()
+        self.undo.close()
         for thread in self.threads:
             thread.is_over = True
         if getattr(threading.gettrace(), "__self__", None) is self:

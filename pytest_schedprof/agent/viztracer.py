@@ -19,7 +19,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from .patches import Patches, Step, similar
+from .patches import Patches, Step, replace, similar
 from .recordings import Recording, begin, path_of, under_way, unnamed_file
 
 GLOBAL = "__viz_tracer__"
@@ -51,7 +51,7 @@ class Around:
         """Begin to do it, and return a function that ends it."""
         undo = ExitStack()
         if self.wanted["register_global"]:
-            undo.callback(named_globally(self.tracer))
+            replace(vars(builtins), GLOBAL, self.tracer, undo)
         if self.wanted["log_print"]:
             self.tracer.overload_print()
             undo.callback(self.tracer.restore_print)
@@ -93,20 +93,6 @@ def loaded(tracer: Any, name: str, pickled: bytes) -> Any:
         raise PluginError(name, "viztracer found no such plugin") from None
     except Exception as error:
         raise PluginError(name, f"{type(error).__name__}: {error}") from error
-
-
-def named_globally(tracer: Any) -> Callable[[], None]:
-    """Let `viztracer.get_tracer()` return the tracer; return a function that undoes it."""
-    before = vars(builtins).get(GLOBAL)
-    tracer.register_global()
-
-    def undo() -> None:
-        if before is None:
-            vars(builtins).pop(GLOBAL, None)
-        else:
-            vars(builtins)[GLOBAL] = before
-
-    return undo
 
 
 def prepared(data: dict[str, Any], *, with_sources: bool) -> dict[str, Any]:
