@@ -246,7 +246,6 @@ class CountsRecording(Recording):
         return True
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Remove all hooks, then add up the counts."""
         self.traffic.end()
         self.counter.end()
         self.undo.close()

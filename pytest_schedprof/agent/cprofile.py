@@ -34,7 +34,6 @@ class CProfileRecording(Recording):
         self.profiler = cProfile.Profile()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Remove the hook and tell what was measured, with qualified names."""
         self.profiler.disable()
         self.profiler.create_stats()
         codes = [entry.code for entry in self.profiler.getstats()]

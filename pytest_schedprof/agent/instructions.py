@@ -160,7 +160,6 @@ class ValgrindRecording(Recording):
         request(START_INSTRUMENTATION)
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Stop counting, and take over the file."""
         if not self._is_on:
             return {}
         request(STOP_INSTRUMENTATION)
@@ -194,7 +193,6 @@ class CounterRecording(Recording):
         control(self._descriptor, ENABLE)
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Read the counter, and for how long it counted."""
         if self.content:
             return {}
         control(self._descriptor, DISABLE)
@@ -204,7 +202,6 @@ class CounterRecording(Recording):
         return {}
 
     def remove(self) -> None:
-        """Close the counter."""
         super().remove()
         os.close(self._descriptor)
 

@@ -325,7 +325,6 @@ class IntakeRecording(Recording):
         self.undo.callback(gc.callbacks.remove, self.intake.collect)
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Restore all, and keep what was timed."""
         self.restore()
         steps = self.places.steps | {PLUGINS, COLLECTING, REST}
         self.content = as_json({"schedprof_intake": 1, "steps": self.intake.record(steps)})

@@ -237,7 +237,6 @@ class ObjectsRecording(Recording):
         return handle
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Take the last readings, and leave the scheduler as it was."""
         try:
             await _all_handled()
             self.take()

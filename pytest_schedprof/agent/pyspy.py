@@ -218,11 +218,9 @@ class PySpyRecording(ChildRecording):
         return {**await super().end(timeout), "told_after": told_after, "cpu": cpu}
 
     def has_ended(self) -> bool:
-        """Whether py-spy samples no longer."""
         return super().has_ended() or STOPPED in self.log
 
     async def outcome(self) -> dict[str, Any]:
-        """Return py-spy's exit status and log after it ended."""
         self.tell(ENDED)
         if self.profiler.returncode == -signal.SIGKILL:
             await self.ended(self.guard, 1.0)  # if the watchdog killed it, the watchdog ends next
@@ -239,7 +237,6 @@ class PySpyRecording(ChildRecording):
             pass  # it had to act already
 
     async def dismiss(self) -> list[str]:
-        """End the watchdog; kill it if it hangs, and return a warning for that."""
         assert self.guard.stdin is not None
         self.guard.stdin.close()
         is_deaf = not await self.ended(self.guard, GUARD_PATIENCE_S)

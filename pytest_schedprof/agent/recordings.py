@@ -95,19 +95,15 @@ class FileRecording(Recording):
         self.descriptor = descriptor
 
     def survivor(self) -> dict[str, int]:
-        """Return where the session finds the file."""
         return whereabouts(self.descriptor)
 
     def size(self) -> int:
-        """Return the size of the file."""
         return os.fstat(self.descriptor).st_size
 
     def piece(self, offset: int, length: int) -> bytes:
-        """Return a part of the file."""
         return os.pread(self.descriptor, length, offset)
 
     def remove(self) -> None:
-        """Close the file, which deletes it."""
         super().remove()
         os.close(self.descriptor)
 

@@ -300,7 +300,6 @@ class StallsRecording(Recording):
         stalls.begin()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Restore all, and keep what was timed."""
         self.stalls.end()
         self.content = as_json(self.stalls.record())
         return {}

@@ -332,15 +332,12 @@ class VizTracerRecording(Recording):
         return {"displaced": self.was_displaced, "uncalled": sorted(self.patches.uncalled)}
 
     def size(self) -> int:
-        """Return the size of the trace."""
         return 0 if self.trace_file is None else len(self.trace_file)
 
     def piece(self, offset: int, length: int) -> bytes:
-        """Return a part of the trace."""
         return b"" if self.trace_file is None else self.trace_file[offset : offset + length]
 
     def remove(self) -> None:
-        """Free all resources, also of a recording that did not begin."""
         super().remove()
         if not self.is_over:
             self.finish()

@@ -97,12 +97,10 @@ class CountsBackend(RemoteBackend):
 
     @property
     def metrics(self) -> frozenset[str]:
-        """All metrics, but bytecodes only if they are counted."""
         return self.measures if self.options.bytecodes else self.measures - {"bytecodes", CLIENT}
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """All options, with the modules that limits added."""
         return {**super().settings, "modules": list(self.modules)}
 
     def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
@@ -150,7 +148,6 @@ class CountsBackend(RemoteBackend):
         }
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse the file that the agent wrote."""
         file = read_counts(content)
         spans = tuple(map(self._counts_of, file.spans))
         lacks = {} if any(CLIENT in counts for counts in file.functions.values()) else UNCOUNTED

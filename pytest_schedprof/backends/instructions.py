@@ -240,12 +240,10 @@ class InstructionsRecording(RemoteRecording):
     """A count under way in a scheduler."""
 
     def stop(self, *, timeout_s: float) -> RawProfile:
-        """Fetch the file, and put names into one of callgrind's."""
         raw = super().stop(timeout_s=timeout_s)
         return replace(raw, content=with_names(raw.content))
 
     def verify(self, content: bytes) -> None:
-        """Check that callgrind wrote a file, if it was to."""
         if content.startswith(agent.SYMBOL.encode()):
             raise RecordingError(
                 "schedprof: callgrind wrote no file; is the disk full, or did the test remove it?"
@@ -309,7 +307,6 @@ class InstructionsBackend(RemoteBackend):
         )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse callgrind's file, or the count of the processor's counter."""
         if not content.startswith(HEAD):
             file = read_json(content, CounterFile, self.name)
             missing = 1 - file.running_ns / file.enabled_ns if file.enabled_ns else 0.0

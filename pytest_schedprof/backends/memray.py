@@ -56,7 +56,6 @@ class MemrayRecording(RemoteRecording):
     """A memray recording of one scheduler."""
 
     def verify(self, content: bytes) -> None:
-        """Check that the file holds the agent's own allocation."""
         if PROOF[1].encode() not in content:
             raise RecordingError(
                 "schedprof: memray's file does not hold the allocation that proved it was at "
@@ -117,7 +116,6 @@ class MemrayBackend(RemoteBackend):
             agent.track_nothing()
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Return bytes at the peak and at the end, in total and by the allocating function."""
         with opened(content) as reader:
             records = {
                 "peak": reader.get_high_watermark_allocation_records(merge_threads=True),
@@ -129,7 +127,6 @@ class MemrayBackend(RemoteBackend):
         return CostProfile(self.name, self.mode, by_function(amounts, namer), whole)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Draw the flame graph of the peak."""
         return {"memray.html": draw(content)}
 
 

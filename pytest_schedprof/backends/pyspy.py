@@ -168,7 +168,6 @@ class PySpyRecording(RemoteRecording):
         self._watchdog = answer["watchdog"]
 
     def stop(self, *, timeout_s: float) -> RawProfile:
-        """End the recording and fetch its file, without samples of our own watchdog."""
         return self._without_watchdog(super().stop(timeout_s=timeout_s))
 
     def salvage(self) -> RawProfile | None:
@@ -203,7 +202,6 @@ class PySpyRecording(RemoteRecording):
         )
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Check py-spy's exit status and its log, and return warnings."""
         if self._options.log_level:
             logger.warning("schedprof: py-spy's log:\n%s", answer["log"])
         if answer["forced"]:
@@ -223,7 +221,6 @@ class PySpyRecording(RemoteRecording):
         return (*quality(answer["log"]), *late)
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
-        """Return the doubt about samples that came too late, which show a later moment."""
         if behind(answer["log"]) <= MAX_BEHIND * answer["seconds"]:
             return ""
         return f"{self._lateness(answer)} (the window: {answer['seconds']:.1f} s)"
@@ -238,7 +235,6 @@ class PySpyRecording(RemoteRecording):
         )
 
     def verify(self, content: bytes) -> None:
-        """Check that the file holds a sample of the agent's beacon."""
         if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
             raise RecordingError(
                 "schedprof: py-spy's file does not hold the sample that proved it was at work; "
@@ -274,11 +270,9 @@ class PySpyBackend(SamplingBackend):
 
     @property
     def mode(self) -> str:
-        """The flags that change what a sample means."""
         return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
 
     def ask(self, target: Target, timeout_s: float) -> Mapping[str, Any]:
-        """Start py-spy on the scheduler and wait until it has sampled it."""
         answer = self._ask(target, timeout_s, b"")
         if answer.get("problem") == "not-installed" and self.options.send:
             answer = self._ask(target, timeout_s, _program(answer, target.label))

@@ -204,7 +204,6 @@ class RemoteBackend(Backend, is_base=True):
     and whatever the agent's answer has."""
 
     def start(self, target: Target, *, timeout_s: float) -> Recording:
-        """Ask the agent to begin."""
         answer = self.ask(target, timeout_s)
         if answer.get("problem") == "busy":
             raise already_at_work(self.name, target.label, self.busy)

@@ -198,7 +198,6 @@ class SamplingBackend(RemoteBackend, is_base=True):
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Make the further formats that the options ask for."""
         return pictures(self.name, self.options.formats, content)
 
 

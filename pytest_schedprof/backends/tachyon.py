@@ -63,7 +63,6 @@ class TachyonRecording(RemoteRecording):
     """A recording of one process."""
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Check how the sampler ended, and return warnings by its own figures."""
         if answer["forced"]:
             raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
         if answer["early"] or answer["status"] != 0:
@@ -75,7 +74,6 @@ class TachyonRecording(RemoteRecording):
         return tuple(_warnings(_quality(answer["log"])))
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
-        """Return the doubt about samples that were missed, or came too late."""
         quality = _quality(answer["log"])
         if quality["missed"] > MAX_MISSED:
             return f"tachyon missed {quality['missed']:.0%} of its samples: lower the rate"
@@ -119,7 +117,6 @@ class TachyonBackend(SamplingBackend):
 
     @property
     def mode(self) -> str:
-        """The options that change what a sample means."""
         flags = {
             self.options.mode: self.options.mode != "cpu",
             f"tasks={self.options.tasks}": bool(self.options.tasks),
