@@ -364,7 +364,7 @@ def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
         return {}
     samples = zip(sampler.labels, ticks, strict=True)
     labels = [label for label, times in samples for _ in range(times)]
-    return {"schedprof_spans": sampler.whose.told(labels)}
+    return {"schedprof_spans": sampler.whose.record(labels)}
 
 
 def place_of(code: Any) -> tuple[str, str]:

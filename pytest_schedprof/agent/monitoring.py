@@ -261,7 +261,7 @@ class Monitor(Counted):
 
     def _is_run_elsewhere(self) -> bool:
         """Whether another thread is in chosen code now."""
-        frames = (each for thread, each in sys._current_frames().items() if thread != get_ident())
+        frames = (frame for ident, frame in sys._current_frames().items() if ident != get_ident())
         return any(self._runs(frame) for frame in frames)
 
     def _runs(self, frame: FrameType | None) -> bool:
@@ -401,9 +401,9 @@ class MonitorBySpan(Monitor):
 
     def counted_for(self, label: str) -> Counted:
         """Return what was counted that belongs to a label."""
-        found = Counted()
-        vars(found).update(self.parts[label], armed=self.armed)
-        return found
+        counted = Counted()
+        vars(counted).update(self.parts[label], armed=self.armed)
+        return counted
 
     def calls_of(self, code: CodeType) -> int:
         """Return how often it was called, whoever for."""

@@ -56,8 +56,8 @@ def read(scheduler: Any) -> bytes:
         blocks = sys.getallocatedblocks() - emptied
         types = Counter(map(type, filter(_is_counted, gc.get_objects())))
     named: Counter[str] = Counter({"builtins:dict": _unseen(scheduler)})
-    for each, number in types.items():
-        named[f"{each.__module__}:{each.__qualname__}"] += number
+    for kind, number in types.items():
+        named[f"{kind.__module__}:{kind.__qualname__}"] += number
     record = {"tasks": len(scheduler.tasks), "blocks": blocks, "types": named}
     return json.dumps(record).encode("ascii")
 
@@ -74,7 +74,7 @@ def _unseen(scheduler: Any) -> int:
 def _forget_executing(scheduler: Any) -> None:
     """Drop tasks that are gone from what workers last said to execute; they say it by the clock."""
     for worker in scheduler.workers.values():
-        for task in [each for each in worker.executing if each.state == "forgotten"]:
+        for task in [task for task in worker.executing if task.state == "forgotten"]:
             del worker.executing[task]
 
 
@@ -104,10 +104,10 @@ def _empty_messages() -> int:
     """
     emptied = 0
     for frame in [frame for frame, is_reading in _streams() if is_reading]:
-        messages = [each for each in frame.f_locals.get("msgs", ()) if type(each) is dict]
-        emptied += len(messages)
-        for each in messages:
-            each.clear()
+        for message in frame.f_locals.get("msgs", ()):
+            if type(message) is dict:
+                emptied += 1
+                message.clear()
     return emptied
 
 
@@ -177,7 +177,8 @@ class ObjectsRecording(Recording):
 
     def _release(self, keys: Any, client: str, stimulus_id: Any = None) -> None:
         """Do as `Scheduler.client_releases_keys`, after a reading if many tasks are held."""
-        if not self.waiting and not self._is_larger():
+        held = len(self.scheduler.tasks) - self.start_tasks
+        if not self.waiting and held <= GROWN * self.most:
             self.release(keys=keys, client=client, stimulus_id=stimulus_id)
             return
         tasks = self.scheduler.tasks
@@ -186,9 +187,6 @@ class ObjectsRecording(Recording):
         if self.timer is None:
             self.deadline = facts.now() + PATIENCE_S
             self._wait()
-
-    def _is_larger(self) -> bool:
-        return len(self.scheduler.tasks) - self.start_tasks > GROWN * self.most
 
     def _wait(self) -> None:
         self.transitions = self.scheduler.transition_counter
@@ -247,7 +245,7 @@ class ObjectsRecording(Recording):
         finally:
             self._restore()
         readings = {"before": self.before, "held": self.held, "after": after}
-        read_out = {name: json.loads(each) if each else None for name, each in readings.items()}
+        read_out = {name: json.loads(text) if text else None for name, text in readings.items()}
         self.content = as_json({"schedprof_objects": 1, **read_out})
         return {}
 

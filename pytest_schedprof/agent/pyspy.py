@@ -213,9 +213,9 @@ class PySpyRecording(ChildRecording):
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """End py-spy, and tell when it last reported that it was late, and how busy this was."""
-        told_after = os.fstat(self.log_file).st_mtime - self.began_at
+        late_at = os.fstat(self.log_file).st_mtime - self.began_at
         cpu = time.thread_time() - self.cpu_before
-        return {**await super().end(timeout), "told_after": told_after, "cpu": cpu}
+        return {**await super().end(timeout), "late_at": late_at, "cpu": cpu}
 
     def has_ended(self) -> bool:
         return super().has_ended() or STOPPED in self.log

@@ -37,22 +37,22 @@ class PluginError(Exception):
 class Around:
     """Options of viztracer that do something before, after or beside the trace itself."""
 
-    def __init__(self, tracer: Any, wanted: dict[str, Any]) -> None:
+    def __init__(self, tracer: Any, options: dict[str, Any]) -> None:
         """Load the plugins.
 
         Raises:
             PluginError: for one that cannot be loaded.
         """
-        self.tracer, self.wanted = tracer, wanted
-        self.plugins = [loaded(tracer, *each) for each in wanted["plugins"]]
+        self.tracer, self.options = tracer, options
+        self.plugins = [loaded(tracer, *plugin) for plugin in options["plugins"]]
         """A manager of viztracer for each."""
 
     def begin(self) -> Callable[[], None]:
         """Begin to do it, and return a function that ends it."""
         undo = ExitStack()
-        if self.wanted["register_global"]:
+        if self.options["register_global"]:
             replace(vars(builtins), GLOBAL, self.tracer, undo)
-        if self.wanted["log_print"]:
+        if self.options["log_print"]:
             self.tracer.overload_print()
             undo.callback(self.tracer.restore_print)
         self.tell_plugins("pre-start")
@@ -71,13 +71,13 @@ class Around:
 
     def dump(self, path: str) -> None:
         """Write the trace; what plugins or sources change is made of Python objects, slowly."""
-        if not (self.plugins or self.wanted["file_info"]):
+        if not (self.plugins or self.options["file_info"]):
             self.tracer.dump(path)
             return
         self.tracer.parsed = False
         self.tracer.parse()
         self.tell_plugins("pre-save")
-        data = prepared(self.tracer.data, with_sources=self.wanted["file_info"])
+        data = prepared(self.tracer.data, with_sources=self.options["file_info"])
         self.tracer.data = {}
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
         with open(path, "wb") as file:
@@ -264,8 +264,8 @@ class VizTracerRecording(Recording):
         name = event_name(function)
 
         def step(call: Callable[[], Any]) -> Any:
-            here = threading.get_ident() == self.thread
-            return self.trace(call) if here else self.log(name, call)
+            is_own = threading.get_ident() == self.thread
+            return self.trace(call) if is_own else self.log(name, call)
 
         return step
 

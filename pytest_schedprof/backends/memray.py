@@ -121,8 +121,9 @@ class MemrayBackend(RemoteBackend):
                 "peak": reader.get_high_watermark_allocation_records(merge_threads=True),
                 "leaked": reader.get_leaked_allocation_records(merge_threads=True),
             }
-            amounts = {metric: allocated(each) for metric, each in records.items()}
-        amounts = {metric: without_proof(each, len(content)) for metric, each in amounts.items()}
+            amounts = {metric: allocated(of_metric) for metric, of_metric in records.items()}
+        size = len(content)
+        amounts = {metric: without_proof(by_place, size) for metric, by_place in amounts.items()}
         whole = {metric: float(by_place.total()) for metric, by_place in amounts.items()}
         return CostProfile(self.name, self.mode, by_function(amounts, namer), whole)
 

@@ -85,11 +85,11 @@ def kept_hz(rate_hz: float, answer: Mapping[str, Any]) -> float:
     can it have sampled a busy thread more often than it has samples for the thread's CPU time: that
     is the better bound at rates far above.
     """
-    told_after: float = max(answer["told_after"], 1e-3)
+    late_at: float = max(answer["late_at"], 1e-3)
     cpu: float = max(answer["cpu"], 1e-3)
     counts = _COUNTS.search(answer["log"])
     samples = int(counts[1]) if counts else 0
-    on_time = 1 - behind(answer["log"]) / told_after
+    on_time = 1 - behind(answer["log"]) / late_at
     return max(1.0, min(rate_hz * on_time, samples / cpu))
 
 
@@ -330,15 +330,15 @@ class PySpyBackend(SamplingBackend):
 
 def _program(answer: Mapping[str, Any], label: str) -> bytes:
     """Return the local py-spy program, if it can run where the scheduler does."""
-    here, there = agent.host(), answer["host"]
-    if here != there:
-        kinds = f"is for {', '.join(here)}, and there is {', '.join(there)}"
+    own, theirs = agent.host(), answer["host"]
+    if own != theirs:
+        kinds = f"is for {', '.join(own)}, and there is {', '.join(theirs)}"
         raise _not_installed(answer, label, f"the one from here cannot be sent: it {kinds}")
     path = agent.find_pyspy()
     program = Path(path).read_bytes() if path else b""
     if not program or program.startswith(b"#!"):  # such as pyenv's shim
-        found = f"{path!r} is a script" if path else "there is none here"
-        raise _not_installed(answer, label, f"none can be sent: {found}")
+        fault = f"{path!r} is a script" if path else "there is none here"
+        raise _not_installed(answer, label, f"none can be sent: {fault}")
     return program
 
 

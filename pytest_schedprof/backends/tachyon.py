@@ -148,7 +148,7 @@ class TachyonBackend(SamplingBackend):
 
 def _quality(log: str) -> Mapping[str, float]:
     """Return the figures that the program wrote last."""
-    (line,) = [each for each in log.splitlines() if each.startswith(program.QUALITY)][-1:] or [""]
+    (line,) = [text for text in log.splitlines() if text.startswith(program.QUALITY)][-1:] or [""]
     if not line:
         raise RecordingError(
             f"schedprof: tachyon left no figures of its samples: {_last_line(log)!r}"

@@ -103,7 +103,7 @@ class VizTracerOptions:
     def around(self) -> dict[str, Any]:
         """Return the options for what is done around a trace."""
         names = ("log_print", "file_info", "register_global")
-        plugins = [(name_of(each), cloudpickle.dumps(each)) for each in self.plugins]
+        plugins = [(name_of(plugin), cloudpickle.dumps(plugin)) for plugin in self.plugins]
         return {**{name: getattr(self, name) for name in names}, "plugins": plugins}
 
 

@@ -124,7 +124,7 @@ def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
     import distributed.scheduler
 
     tools = getattr(sys, "monitoring", None)
-    classes = [each for each in vars(distributed.scheduler).values() if isinstance(each, type)]
+    classes = [kind for kind in vars(distributed.scheduler).values() if isinstance(kind, type)]
     return {
         "attributes": sorted(name for name in vars(dask_scheduler) if "schedprof" in name),
         "signals": {int(n): repr(signal.getsignal(n)) for n in signal.valid_signals()},
@@ -132,15 +132,15 @@ def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
         "trace": [repr(sys.gettrace()), repr(sys.getprofile())],
         "tools": tools and [tools.get_tool(number) for number in range(6)],
         "functions": [
-            (repr(each), name, id(member))
-            for each in classes
-            for name, member in vars(each).items()
+            (repr(kind), name, id(member))
+            for kind in classes
+            for name, member in vars(kind).items()
             if callable(member)
         ],
         "handlers": [
-            repr(each)
+            repr(handler)
             for table in (dask_scheduler.handlers, dask_scheduler.stream_handlers)
-            for each in table.values()
+            for handler in table.values()
         ],
     }
 
@@ -182,8 +182,8 @@ def busy_part(recorder: Recorder, backend: Backend, name: str) -> float:
     """Share of the function, with callees, in what the backend saw the scheduler do."""
     profiles = [
         backend.read(segment.raw[backend.name].content, recorder.control.name_places)
-        for each in recorder.rounds
-        for segment in each
+        for segments in recorder.rounds
+        for segment in segments
     ]
     return sum(_part(profile, backend, name) for profile in profiles) / len(profiles)
 
@@ -192,13 +192,15 @@ def _part(profile: Profile, backend: Backend, name: str) -> float:
     ends = f":{name}"
     if isinstance(profile, SampleProfile):
         shares = shares_of([[profile]], drift=backend.drift)
-        (function,) = [each for each in shares.total.inclusive if each.endswith(ends)] or [""]
+        (function,) = [seen for seen in shares.total.inclusive if seen.endswith(ends)] or [""]
         return shares.of_function(function).value
     if "seconds" in backend.metrics:
         return _part_of_time(profile, name)
     metric = "peak" if "peak" in backend.metrics else "bytecodes"
     total = sum(costs[metric] for costs in profile.functions.values())
-    mine = [costs[metric] for each, costs in profile.functions.items() if each.endswith(ends)]
+    mine = [
+        costs[metric] for function, costs in profile.functions.items() if function.endswith(ends)
+    ]
     return sum(mine) / total
 
 
@@ -207,10 +209,12 @@ def _part_of_time(profile: CostProfile, name: str) -> float:
     waits = ("poll", "sleep", "select", "idle_twin")
     busy = sum(
         costs["self_seconds"]
-        for each, costs in profile.functions.items()
-        if not any(word in each for word in waits)
+        for function, costs in profile.functions.items()
+        if not any(word in function for word in waits)
     )
-    mine = [costs["seconds"] for each, costs in profile.functions.items() if f":{name}" in each]
+    mine = [
+        costs["seconds"] for function, costs in profile.functions.items() if f":{name}" in function
+    ]
     return 0.0 if name in waits else sum(mine) / busy
 
 
@@ -253,7 +257,7 @@ def test_twice_in_a_row(control: Control, backend: Backend, work: Callable[[], f
         with recorder.round():
             work()
     assert recorder.troubles == []
-    assert [len(each) for each in recorder.rounds] == [1, 1]
+    assert [len(segments) for segments in recorder.rounds] == [1, 1]
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def record(
             wait(client.map(inc, range(TASKS), pure=False))
         clean(control)
     assert recorder.troubles == []
-    contents = [each.raw[backend.name].content for (each,) in recorder.rounds]
+    contents = [segment.raw[backend.name].content for (segment,) in recorder.rounds]
     return [backend.read(content, control.name_places) for content in contents]
 
 
@@ -98,7 +98,8 @@ def test_how_long_workers_took_to_store_results_is_no_change_of_the_scheduler(
         slow = counted_rounds(cluster, control, [""] * 3)
         client.run(store_slowly, is_slow=False)
     times = [
-        {each.function: each.total["calls"] for each in side.costs.functions}[TIMES] / TASKS
+        {function.function: function.total["calls"] for function in side.costs.functions}[TIMES]
+        / TASKS
         for side in (quick, slow)
         if side.costs
     ]
@@ -291,10 +292,12 @@ def test_a_function_whose_rounds_differ_is_told_though_its_mean_is_the_same(
     name = f"distributed.scheduler:{BEFORE_OF_ROUND}"
     (comparison,) = compare([measured(steady)], [measured(wavering)]).comparisons
     (change,) = [
-        each for each in comparison.changes if (each.metric, each.subject) == ("bytecodes", name)
+        change
+        for change in comparison.changes
+        if (change.metric, change.subject) == ("bytecodes", name)
     ]
     assert change.outcome is Outcome.UNDECIDED
     assert "differs between rounds" in change.note
     assert abs(change.difference) < 0.02 * change.before
     (back,) = compare([measured(wavering)], [measured(steady)]).comparisons
-    assert name not in {each.subject for each in back.of(Outcome.UNDECIDED)}
+    assert name not in {change.subject for change in back.of(Outcome.UNDECIDED)}

@@ -69,7 +69,9 @@ def measured(control: Control, work: Any, **options: object) -> CostProfile:
 def part(profile: CostProfile, metric: str, name: str) -> float:
     """Sum of a metric over the functions with this name, whether qualified or not."""
     ends = (f".{name}", f":{name}")
-    return sum(costs[metric] for each, costs in profile.functions.items() if each.endswith(ends))
+    return sum(
+        costs[metric] for function, costs in profile.functions.items() if function.endswith(ends)
+    )
 
 
 MODES = [{}, {"trace_python_allocators": False}, {"native": True}]

@@ -56,8 +56,10 @@ def test_each_built_in_backend_declares_what_a_third_partys_must(name: str) -> N
     assert facts.name == name
     assert facts.measures <= METRICS.keys()
     assert "scheduler" in facts.targets
-    assert all(isinstance(getattr(facts, each), kind) for each, kind in KINDS.items())
-    assert all(each.ending.startswith(f"{name}.") for each in facts.artifacts)
+    assert all(
+        isinstance(getattr(facts, name_of_fact), kind) for name_of_fact, kind in KINDS.items()
+    )
+    assert all(artifact.ending.startswith(f"{name}.") for artifact in facts.artifacts)
 
 
 KINDS: dict[str, Any] = {
@@ -72,8 +74,8 @@ KINDS: dict[str, Any] = {
 
 def test_ranks_and_endings_are_each_of_one_backend() -> None:
     known = BackendRegistry().facts
-    ranks = [each.rank for each in known.values() if each.rank is not None]
-    endings = [one.ending for each in known.values() for one in each.artifacts]
+    ranks = [facts.rank for facts in known.values() if facts.rank is not None]
+    endings = [artifact.ending for facts in known.values() for artifact in facts.artifacts]
     assert len(ranks) == len(set(ranks))
     assert len(endings) == len(set(endings))
     assert recommended(known.values())[0] == "cputime"

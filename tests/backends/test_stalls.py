@@ -89,18 +89,17 @@ def costs_of(recorder: Recorder) -> MeasuredCosts:
 
 
 def longest(costs: MeasuredCosts) -> dict[str, float]:
-    return {each.function: each.total["stall"] for each in costs.functions}
+    return {function.function: function.total["stall"] for function in costs.functions}
 
 
 def burnt(client: Client, statement: str, qualname: str = "Scheduler.handle_task_finished") -> None:
     """Change a function so that its next call does something once."""
 
     def again(dask_scheduler: Any = None) -> None:
-        from distributed import scheduler
+        from distributed import Scheduler
 
-        for each in (scheduler.Scheduler,):
-            if "burnt" in vars(each):
-                delattr(each, "burnt")
+        if "burnt" in vars(Scheduler):
+            delattr(Scheduler, "burnt")
 
     client.run_on_scheduler(again)
     client.run_on_scheduler(plant, module=MODULE, qualname=qualname, statement=statement)
@@ -185,9 +184,9 @@ def walk_all(control: Control) -> None:
 def test_work_of_the_test_counts_and_that_of_the_agent_does_not(
     control: Control, client: Client
 ) -> None:
-    costs = costs_of(recorded(control, client, lambda each: each.run_on_scheduler(burn_by_user)))
+    costs = costs_of(recorded(control, client, lambda _: client.run_on_scheduler(burn_by_user)))
     assert costs.whole["stall"] >= BURNT_S
-    costs = costs_of(recorded(control, client, lambda each: walk_all(control)))
+    costs = costs_of(recorded(control, client, lambda _: walk_all(control)))
     assert costs.whole["stall"] < BURNT_S / 2
 
 
@@ -225,8 +224,8 @@ def hooks(dask_scheduler: Any = None) -> list[int]:
     return [
         id(Handle._run),
         *map(id, gc.callbacks),
-        *(id(each) for table in tables for each in table.values()),
-        *(id(each.callback) for each in periodic),
+        *(id(handler) for table in tables for handler in table.values()),
+        *(id(callback.callback) for callback in periodic),
     ]
 
 
@@ -243,7 +242,7 @@ def test_the_scheduler_is_left_as_it_was(control: Control) -> None:
 
 
 def test_the_process_of_the_test_is_refused() -> None:
-    here = InProcess()
+    process = InProcess()
     with pytest.raises(BackendUnavailableError, match="process of its own"):
-        StallsBackend(rate_hz=100, options={}).start(here, timeout_s=10)
-    here.leave(())
+        StallsBackend(rate_hz=100, options={}).start(process, timeout_s=10)
+    process.leave(())

@@ -60,7 +60,7 @@ def illustrations(tree: ast.Module) -> Iterator[ast.expr]:
 def names_in(source: str) -> set[str]:
     """Backends that string literals name, but for those that only illustrate."""
     tree = ast.parse(source)
-    left_out = {id(part) for each in illustrations(tree) for part in ast.walk(each)}
+    left_out = {id(part) for expression in illustrations(tree) for part in ast.walk(expression)}
     return {
         name
         for node in ast.walk(tree)
