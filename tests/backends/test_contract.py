@@ -25,6 +25,9 @@ from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 
 BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "tachyon", "viztracer"]
 
+TELLING_NO_FUNCTION = ["intake", "objects", "stalls"]
+"""Backends that tell nothing of functions that the scheduler is made to call."""
+
 WORK = """
 import time
 
@@ -118,13 +121,21 @@ def descriptors(pid: int) -> list[str]:
 
 def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
     """State of the scheduler's interpreter that a profiler could leave changed."""
+    import gc
+    import importlib._bootstrap
     import signal
     import sys
+    from asyncio.events import Handle
 
+    import dask.order
     import distributed.scheduler
 
     tools = getattr(sys, "monitoring", None)
-    classes = [kind for kind in vars(distributed.scheduler).values() if isinstance(kind, type)]
+    expressions = sys.modules.get("dask._expr", gc)  # from dask 2025 on
+    modules = [distributed.scheduler, dask.order, expressions, importlib._bootstrap]
+    holders: list[Any] = [Handle, *modules, dask_scheduler, dask_scheduler.extensions["spans"]]
+    holders += dask_scheduler.plugins.values()
+    holders += [kind for module in modules for kind in vars(module).values() if type(kind) is type]
     return {
         "attributes": sorted(name for name in vars(dask_scheduler) if "schedprof" in name),
         "signals": {int(n): repr(signal.getsignal(n)) for n in signal.valid_signals()},
@@ -132,11 +143,12 @@ def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
         "trace": [repr(sys.gettrace()), repr(sys.getprofile())],
         "tools": tools and [tools.get_tool(number) for number in range(6)],
         "functions": [
-            (repr(kind), name, id(member))
-            for kind in classes
-            for name, member in vars(kind).items()
+            (type(holder), getattr(holder, "__name__", ""), name, id(member))
+            for holder in holders
+            for name, member in vars(holder).items()
             if callable(member)
         ],
+        "collector": list(map(repr, gc.callbacks)),
         "handlers": [
             repr(handler)
             for table in (dask_scheduler.handlers, dask_scheduler.stream_handlers)
@@ -319,6 +331,24 @@ def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
         cluster.close()
 
 
+every_backend = pytest.mark.parametrize(
+    "backend", [*map(marked, BACKENDS + TELLING_NO_FUNCTION)], indirect=True
+)
+
+
+@every_backend
+def test_another_one_is_refused_and_nothing_is_left(control: Control, backend: Backend) -> None:
+    before = control.call(hooks)
+    recording = backend.start(control, timeout_s=10)
+    with pytest.raises(RecordingError, match="is under way on the scheduler"):
+        backend.start(control, timeout_s=10)
+    during = control.call(hooks)
+    changed = {name for name in before if before[name] != during[name]} - {"attributes"}
+    assert changed or backend.name not in TELLING_NO_FUNCTION  # what is checked has what it wraps
+    recording.stop(timeout_s=10)
+
+
+@every_backend
 def test_garbage_is_no_profile(backend: Backend) -> None:
     namer: Callable[[list[tuple[str, str, int]]], list[str]] = lambda places: []  # noqa: E731
     for content in (b"", b"{}", b"\x00\xff", b'{"shared": {"frames": []}, "profiles": [7]}'):
@@ -326,6 +356,7 @@ def test_garbage_is_no_profile(backend: Backend) -> None:
             backend.read(content, namer)
 
 
+@every_backend
 def test_stop_after_the_scheduler_forgot_it_is_one_clear_error(
     control: Control, backend: Backend
 ) -> None:

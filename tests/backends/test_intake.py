@@ -12,17 +12,17 @@ from distributed import Client, wait
 from distributed.scheduler import Scheduler
 from injection import plant, uproot
 from slowing import slow_down, speed_up
+from test_contract import hooks
 
 from pytest_schedprof.agent import intake as agent
 from pytest_schedprof.agent import intake as places
 from pytest_schedprof.agent.intake import COLLECTING
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.intake import IntakeBackend
-from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
+from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
@@ -309,20 +309,14 @@ LIMITS = {
 
 
 @pytest.mark.slow
-def test_limits(control: Control, client: Client) -> None:
-    limits = [parse_limit(limit) for limit in LIMITS]
-    assessment = assess(recorded(control, client), limits, None)
+def test_limits_and_a_step_that_the_release_lacks(control: Control, client: Client) -> None:
+    limits, recorder = [parse_limit(limit) for limit in LIMITS], recorded(control, client)
+    assessment = assess(recorder, limits, None)
     assert assessment.troubles == ()
     results = assessment.backends[0].limits
     assert [result.verdict for result in results] == [*LIMITS.values()]
     assert [parse_limit(result.limit) for result in results] == limits
-
-
-@pytest.mark.slow
-def test_a_step_that_the_release_lacks_is_inconclusive(control: Control, client: Client) -> None:
-    recorder = recorded(control, client)
-    (segment,) = recorder.rounds[0]
-    content = segment.raw["intake"].content.replace(b'"culling"', b'"another"')
+    content = recorder.rounds[0][0].raw["intake"].content.replace(b'"culling"', b'"another"')
     costs = IntakeBackend(rate_hz=100, options={}).read(content, lambda places: [])
     assert "no function for the step 'culling'" in costs.lacks["intake:culling"]
     assert "intake:states" not in costs.lacks
@@ -360,44 +354,6 @@ def test_a_scheduler_of_another_class_works(control: Control, client: Client) ->
     assert client.run_on_scheduler(restore_class) == [2, "prioritise"]
 
 
-def hooks(dask_scheduler: Any = None) -> list[str]:
-    import gc
-    import importlib._bootstrap
-    import sys
-
-    import dask.order
-    import distributed.scheduler
-
-    expressions = sys.modules.get("dask._expr", gc)  # from dask 2025 on
-    owners = [distributed.scheduler, dask.order, expressions, importlib._bootstrap, dask_scheduler]
-    owners += [kind for kind in vars(expressions).values() if isinstance(kind, type)]
-    owners += [dask_scheduler.extensions["spans"], *dask_scheduler.plugins.values()]
-    owners += [type(kind) for kind in owners[-9:]]
-    return [
-        *map(repr, gc.callbacks),
-        *(repr(handler) for handler in dask_scheduler.stream_handlers.values()),
-        *(
-            f"{name} {value!r}"
-            for owner in owners
-            for name, value in vars(owner).items()
-            if callable(value)
-        ),
-    ]
-
-
-def test_the_scheduler_is_left_as_it_was(control: Control) -> None:
-    backend = IntakeBackend(rate_hz=100, options={})
-    before = control.call(hooks)
-    backend.start(control, timeout_s=10).abandon(timeout_s=10)
-    assert control.call(hooks) == before
-    recording = backend.start(control, timeout_s=10)
-    assert control.call(hooks) != before
-    with pytest.raises(RecordingError, match="is under way"):
-        backend.start(control, timeout_s=10)
-    recording.stop(timeout_s=10)
-    assert control.call(hooks) == before
-
-
 def take_handler(dask_scheduler: Any = None) -> None:
     dask_scheduler._handler_taken = dask_scheduler.stream_handlers.pop("update-graph")
 
@@ -413,11 +369,3 @@ def test_nothing_is_left_of_a_start_that_failed(control: Control) -> None:
         IntakeBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     assert control.call(hooks) == before
     control.call(return_handler)
-
-
-@pytest.mark.slow
-def test_the_process_of_the_test_is_refused() -> None:
-    process = InProcess()
-    with pytest.raises(BackendUnavailableError, match="process of its own"):
-        IntakeBackend(rate_hz=100, options={}).start(process, timeout_s=10)
-    process.leave(())

@@ -13,11 +13,9 @@ from injection import plant, uproot
 from measured import measured
 
 from pytest_schedprof.backends.objects import ObjectsBackend
-from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.assessment import assess
@@ -259,30 +257,3 @@ def test_what_cannot_be_told_is_no_figure(
     (limit,) = assessment.backends[0].limits
     assert limit.verdict is Verdict.INCONCLUSIVE
     assert reason in limit.note
-
-
-def handlers(dask_scheduler: Any = None) -> list[str]:
-    return [repr(handler) for handler in dask_scheduler.stream_handlers.values()]
-
-
-def test_the_scheduler_is_left_as_it_was(
-    cluster: SimulatedCluster, control: Control, client: Client, work: Callable[[], object]
-) -> None:
-    backend = ObjectsBackend(rate_hz=100, options={})
-    before = control.call(handlers)
-    backend.start(control, timeout_s=10).abandon(timeout_s=10)
-    assert control.call(handlers) == before
-    recording = backend.start(control, timeout_s=10)
-    assert control.call(handlers) != before
-    with pytest.raises(RecordingError, match="is under way"):
-        backend.start(control, timeout_s=10)
-    del work
-    recording.stop(timeout_s=10)
-    assert control.call(handlers) == before
-
-
-def test_the_process_of_the_test_is_refused() -> None:
-    process = InProcess()
-    with pytest.raises(BackendUnavailableError, match="process of its own"):
-        ObjectsBackend(rate_hz=100, options={}).start(process, timeout_s=10)
-    process.leave(())

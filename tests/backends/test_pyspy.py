@@ -360,21 +360,17 @@ def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
     assert "or the option native with a Python" in result.note
 
 
-def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_comes_back_whole_in_pieces_with_qualified_names(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote, "CHUNK_BYTES", 1000)
-    recording = PySpyBackend(rate_hz=200, options={}).start(control, timeout_s=10)
+    backend = PySpyBackend(rate_hz=200, options={})
+    recording = backend.start(control, timeout_s=10)
     control.call(burn)
     content = recording.stop(timeout_s=10).content
     assert len(content) > 3000
     assert json.loads(content)["profiles"]
-
-
-def test_functions_have_qualified_names(control: Control) -> None:
-    backend = PySpyBackend(rate_hz=200, options={})
-    recording = backend.start(control, timeout_s=10)
-    control.call(burn)
-    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
-    names = {name for stack in profile.stacks for name in stack}
+    names = {n for stack in backend.read(content, control.name_places).stacks for n in stack}
     assert "asyncio.base_events:BaseEventLoop._run_once" in names
     assert "distributed.core:Server._handle_comm" in names
 

@@ -13,7 +13,12 @@ import pytest
 from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
-from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.errors import (
+    BackendInvalidError,
+    BackendUnavailableError,
+    BackendUnknownError,
+)
 from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
 from pytest_schedprof.model.metric import METRICS
 
@@ -207,3 +212,11 @@ def test_a_class_that_lacks_a_declaration_cannot_be_made(lacking: str) -> None:
     type("Base", (Backend,), declared, is_base=True)
     with pytest.raises(TypeError, match=rf"Mine lacks {lacking}$"):
         type("Mine", (Backend,), declared)
+
+
+@pytest.mark.parametrize("name", ["intake", "objects", "stalls"])
+def test_what_is_of_a_whole_process_is_not_told_of_that_of_the_test(name: str) -> None:
+    process = InProcess()
+    with pytest.raises(BackendUnavailableError, match="process of its own"):
+        BackendRegistry().make(name, rate_hz=100, options={}).start(process, timeout_s=10)
+    process.leave(())
