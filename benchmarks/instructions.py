@@ -51,7 +51,9 @@ def plant(numbers, dask_scheduler=None):
 
     dask_scheduler.stimulus_task_finished = stimulus_task_finished
 
-@pytest.mark.schedprof(backend="callgrind", cluster="virtual", workers=20)
+@pytest.mark.schedprof(
+    backend="instructions", options={{"by": "valgrind"}}, cluster="virtual", workers=20
+)
 def test_it(schedprof_scheduler):
     client = schedprof_scheduler.client
     if {numbers}:

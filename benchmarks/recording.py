@@ -29,7 +29,7 @@ from typing import Any
 from distributed import Client, wait
 from figures import closing_line, interleaved, interval
 
-from pytest_schedprof.backends.callgrind import CallgrindBackend
+from pytest_schedprof.backends.instructions import LAUNCHER
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.formats.workload import read_workload
@@ -68,7 +68,7 @@ def run(client: Client, tasks: int, path: Path | None) -> float:
 
 def begin_count(path: str, dask_scheduler: Any = None) -> None:
     """Count instructions, and record into a file if one is named; runs in the scheduler."""
-    from pytest_schedprof.agent.callgrind import START_INSTRUMENTATION, leave_out, request
+    from pytest_schedprof.agent.instructions import START_INSTRUMENTATION, leave_out, request
     from pytest_schedprof.replay.recorder import WorkloadRecorder
     from pytest_schedprof.replay.writing import FileWriter
 
@@ -88,7 +88,7 @@ def begin_count(path: str, dask_scheduler: Any = None) -> None:
 
 def end_count(dask_scheduler: Any = None) -> int:
     """End both, and return how many instructions there were in the event loop's thread."""
-    from pytest_schedprof.agent.callgrind import STOP_INSTRUMENTATION, dumped, request
+    from pytest_schedprof.agent.instructions import STOP_INSTRUMENTATION, dumped, request
 
     if dask_scheduler.recorder is not None:
         dask_scheduler.recorder.end()
@@ -113,7 +113,7 @@ def instructions(pairs: int, tasks: int) -> None:
     """Print what recording adds to the instructions of a task, after a pair that does not count."""
     arms = ["alone", "recorded"]
     found: dict[str, list[float]] = {each: [] for each in arms}
-    cluster = VirtualCluster(WORKERS, timeout_s=300, launcher=CallgrindBackend.launcher)
+    cluster = VirtualCluster(WORKERS, timeout_s=300, launcher=LAUNCHER)
     with (
         closing(cluster),
         tempfile.TemporaryDirectory() as directory,

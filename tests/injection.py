@@ -27,10 +27,10 @@ def plant(module: str, qualname: str, statement: str, dask_scheduler: Any = None
     definition: Any = tree.body[0].body[0]  # type: ignore[attr-defined]
     has_docstring = ast.get_docstring(definition) is not None
     definition.body[has_docstring:has_docstring] = ast.parse(statement).body
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     file = inspect.getsourcefile(originals[qualname]) or ""
-    exec(compile(ast.fix_missing_locations(tree), file, "exec"), space, found)
-    setattr(owner, name, vars(found[class_name])[name])
+    exec(compile(ast.fix_missing_locations(tree), file, "exec"), space, names)
+    setattr(owner, name, vars(names[class_name])[name])
 
 
 def uproot(module: str, dask_scheduler: Any = None) -> None:

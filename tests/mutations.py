@@ -64,15 +64,15 @@ def result(factor: float, number: int) -> Result:
     """One test's record with something of everything; the factor makes it dearer."""
     before = measured(*_backends(1.0))
     after = measured(*_backends(factor))
-    found = compare([before], [after]).comparisons
+    comparisons = compare([before], [after]).comparisons
     evidence = (Evidence("span", ("span.json", "span.svg"), ("a note",), "", "spans"),)
     return replace(
         after,
         baseline="main",
         unjudged=("self(a:b) <= 1%",),
         evidence=evidence,
-        comparisons=found,
-        null=found,
+        comparisons=comparisons,
+        null=comparisons,
         troubles=("é went wrong",) if number == 1 else (),
     )
 
@@ -89,7 +89,7 @@ def speedscope() -> bytes:
 def write_runs(root: Path, runs: int = 4) -> None:
     """Write runs with two tests each, and a baseline."""
     for number in range(runs):
-        results = [result(1.0 + (number > 1) * 0.4, each) for each in range(2)]
+        results = [result(1.0 + (number > 1) * 0.4, index) for index in range(2)]
         name = f"2026010{number + 1}T000000-abcdef"
         entries = []
         for index, record in enumerate(results):
@@ -109,16 +109,16 @@ def write_runs(root: Path, runs: int = 4) -> None:
         commit = Commit(f"{number}" * 40, "main", time, is_dirty=False)
         run = Run(name, time, 0, tuple(entries), commit)
         (root / name / "run.json").write_bytes(encode(run))
-        save("main", str(root), name, [replace(each, troubles=()) for each in results])
+        save("main", str(root), name, [replace(result, troubles=()) for result in results])
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each container with each of its keys or indexes."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, each in list(items):
+    for key, inner in list(items):
         yield value, key
-        if isinstance(each, (dict, list)):
-            yield from _places(each)
+        if isinstance(inner, (dict, list)):
+            yield from _places(inner)
 
 
 def changed_value(chance: random.Random, content: bytes) -> bytes:

@@ -22,7 +22,10 @@ CLOCK_MONOTONIC_COARSE = 6
 
 def examine() -> dict[str, Any]:
     """Return identity and environment of this process."""
-    directory = temporary_directory()
+    try:
+        directory = tempfile.gettempdir()
+    except FileNotFoundError:  # none is writable, as on a read-only file system
+        directory = ""
     return {
         "pid": os.getpid(),
         "uid": os.getuid() if hasattr(os, "getuid") else -1,
@@ -36,14 +39,6 @@ def examine() -> dict[str, Any]:
         "directory": directory,
         "free_bytes": free_bytes(directory),
     }
-
-
-def temporary_directory() -> str:
-    """Return the directory, or "" if none is writable, as on a read-only file system."""
-    try:
-        return tempfile.gettempdir()
-    except FileNotFoundError:
-        return ""
 
 
 def user() -> str:
@@ -91,8 +86,8 @@ for name, arguments, expected in calls:
     print(name, end=": ", flush=True)
     ctypes.set_errno(0)
     getattr(libc, name)(*arguments)
-    found = ctypes.get_errno()
-    print("" if found == expected else errno.errorcode.get(found, found), flush=True)
+    number = ctypes.get_errno()
+    print("" if number == expected else errno.errorcode.get(number, number), flush=True)
 """
 """Makes the system calls that py-spy needs in a form that does nothing and needs no permission: if
 they are refused, a filter did it. Runs in a child, because a filter may also kill, and a child may
@@ -102,7 +97,7 @@ PROBE_S = 5.0
 CONTAINER_VARIABLE = "container"
 """Set by systemd-nspawn, LXC and podman."""
 CAP_SYS_PTRACE = 19
-PR_GET_DUMPABLE = 3
+GET_DUMPABLE = 3
 
 
 def privileges() -> dict[str, Any]:
@@ -121,7 +116,9 @@ def privileges() -> dict[str, Any]:
         "was_given_ptrace": _holds(status.get("CapBnd", "0"), CAP_SYS_PTRACE),
         "no_new_privileges": status.get("NoNewPrivs") == "1",
         "ptrace_scope": int(_text("/proc/sys/kernel/yama/ptrace_scope") or -1),
-        "is_dumpable": _is_dumpable(),
+        # Not if the process changed its user, or its program has capabilities of its own.
+        "is_dumpable": sys.platform != "linux"
+        or ctypes.CDLL(None).prctl(GET_DUMPABLE, 0, 0, 0, 0) == 1,
         "security_label": _text("/proc/self/attr/current"),
     }
 
@@ -131,8 +128,8 @@ def container() -> str:
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "kubernetes"
     marks = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
-    found = [kind for path, kind in marks.items() if os.path.exists(path)]
-    return found[0] if found else os.environ.get(CONTAINER_VARIABLE, "")
+    kinds = [kind for path, kind in marks.items() if os.path.exists(path)]
+    return kinds[0] if kinds else os.environ.get(CONTAINER_VARIABLE, "")
 
 
 def probe() -> dict[str, str]:
@@ -160,13 +157,6 @@ def _fields(text: str) -> dict[str, str]:
 
 def _holds(mask: str, capability: int) -> bool:
     return bool(int(mask, 16) >> capability & 1)
-
-
-def _is_dumpable() -> bool:
-    """False if the process changed its user, or its program has capabilities of its own."""
-    if sys.platform != "linux":
-        return True
-    return int(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)) == 1
 
 
 def _text(path: str) -> str:

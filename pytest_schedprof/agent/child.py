@@ -66,7 +66,6 @@ class ChildRecording(FileRecording):
             self.log += more
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Interrupt the profiler, then terminate, then kill it."""
         seconds = time.monotonic() - self.proven_at
         self.listen()
         is_early = self.has_ended()
@@ -104,6 +103,5 @@ class ChildRecording(FileRecording):
         return {"status": self.profiler.returncode, "forced": self.forced, "log": log}
 
     def remove(self) -> None:
-        """Close both files, which deletes them."""
         super().remove()
         os.close(self.log_file)

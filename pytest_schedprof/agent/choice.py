@@ -13,12 +13,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import distributed.utils
 
 from .names import functions_of
+from .patches import wrap
 
 BODY = "<module>"
 """Name of the code that runs when a module is imported."""
@@ -83,7 +85,10 @@ class Choice:
             return Answer.NEVER
         if self.modules(module):
             return Answer.YES
-        return Answer.NOT_NOW if self.callers and _is_of_user(frame) else Answer.NEVER
+        # Code of a user is neither of the standard library nor of an installed package.
+        file = frame.f_code.co_filename
+        is_of_user = not (file.startswith(LIBRARY) or INSTALLED.search(file))
+        return Answer.NOT_NOW if self.callers and is_of_user else Answer.NEVER
 
     def _is_called_by_chosen(self, caller: FrameType | None) -> bool:
         """Whether a scheduler's function calls, or code that counts because such a one calls it."""
@@ -100,22 +105,18 @@ class Choice:
         Several functions can have one name: getter and setter of a property, or a function and its
         replacement.
         """
-        known = self._known()
-        found: dict[str, list[CodeType]] = {}
-        for key, (module, code) in self.taken.items():
-            name = known.get(key) or code.co_qualname
-            found.setdefault(f"{module}:{name}", []).append(code)
-        return found
-
-    def _known(self) -> dict[int, str]:
-        """Return the qualified names of the code that is in its module."""
         modules = (sys.modules.get(name) for name in {name for name, _ in self.taken.values()})
-        return {
+        names = {
             id(code): name
             for module in modules
             if isinstance(module, ModuleType)
             for name, code in functions_of(module)
         }
+        functions: dict[str, list[CodeType]] = {}
+        for key, (module_name, code) in self.taken.items():
+            name = f"{module_name}:{names.get(key) or code.co_qualname}"
+            functions.setdefault(name, []).append(code)
+        return functions
 
 
 def module_of(frame: FrameType) -> str:
@@ -131,16 +132,10 @@ def is_import(frame: FrameType) -> bool:
     return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
 
 
-def _is_of_user(frame: FrameType) -> bool:
-    """Whether code is neither of the standard library nor of an installed package."""
-    file = frame.f_code.co_filename
-    return not (file.startswith(LIBRARY) or INSTALLED.search(file))
-
-
 def any_of(expressions: Iterable[str]) -> Callable[[str], bool]:
     """Return what tells whether a name matches any of these, each apart: they have named groups."""
-    compiled = [re.compile(each) for each in expressions]
-    return lambda name: any(each.fullmatch(name) for each in compiled)
+    compiled = [re.compile(expression) for expression in expressions]
+    return lambda name: any(pattern.fullmatch(name) for pattern in compiled)
 
 
 Wrapper = Callable[[Callable[[], Any]], Callable[[], Any]]
@@ -161,35 +156,21 @@ def untraced(function: Callable[[], Any]) -> Callable[[], Any]:
     return call
 
 
-class Untraced:
-    """Callbacks of the scheduler that are not counted, and that nothing traces meanwhile.
+def untrace(
+    callbacks: Iterable[Any],
+    codes: Collection[int],
+    undo: ExitStack,
+    wrapper: Wrapper = untraced,
+) -> None:
+    """Wrap those of Tornado's periodic callbacks whose code has one of these `id`s.
 
-    What counts is called for each call on its thread, also for those that it leaves out.
-    Stealing calls millions of functions when it compares many workers.
+    They are not counted. What counts is called for each call on its thread, also for those that it
+    leaves out, and stealing calls millions of functions when it compares many workers.
     """
-
-    def __init__(
-        self, callbacks: Iterable[Any], codes: Collection[int], wrapper: Wrapper = untraced
-    ) -> None:
-        """Find those of Tornado's periodic callbacks whose code has one of these `id`s."""
-        self.wrapper = wrapper
-        self.originals = [(each, each.callback) for each in callbacks if _code(each) in codes]
-
-    def begin(self) -> None:
-        """Wrap them."""
-        for periodic, callback in self.originals:
-            periodic.callback = self.wrapper(callback)
-
-    def end(self) -> None:
-        """Put them back."""
-        for periodic, callback in self.originals:
-            periodic.callback = callback
-
-
-def _code(periodic: Any) -> int:
-    """Return the `id` of the code of a callback, which may be decorated."""
-    function = getattr(periodic.callback, "__func__", periodic.callback)
-    return id(getattr(inspect.unwrap(function), "__code__", None))
+    for periodic in callbacks:
+        function = getattr(periodic.callback, "__func__", periodic.callback)
+        if id(getattr(inspect.unwrap(function), "__code__", None)) in codes:  # it may be decorated
+            wrap(periodic, "callback", wrapper, undo)
 
 
 def in_offload_thread(function: Callable[[], object]) -> None:

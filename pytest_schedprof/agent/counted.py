@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from types import CodeType, FrameType, MappingProxyType
@@ -60,10 +60,10 @@ class Flow:
         left = _by_instruction(left, instructions)
         unseen: dict[int, tuple[int, int]] = {}
         for _ in range(MAX_PASSES):
-            executed, found = self._sum(instructions, came, left, unseen)
-            if found == unseen:
+            executed, seen = self._sum(instructions, came, left, unseen)
+            if seen == unseen:
                 break
-            unseen = found
+            unseen = seen
         return executed
 
     def _sum(
@@ -81,22 +81,23 @@ class Flow:
         came = Counter(came)
         for target, times in unseen.values():
             came[target] += times
-        running, executed, found = 0, {}, {}
-        for each, following in zip(instructions, [*instructions[1:], None], strict=True):
-            running += came[each.offset]
-            executed[each.offset] = running
-            if each.opname == UNSEEN:
-                found[each.offset] = (each.argval, running)
-            if each.opname in NEVER_FALL_THROUGH:
+        running, executed, jumps = 0, {}, {}
+        for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
+            offset = instruction.offset
+            running += came[offset]
+            executed[offset] = running
+            if instruction.opname == UNSEEN:
+                jumps[offset] = (instruction.argval, running)
+            if instruction.opname in NEVER_FALL_THROUGH:
                 running = 0
                 continue
-            running -= left[each.offset]
-            if each.opname == "SEND" and following is not None:
+            running -= left[offset]
+            if instruction.opname == "SEND" and following is not None:
                 # If what is awaited has ended it jumps; else control goes on to the yield.
                 ended = max(0, running - self.yielded[following.offset])
-                found[each.offset] = (each.argval, ended)
+                jumps[offset] = (instruction.argval, ended)
                 running -= ended
-        return executed, found
+        return executed, jumps
 
 
 Unseen = dict[int, tuple[int, int]]
@@ -113,11 +114,11 @@ def _real(
     not.
     """
     before = {
-        following.offset: each
-        for each, following in pairwise(instructions)
-        if each.opname in ("NOT_TAKEN", "POP_ITER")
+        following.offset: instruction
+        for instruction, following in pairwise(instructions)
+        if instruction.opname in ("NOT_TAKEN", "POP_ITER")
     }
-    at = {each.offset: each for each in instructions}
+    at = {instruction.offset: instruction for instruction in instructions}
     for (source, destination), times in jumps.items():
         passed = before.get(destination)
         if passed is None or at[source].argval == destination:
@@ -128,7 +129,7 @@ def _real(
 
 def _by_instruction(counts: Counter[int], instructions: list[dis.Instruction]) -> Counter[int]:
     """Move counts to instructions: some events give the offset of the cache behind one."""
-    offsets = [each.offset for each in instructions]
+    offsets = [instruction.offset for instruction in instructions]
     result: Counter[int] = Counter()
     for offset, times in counts.items():
         result[offsets[bisect_right(offsets, offset) - 1]] += times
@@ -144,12 +145,8 @@ So what happened in one function is found without a look at all others.
 NEVER: Mapping[int, int] = MappingProxyType({})
 
 
-def _zero() -> list[int]:
-    return [0]
-
-
-def _by_code() -> Any:
-    return defaultdict(partial(defaultdict, int))
+def _by_code(number: Callable[[], Any] = int) -> Any:
+    return defaultdict(partial(defaultdict, number))
 
 
 TABLES = ("starts", "edges", "entries", "exits", "yields")
@@ -165,8 +162,8 @@ class Counted:
         set and most code is never called."""
         self.starts: Offsets = _by_code()
         """Calls by the code's `id` and offset; hashing the code object itself is slower."""
-        self.edges: defaultdict[int, defaultdict[tuple[int, int], list[int]]] = defaultdict(
-            partial(defaultdict, _zero)
+        self.edges: defaultdict[int, defaultdict[tuple[int, int], list[int]]] = _by_code(
+            lambda: [0]
         )
         """Jumps by code, and by offset and destination; a number in a list, which is found once
         for each jump, where a number alone would be found and put back."""
@@ -228,15 +225,13 @@ class Callers:
             functions: the code of each function that was counted; others are named by their code.
         """
         names = {id(code): name for name, codes in functions.items() for code in codes}
-        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for (called, calling), times in self.counts.items():
             if called in names:
-                found[names[called]][names.get(calling) or self._name(calling)] += times
-        return {name: dict(sorted(callers.items())) for name, callers in sorted(found.items())}
-
-    def _name(self, key: int) -> str:
-        module, code = self.codes[key]
-        return f"{module}:{code.co_qualname}"
+                module, code = self.codes[calling]
+                caller = names.get(calling) or f"{module}:{code.co_qualname}"
+                calls[names[called]][caller] += times
+        return {name: dict(sorted(callers.items())) for name, callers in sorted(calls.items())}
 
 
 def lines_of(codes: Sequence[CodeType], executed: Sequence[Mapping[int, int]]) -> dict[int, int]:
@@ -244,7 +239,7 @@ def lines_of(codes: Sequence[CodeType], executed: Sequence[Mapping[int, int]]) -
 
     The first code's file is the one that is meant: a replacement of a function may be in another.
     """
-    found: Counter[int] = Counter()
+    lines: Counter[int] = Counter()
     for code, times in zip(codes, executed, strict=True):
         if code.co_filename != codes[0].co_filename:
             continue
@@ -253,5 +248,5 @@ def lines_of(codes: Sequence[CodeType], executed: Sequence[Mapping[int, int]]) -
         for offset, count in times.items():
             line = starts[bisect_right(offsets, offset) - 1][1]
             if count:  # what belongs to no line is of the function's begin
-                found[code.co_firstlineno if line is None else line] += count
-    return dict(sorted(found.items()))
+                lines[code.co_firstlineno if line is None else line] += count
+    return dict(sorted(lines.items()))

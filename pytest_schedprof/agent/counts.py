@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import cache, partial
 from hashlib import blake2b
 from types import CodeType
@@ -19,9 +20,9 @@ from .decisions import world_of
 from .monitoring import Monitor, MonitorBySpan
 from .names import codes_of
 from .opcodes import Opcodes
-from .orders import Orders
+from .orders import put_in_order
 from .recordings import Recording, as_json, begin, under_way
-from .spans import Whose, whose_in
+from .spans import whose_in
 from .traffic import Traffic
 
 SIZE = 4
@@ -126,7 +127,8 @@ class ClientCounts:
 def clients() -> list[Any]:
     """Return the clients that are connected, but for the session's own."""
     every: list[Any] = list(Client._instances)
-    return [each for each in every if each.status == "running" and not hasattr(each, "is_sessions")]
+    running = (client for client in every if client.status == "running")
+    return [client for client in running if not hasattr(client, "is_sessions")]
 
 
 def run_on_loops(function: Callable[[], None]) -> None:
@@ -194,7 +196,7 @@ class CountsRecording(Recording):
         self,
         client: str,
         choice: Choice,
-        orders: Orders,
+        ordered: Sequence[str],
         bytecodes: bool,
         is_detailed: bool,
         holder: Any,
@@ -203,7 +205,8 @@ class CountsRecording(Recording):
     ) -> None:
         super().__init__(client)
         self.whose = whose_in(holder) if by_span else None
-        self.choice, self.orders = choice, orders
+        self.choice, self.ordered = choice, ordered
+        self.undo = ExitStack()
         self.bytecodes = bytecodes
         self.callers = Callers() if is_detailed else None
         self.counter: Monitor | Opcodes
@@ -211,7 +214,8 @@ class CountsRecording(Recording):
         left_out, alone = (list(codes_of(names)) for names in clockwork_of(holder))
         periodic = getattr(holder, "periodic_callbacks", {}).values()
         if HAS_MONITORING:
-            self.counter = monitor_for(self.whose)(
+            made = Monitor if self.whose is None else partial(MonitorBySpan, self.whose)
+            self.counter = made(
                 choice,
                 left_out,
                 alone,
@@ -239,15 +243,14 @@ class CountsRecording(Recording):
         """Start to count; False if another tool has the hook."""
         if not self.counter.begin():
             return False
-        self.orders.begin()
+        put_in_order(self.ordered, self.undo)
         self.traffic.begin()
         return True
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Remove all hooks, then add up the counts."""
         self.traffic.end()
         self.counter.end()
-        self.orders.end()
+        self.undo.close()
         functions = self.choice.functions()
         counted = self._counted(functions)
         record = {
@@ -267,9 +270,9 @@ class CountsRecording(Recording):
         if not getattr(self.holder, "is_client_alone", False):
             return {"functions": counts, "whole": dict(self.traffic.counts)}
         of_client = {
-            name: {CLIENT: each["bytecodes"]}
-            for name, each in counts.items()
-            if each.get("bytecodes") and not name.endswith(f":{BODY}")
+            name: {CLIENT: numbers["bytecodes"]}
+            for name, numbers in counts.items()
+            if numbers.get("bytecodes") and not name.endswith(f":{BODY}")
         }
         return {"functions": of_client, "whole": {}}
 
@@ -284,7 +287,7 @@ class CountsRecording(Recording):
         }
         return {
             "callers": self.callers.by_name(functions),
-            "lines": {name: each for name, each in lines.items() if each},
+            "lines": {name: numbers for name, numbers in lines.items() if numbers},
         }
 
     def _by_span(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
@@ -293,15 +296,15 @@ class CountsRecording(Recording):
             return {}
         assert isinstance(self.counter, (MonitorBySpan, Opcodes))
         tasks = self.whose.tasks()
-        found: dict[tuple[str, ...], dict[str, Counter[str]]] = {name: {} for name in tasks}
+        by_name: dict[tuple[str, ...], dict[str, Counter[str]]] = {name: {} for name in tasks}
         for label in self.counter.labels():
-            sums = found.setdefault(self.whose.name_of(label), {})
+            sums = by_name.setdefault(self.whose.name_of(label), {})
             counted = self._counts(self.counter.counted_for(label), functions)
             for name, counts in counted.items():
                 sums.setdefault(name, Counter()).update(counts)
         spans = [
             {"name": name, "tasks": tasks.get(name, 0), "functions": sums}
-            for name, sums in sorted(found.items())
+            for name, sums in sorted(by_name.items())
         ]
         return {"spans": spans}
 
@@ -309,23 +312,14 @@ class CountsRecording(Recording):
         self, counter: Counted | Opcodes, functions: dict[str, list[CodeType]]
     ) -> dict[str, dict[str, int]]:
         """Return the counts of each function that ran."""
-        counts = {
-            name: self._counts_of(counter, codes)
-            for name, codes in sorted(functions.items())
-            if not name.startswith(OWN)
-        }
-        return {name: each for name, each in counts.items() if any(each.values())}
-
-    def _counts_of(self, counter: Counted | Opcodes, codes: list[CodeType]) -> dict[str, int]:
-        calls = {"calls": sum(map(counter.calls_of, codes))}
-        if not self.bytecodes:
-            return calls
-        return {**calls, "bytecodes": sum(map(counter.bytecodes_of, codes))}
-
-
-def monitor_for(whose: Whose | None) -> Callable[..., Monitor]:
-    """Return what makes a monitor, of all spans together or of each apart."""
-    return Monitor if whose is None else partial(MonitorBySpan, whose)
+        counts = {}
+        for name, codes in sorted(functions.items()):
+            numbers = {"calls": sum(map(counter.calls_of, codes))}
+            if self.bytecodes:
+                numbers["bytecodes"] = sum(map(counter.bytecodes_of, codes))
+            if any(numbers.values()) and not name.startswith(OWN):
+                counts[name] = numbers
+        return counts
 
 
 def is_in_virtual_time(holder: Any) -> bool:
@@ -343,7 +337,7 @@ def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
 
 
 async def start(
-    wanted: dict[str, list[str]],
+    code: dict[str, list[str]],
     bytecodes: bool,
     is_detailed: bool,
     by_span: bool,
@@ -353,7 +347,7 @@ async def start(
     """Start to count; return a `token` or a `problem`.
 
     Args:
-        wanted: expressions for names of `modules`, for those that are left out though these match
+        code: expressions for names of `modules`, for those that are left out though these match
             (`without`), for those whose constants are put in order (`ordered`), and, for a process
             that the test shares, other `modules_here` and those whose functions make a user's code
             count that they call (`callers`).
@@ -365,10 +359,13 @@ async def start(
     """
     if "counts" in under_way(dask_scheduler):
         return {"problem": "busy"}
-    choice = choice_of(wanted, is_shared=hasattr(dask_scheduler, "run_on_loops"))
-    orders = Orders(wanted["ordered"])
+    if hasattr(dask_scheduler, "run_on_loops"):  # the process is the test's, too
+        choice = Choice(code["modules_here"], code["without"], code["callers"])
+    else:
+        choice = Choice(code["modules"], code["without"])
+    choice.answers[__name__] = Answer.YES
     recording = CountsRecording(
-        client, choice, orders, bytecodes, is_detailed, dask_scheduler, by_span=by_span
+        client, choice, code["ordered"], bytecodes, is_detailed, dask_scheduler, by_span=by_span
     )
     if not recording.begin():
         holder = recording.counter.holder()
@@ -379,13 +376,3 @@ async def start(
         return {"problem": "failed"}
     is_timed = is_in_virtual_time(dask_scheduler)
     return {**begin(dask_scheduler, recording), "is_timed": is_timed}
-
-
-def choice_of(wanted: dict[str, list[str]], *, is_shared: bool) -> Choice:
-    """Return what is counted in a scheduler's own process, or in one that the test shares."""
-    if is_shared:
-        choice = Choice(wanted["modules_here"], wanted["without"], wanted["callers"])
-    else:
-        choice = Choice(wanted["modules"], wanted["without"])
-    choice.answers[__name__] = Answer.YES
-    return choice

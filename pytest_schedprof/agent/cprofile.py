@@ -34,7 +34,6 @@ class CProfileRecording(Recording):
         self.profiler = cProfile.Profile()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Remove the hook and tell what was measured, with qualified names."""
         self.profiler.disable()
         self.profiler.create_stats()
         codes = [entry.code for entry in self.profiler.getstats()]
@@ -73,14 +72,14 @@ def keep_to_this_thread() -> None:
         return
     mine = threading.get_ident()
 
-    def here(callback: Any) -> Any:
+    def kept(callback: Any) -> Any:
         return lambda *event: callback(*event) if threading.get_ident() == mine else None
 
     for name in EVENTS:
         event = getattr(monitoring.events, name)
         # What stood there is returned. Which callback an event has differs between Pythons.
         if callback := monitoring.register_callback(monitoring.PROFILER_ID, event, None):
-            monitoring.register_callback(monitoring.PROFILER_ID, event, here(callback))
+            monitoring.register_callback(monitoring.PROFILER_ID, event, kept(callback))
 
 
 async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:

@@ -194,7 +194,6 @@ class SignalSampler(Sampler):
     """Uses a clock of CPU time, whose signal is handled in the main thread, which runs the loop."""
 
     def begin(self) -> str:
-        """Start the clock, unless another profiler uses the timer that sends its signal."""
         if signal.getitimer(signal.ITIMER_PROF) != (0.0, 0.0):
             return "busy"
         self.begin_at(time.thread_time())
@@ -245,7 +244,6 @@ class ThreadSampler(Sampler):
                 last = cpu
 
     def end(self) -> None:
-        """Stop the thread and wait for its end."""
         self.over.set()
         self.thread.join()
 
@@ -270,7 +268,6 @@ class CpuTimeRecording(Recording):
         return ""
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Write the samples as a speedscope file."""
         self.sampler.end()
         unit = unit_of(self.sampler)
         ticks = list(ticks_of(self.sampler, unit))
@@ -284,11 +281,9 @@ class CpuTimeRecording(Recording):
         }
 
     def survivor(self) -> dict[str, int]:
-        """Return where the session finds the journal."""
         return whereabouts(self.sampler.journal)
 
     def remove(self) -> None:
-        """Close the journal, which deletes it."""
         super().remove()
         os.close(self.sampler.journal)
 
@@ -369,7 +364,7 @@ def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
         return {}
     samples = zip(sampler.labels, ticks, strict=True)
     labels = [label for label, times in samples for _ in range(times)]
-    return {"schedprof_spans": sampler.whose.told(labels)}
+    return {"schedprof_spans": sampler.whose.record(labels)}
 
 
 def place_of(code: Any) -> tuple[str, str]:

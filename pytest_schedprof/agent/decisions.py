@@ -21,7 +21,6 @@ class DecisionsRecording(Recording):
         world.begin()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Close the window and keep its figures and decisions."""
         if self._world is not None:
             self.content, self._world = as_json(self._world.end()), None
         return {}

@@ -100,18 +100,13 @@ def wanted_by(clients: Iterable[str], scheduler: Any) -> set[Any]:
     """Return keys that clients want, and those that these depend on."""
     keys: set[Any] = set()
     known = [scheduler.clients[name] for name in clients if name in scheduler.clients]
-    found = [task for client in known for task in client.wants_what]
-    while found:
-        task = found.pop()
+    tasks = [task for client in known for task in client.wants_what]
+    while tasks:
+        task = tasks.pop()
         if task.key not in keys:
             keys.add(task.key)
-            found.extend(task.dependencies)
+            tasks.extend(task.dependencies)
     return keys
-
-
-def start(client: str, scheduler: Any) -> None:
-    """Add the plugin that counts tasks of clients in other processes."""
-    scheduler.add_plugin(Others(scheduler, client), name=PREFIX + client)
 
 
 def stop(client: str, scheduler: Any) -> Counter[str]:
@@ -150,7 +145,7 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     those of the client's process, because costs are per task.
     """
     if client:
-        start(client, dask_scheduler)
+        dask_scheduler.add_plugin(Others(dask_scheduler, client), name=PREFIX + client)
     none = {"open": 0, "forgotten": 0, "transitions": 0}
     windows = dask_scheduler.__dict__.setdefault(WINDOWS, none)
     windows["open"] += 1
@@ -254,6 +249,7 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """Return facts that figures depend on besides the code."""
+    files = (getattr(sys.modules.get(name), "__file__", "") for name in ("distributed", "dask"))
     return {
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
@@ -262,15 +258,9 @@ def environment() -> dict[str, Any]:
         "machine": _machine(),
         "hash_seed": hash_seed(),
         "configuration": _configuration(),
-        "code": _places_of_code(),
+        "code": os.pathsep.join([sys.prefix, *(os.path.dirname(file or "") for file in files)]),
         "compiled": compiled_modules(),
     }
-
-
-def _places_of_code() -> str:
-    """Return where the code of this process comes from."""
-    files = (getattr(sys.modules.get(name), "__file__", "") for name in ("distributed", "dask"))
-    return os.pathsep.join([sys.prefix, *(os.path.dirname(file or "") for file in files)])
 
 
 def compiled_modules() -> list[str]:
@@ -285,16 +275,16 @@ def compiled_modules() -> list[str]:
 
 def hash_seed() -> str:
     """Return the seed that orders this interpreter's sets of strings, `random` if it is not set."""
-    told = "" if sys.flags.ignore_environment else os.environ.get("PYTHONHASHSEED", "")
-    return told if told.isdigit() else RANDOM_SEED
+    seed = "" if sys.flags.ignore_environment else os.environ.get("PYTHONHASHSEED", "")
+    return seed if seed.isdigit() else RANDOM_SEED
 
 
 def _machine() -> str:
     """Return model and number of the processors, as far as the system tells."""
     model = ""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-        told = (line.partition(":") for line in lines)
-        model = next((value.strip() for key, _, value in told if key.startswith("model name")), "")
+        pairs = (line.partition(":") for line in lines)
+        model = next((value.strip() for key, _, value in pairs if key.startswith("model name")), "")
     return f"{model or platform.processor() or platform.machine()} x {os.cpu_count()}"
 
 
@@ -318,7 +308,7 @@ def _flat(section: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 def versions() -> dict[str, str]:
     """Return the versions of those packages of `PACKAGES` that are installed here."""
-    return {name: found for name in PACKAGES if (found := _version(name))}
+    return {name: version for name in PACKAGES if (version := _version(name))}
 
 
 def process() -> tuple[str, int, str]:

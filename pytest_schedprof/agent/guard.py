@@ -120,7 +120,7 @@ def break_wait(scheduler: int, profiler: int) -> None:
     py-spy holds these while it waits for the first one. A SIGBUS ends that wait: Rust's runtime
     handles the first one, harmlessly, and has waits not go on after it.
     """
-    held_by = {int(status(scheduler, each, "TracerPid") or 0) for each in threads(scheduler)}
+    held_by = {int(status(scheduler, thread, "TracerPid") or 0) for thread in threads(scheduler)}
     for thread in held_by.intersection(threads(profiler)):
         if has_signal(profiler, thread, "SigCgt", signal.SIGBUS):
             signal_to(thread, signal.SIGBUS)
@@ -148,9 +148,8 @@ def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
         if now not in ("T", "t"):
             frozen_since, by_signal = None, False
             continue
-        by_signal = (
-            by_signal or now == "T"
-        )  # stopped by a signal it does not run between samples either
+        # Stopped by a signal, it does not run between samples either.
+        by_signal = by_signal or now == "T"
         last, before = before, switches(scheduler)
         if frozen_since is None or (before != last and not by_signal):
             # Stopped for another sample: a profiler that falls behind stops it most of the time.

@@ -36,13 +36,13 @@ def start_samplers(
     They also end with the client.
     """
     begin = dask_scheduler.handlers["memory_sampler_start"]
-    return [begin(client=client, measure=each, interval=interval_s) for each in measures]
+    return [begin(client=client, measure=measure, interval=interval_s) for measure in measures]
 
 
 def stop_samplers(keys: Sequence[str], dask_scheduler: Any = None) -> list[list[tuple[float, int]]]:
     """Return what each sampler saw: times and bytes."""
     end = dask_scheduler.handlers["memory_sampler_stop"]
-    return [end(key=each) for each in keys]
+    return [end(key=key) for key in keys]
 
 
 async def begin_plugin(kind: str, pickled: bytes, dask_scheduler: Any = None) -> None:
@@ -132,8 +132,8 @@ def _plain(task: dict[str, Any]) -> dict[str, Any]:
         "type": str(task.get("typename") or ""),
         "has_failed": task.get("status") != "OK",
         "times": [
-            {"action": each["action"], "start": each["start"], "stop": each["stop"]}
-            for each in task["startstops"]
+            {name: part[name] for name in ("action", "start", "stop")}
+            for part in task["startstops"]
         ],
     }
 
@@ -159,9 +159,9 @@ def tell_transfers(since: float, dask_worker: Any = None) -> dict[str, Any] | No
         "name": str(dask_worker.name),
         **{
             side: [
-                _plain_transfer(each)
-                for each in getattr(dask_worker, f"transfer_{side}_log")
-                if each["start"] >= since
+                _plain_transfer(transfer)
+                for transfer in getattr(dask_worker, f"transfer_{side}_log")
+                if transfer["start"] >= since
             ]
             for side in SIDES
         },
@@ -181,7 +181,7 @@ def tell_sizes(counts: dict[str, int], dask_worker: Any = None) -> list[int]:
     wrong by more than a short test takes where the machine is busy.
     """
     log = list(getattr(dask_worker, "transfer_incoming_log", ()))
-    return [each["total"] for each in log[counts.get(dask_worker.address, 0) :]]
+    return [transfer["total"] for transfer in log[counts.get(dask_worker.address, 0) :]]
 
 
 def _plain_transfer(transfer: dict[str, Any]) -> dict[str, Any]:
@@ -259,6 +259,10 @@ def tell(ended: dict[str, float], dask_worker: Any = None) -> dict[str, Any] | N
     }
 
 
+EXECUTION = ("execute", "thread-cpu", "seconds")
+"""Begin and end of the names of workers' measurements of the CPU time of tasks."""
+
+
 def read_clocks(dask_worker: Any = None) -> dict[str, Any] | None:
     """Return CPU seconds of the process, and of tasks of this worker; None if it computes none."""
     measured = getattr(dask_worker, "digests_total", None)
@@ -267,10 +271,9 @@ def read_clocks(dask_worker: Any = None) -> dict[str, Any] | None:
     return {
         "process": [str(part) for part in process()],
         "used": time.process_time(),
-        "execution": sum(seconds for name, seconds in measured.items() if _is_of_tasks(name)),
+        "execution": sum(
+            seconds
+            for name, seconds in measured.items()
+            if isinstance(name, tuple) and (name[0], *name[-2:]) == EXECUTION
+        ),
     }
-
-
-def _is_of_tasks(name: Any) -> bool:
-    is_of_task = isinstance(name, tuple) and name[:1] == ("execute",)
-    return is_of_task and name[-2:] == ("thread-cpu", "seconds")

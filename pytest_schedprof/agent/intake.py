@@ -115,13 +115,6 @@ class Places:
         self.met: list[Any] = []
         """Plugins that were looked at."""
 
-    def put_all(self) -> None:
-        """Wrap the functions of the table."""
-        for step, places in STEPS.items():
-            for place in places:
-                for holder, name in _holders(self.scheduler, place):
-                    self.put(step, holder, name)
-
     def put(self, step: str, holder: Any, name: str) -> None:
         """Wrap a function where it is looked up.
 
@@ -134,10 +127,13 @@ class Places:
     def meet_plugins(self) -> None:
         """Wrap the method of each plugin that was added since the last time and has its own."""
         for plugin in self.scheduler.plugins.values():
-            if any(each is plugin for each in self.met):
+            if any(known is plugin for known in self.met):
                 continue
             self.met.append(plugin)
-            if _has_own_method(plugin):
+            plain = getattr(_module("distributed.diagnostics.plugin"), "SchedulerPlugin", object)
+            method = getattr(type(plugin), PLUGIN_METHOD, None)
+            is_own = method is not None and method is not getattr(plain, PLUGIN_METHOD, None)
+            if is_own and hasattr(plugin, "__dict__"):
                 self.put(PLUGINS, plugin, PLUGIN_METHOD)
 
 
@@ -148,11 +144,13 @@ def _holders(scheduler: Any, place: str) -> Iterator[tuple[Any, str]]:
         holders = [_part(scheduler, path.split(".")[1:])]
     elif name.startswith("*."):
         name = name[2:]
-        holders = [each for each in _classes(path) if name in vars(each)]
+        members = vars(_module(path)).values() if _module(path) else ()
+        classes = (kind for kind in members if isinstance(kind, type) and kind.__module__ == path)
+        holders = [kind for kind in classes if name in vars(kind)]
     else:
         holders = [_module(path)]
-    can_have = (each for each in holders if hasattr(each, "__dict__"))
-    yield from ((each, name) for each in can_have if hasattr(each, name))
+    can_have = (holder for holder in holders if hasattr(holder, "__dict__"))
+    yield from ((holder, name) for holder in can_have if hasattr(holder, name))
 
 
 def _part(scheduler: Any, path: list[str]) -> Any:
@@ -170,19 +168,6 @@ def _module(name: str) -> Any:
         return None
 
 
-def _classes(module: str) -> list[type]:
-    found = vars(_module(module)) if _module(module) else {}
-    return [each for each in found.values() if isinstance(each, type) and each.__module__ == module]
-
-
-def _has_own_method(plugin: Any) -> bool:
-    """Whether a plugin does something with graphs, and can be wrapped."""
-    plain = getattr(_module("distributed.diagnostics.plugin"), "SchedulerPlugin", object)
-    method = getattr(type(plugin), PLUGIN_METHOD, None)
-    is_own = method is not None and method is not getattr(plain, PLUGIN_METHOD, None)
-    return is_own and hasattr(plugin, "__dict__")
-
-
 def _finder(holder: Any, name: str) -> Callable[[], Any]:
     """Return what finds the function that a wrapper hides, as a caller would find it.
 
@@ -192,10 +177,10 @@ def _finder(holder: Any, name: str) -> Callable[[], Any]:
         before = vars(holder)[name]
         return lambda: before
     kind, bind = type(holder), types.MethodType
-    found = inspect.getattr_static(kind, name)
-    if isinstance(found, types.FunctionType):
+    function = inspect.getattr_static(kind, name)
+    if isinstance(function, types.FunctionType):
         return lambda: bind(getattr(kind, name), holder)
-    return lambda: found.__get__(holder, kind)
+    return lambda: function.__get__(holder, kind)
 
 
 REST = "rest"
@@ -261,18 +246,14 @@ class Intake:
             self.lane.calls[REST] += self.is_open
             try:
                 result = self.stretch(functools.partial(handler, *args, **keywords))
-                return await self.rest_of(result)
+                if inspect.iscoroutine(result):  # as mostly
+                    return await in_steps(result, self.stretch)
+                return await result if inspect.isawaitable(result) else result
             finally:
                 graph.is_open = False  # callbacks that began meanwhile have the same context
                 self.graph.set(None)
 
         return update_graph
-
-    async def rest_of(self, result: Any) -> Any:
-        """Wait for what a handler returned: mostly a coroutine."""
-        if inspect.iscoroutine(result):
-            return await in_steps(result, self.stretch)
-        return await result if inspect.isawaitable(result) else result
 
     def of_step(self, step: str, find: Call) -> Any:
         """Return a function that calls the one that `find` returns, as a step."""
@@ -316,7 +297,10 @@ class IntakeRecording(Recording):
 
     def begin(self) -> None:
         """Wrap the steps, and what calls them."""
-        self.places.put_all()
+        for step, places in STEPS.items():
+            for place in places:
+                for holder, name in _holders(self.places.scheduler, place):
+                    self.places.put(step, holder, name)
         self.places.meet_plugins()
         real = self.handlers[HANDLER]
         mine = self.intake.of_graph(real, self.places.meet_plugins)
@@ -325,7 +309,6 @@ class IntakeRecording(Recording):
         self.undo.callback(gc.callbacks.remove, self.intake.collect)
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Restore all, and keep what was timed."""
         self.restore()
         steps = self.places.steps | {PLUGINS, COLLECTING, REST}
         self.content = as_json({"schedprof_intake": 1, "steps": self.intake.record(steps)})

@@ -6,11 +6,12 @@ import sys
 from _thread import get_ident
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from functools import wraps
 from types import CodeType, FrameType
 from typing import Any
 
-from .choice import MOST_ALONE, Answer, Choice, Untraced, in_offload_thread, is_import
+from .choice import MOST_ALONE, Answer, Choice, in_offload_thread, is_import, untrace
 from .counted import TABLES, Callers, Counted, Offsets
 from .spans import NOBODY, Whose
 
@@ -67,7 +68,7 @@ class Monitor(Counted):
         """The tool number while it counts."""
         self.alone = {id(code): code for code in alone}
         self.clockwork = {id(code): code for code in clockwork}
-        self.untraced = Untraced(periodic, self.clockwork, self._silent)
+        self.periodic, self.undo = periodic, ExitStack()
         self.registered: Callbacks = {}
         self.pausing = {*self.clockwork, *self.alone}
         """The `id` of code while which nothing else is counted."""
@@ -106,7 +107,7 @@ class Monitor(Counted):
             self._guard()
         monitoring().restart_events()  # those that an earlier recording disabled
         monitoring().set_events(self.tool, sum(wide))
-        self.untraced.begin()
+        untrace(self.periodic, self.clockwork, self.undo, self._silent)
         return True
 
     def _register(self, callbacks: Mapping[int, Callable[..., object] | None]) -> None:
@@ -168,7 +169,7 @@ class Monitor(Counted):
 
     def end(self) -> None:
         """Stop counting and release the tool number, if it has one still."""
-        self.untraced.end()
+        self.undo.close()
         if self.tool is None:
             return
         monitoring().set_events(self.tool, 0)
@@ -260,7 +261,7 @@ class Monitor(Counted):
 
     def _is_run_elsewhere(self) -> bool:
         """Whether another thread is in chosen code now."""
-        frames = (each for thread, each in sys._current_frames().items() if thread != get_ident())
+        frames = (frame for ident, frame in sys._current_frames().items() if ident != get_ident())
         return any(self._runs(frame) for frame in frames)
 
     def _runs(self, frame: FrameType | None) -> bool:
@@ -400,9 +401,9 @@ class MonitorBySpan(Monitor):
 
     def counted_for(self, label: str) -> Counted:
         """Return what was counted that belongs to a label."""
-        found = Counted()
-        vars(found).update(self.parts[label], armed=self.armed)
-        return found
+        counted = Counted()
+        vars(counted).update(self.parts[label], armed=self.armed)
+        return counted
 
     def calls_of(self, code: CodeType) -> int:
         """Return how often it was called, whoever for."""

@@ -41,7 +41,7 @@ def _name(
     if file == SENT:
         if file not in known:
             known[file] = list(_sent_methods())
-        return f"{SENT}:{name}" if (found := _sent(name, line, known[file])) is None else found
+        return _sent(name, line, known[file]) or f"{SENT}:{name}"
     if module is None:
         return f"{module_of_file(file)}:{name}"
     if "." in name or name == "<module>":
@@ -49,7 +49,9 @@ def _name(
     if codes := _at_top_level(module, file, name, line):
         return f"{module.__name__}:{_qualname(name, line, codes)}"
     if file not in known:
-        known[file] = [each for each in functions_of(module) if each[1].co_filename == file]
+        known[file] = [
+            (qualname, code) for qualname, code in functions_of(module) if code.co_filename == file
+        ]
     return f"{module.__name__}:{_qualname(name, line, known[file])}"
 
 
@@ -80,10 +82,10 @@ def _qualname(name: str, line: int, functions: list[tuple[str, CodeType]]) -> st
 
 def _sent(name: str, line: int, methods: list[tuple[str, CodeType]]) -> str | None:
     """Return the full name of code that was sent by value, if it is a method."""
-    for found, code in methods:
-        qualname = found.partition(":")[2]
+    for method, code in methods:
+        qualname = method.partition(":")[2]
         if name in (qualname, code.co_name) and code.co_firstlineno <= line <= _last_line(code):
-            return found
+            return method
     return None
 
 
@@ -128,9 +130,9 @@ def module_of_file(file: str) -> str:
 
 def codes_of(names: Sequence[str]) -> Iterator[CodeType]:
     """Yield the code of functions, in the modules that are imported."""
-    for name in {each.partition(":")[0] for each in names} & sys.modules.keys():
-        for qualname, code in functions_of(sys.modules[name]):
-            if f"{name}:{qualname}" in names:
+    for module in {name.partition(":")[0] for name in names} & sys.modules.keys():
+        for qualname, code in functions_of(sys.modules[module]):
+            if f"{module}:{qualname}" in names:
                 yield code
 
 
@@ -186,22 +188,22 @@ def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str
     Only modules that the scheduler has imported are searched.
     """
     compiled = {pattern: re.compile(text) for pattern, text in expressions.items()}
-    found: dict[str, list[str]] = {pattern: [] for pattern in compiled}
+    functions: dict[str, list[str]] = {pattern: [] for pattern in compiled}
     for name, module in sorted(sys.modules.items()):
-        wanted = [p for p in compiled if len(found[p]) < most and _may_name(p, name)]
-        if wanted and isinstance(module, ModuleType):
+        left = [p for p in compiled if len(functions[p]) < most and _may_name(p, name)]
+        if left and isinstance(module, ModuleType):
             for qualname, _ in functions_of(module):
-                for pattern in wanted:
+                for pattern in left:
                     if compiled[pattern].fullmatch(f"{name}:{qualname}"):
-                        found[pattern].append(f"{name}:{qualname}")
-    return {pattern: names[:most] for pattern, names in found.items()}
+                        functions[pattern].append(f"{name}:{qualname}")
+    return {pattern: names[:most] for pattern, names in functions.items()}
 
 
 def find_types(
     expressions: dict[str, str], most: int, dask_scheduler: Any = None
 ) -> dict[str, list[str]]:
     """Return the types that each pattern matches, at most `most` of each."""
-    found: dict[str, list[str]] = {}
+    types: dict[str, list[str]] = {}
     for pattern, text in expressions.items():
         matches = re.compile(text).fullmatch
         names = (
@@ -211,8 +213,8 @@ def find_types(
             for value in list(vars(module).values())
             if isinstance(value, type) and value.__module__ == name
         )
-        found[pattern] = list(islice(filter(matches, names), most))
-    return found
+        types[pattern] = list(islice(filter(matches, names), most))
+    return types
 
 
 def _may_name(pattern: str, module: str) -> bool:

@@ -16,13 +16,14 @@ import pickle
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 from distributed import profile
 
 from . import facts
+from .patches import replace
 from .recordings import RECORDINGS, Recording, as_json, begin, under_way
 
 RELEASING = "client-releases-keys"
@@ -55,8 +56,8 @@ def read(scheduler: Any) -> bytes:
         blocks = sys.getallocatedblocks() - emptied
         types = Counter(map(type, filter(_is_counted, gc.get_objects())))
     named: Counter[str] = Counter({"builtins:dict": _unseen(scheduler)})
-    for each, number in types.items():
-        named[f"{each.__module__}:{each.__qualname__}"] += number
+    for kind, number in types.items():
+        named[f"{kind.__module__}:{kind.__qualname__}"] += number
     record = {"tasks": len(scheduler.tasks), "blocks": blocks, "types": named}
     return json.dumps(record).encode("ascii")
 
@@ -73,7 +74,7 @@ def _unseen(scheduler: Any) -> int:
 def _forget_executing(scheduler: Any) -> None:
     """Drop tasks that are gone from what workers last said to execute; they say it by the clock."""
     for worker in scheduler.workers.values():
-        for task in [each for each in worker.executing if each.state == "forgotten"]:
+        for task in [task for task in worker.executing if task.state == "forgotten"]:
             del worker.executing[task]
 
 
@@ -103,10 +104,10 @@ def _empty_messages() -> int:
     """
     emptied = 0
     for frame in [frame for frame, is_reading in _streams() if is_reading]:
-        messages = [each for each in frame.f_locals.get("msgs", ()) if type(each) is dict]
-        emptied += len(messages)
-        for each in messages:
-            each.clear()
+        for message in frame.f_locals.get("msgs", ()):
+            if type(message) is dict:
+                emptied += 1
+                message.clear()
     return emptied
 
 
@@ -148,9 +149,8 @@ class ObjectsRecording(Recording):
     def __init__(self, client: str, scheduler: Any) -> None:
         super().__init__(client)
         self.scheduler = scheduler
-        self.handlers: dict[str, Callable[..., Any]] = {}
-        """Handlers of the scheduler that are wrapped."""
-        self.logs: list[tuple[Any, Any]] = []
+        self.undo = ExitStack()
+        self.release: Callable[..., Any] = scheduler.stream_handlers[RELEASING]
         self.waiting: dict[str, list[Any]] = {}
         """Keys that wait to be released, by client. A list of the tasks' own keys: the messages
         would be among the objects that are counted."""
@@ -161,30 +161,25 @@ class ObjectsRecording(Recording):
 
     def begin(self) -> None:
         """Take the first reading and let releases wait."""
-        self._log_no_messages()
+        # Copies of messages are kept for each worker until a thousand have come.
+        comms = (self.scheduler.stream_comms, self.scheduler.client_comms)
+        for comm in [comm for table in comms for comm in table.values()]:
+            if hasattr(comm, "recent_message_log"):
+                replace(comm, "recent_message_log", deque(maxlen=0), self.undo)
         self.start_tasks = len(self.scheduler.tasks)
         self.before = read(self.scheduler)
         handlers = self.scheduler.stream_handlers
         for name, handler in list(handlers.items()):
             if name == RELEASING:
-                self.handlers[name] = handler
-                handlers[name] = self._release
+                replace(handlers, name, self._release, self.undo)
             elif "client" in inspect.signature(handler).parameters and "heartbeat" not in name:
-                self.handlers[name] = handler
-                handlers[name] = self._in_order(handler)
-
-    def _log_no_messages(self) -> None:
-        """Keep no copies of messages, which are kept for each worker until a thousand have come."""
-        comms = (self.scheduler.stream_comms, self.scheduler.client_comms)
-        for each in [comm for found in comms for comm in found.values()]:
-            if hasattr(each, "recent_message_log"):
-                self.logs.append((each, each.recent_message_log))
-                each.recent_message_log = deque(maxlen=0)
+                replace(handlers, name, self._in_order(handler), self.undo)
 
     def _release(self, keys: Any, client: str, stimulus_id: Any = None) -> None:
         """Do as `Scheduler.client_releases_keys`, after a reading if many tasks are held."""
-        if not self.waiting and not self._is_larger():
-            self.handlers[RELEASING](keys=keys, client=client, stimulus_id=stimulus_id)
+        held = len(self.scheduler.tasks) - self.start_tasks
+        if not self.waiting and held <= GROWN * self.most:
+            self.release(keys=keys, client=client, stimulus_id=stimulus_id)
             return
         tasks = self.scheduler.tasks
         known = (tasks[key].key if key in tasks else key for key in keys)
@@ -192,9 +187,6 @@ class ObjectsRecording(Recording):
         if self.timer is None:
             self.deadline = facts.now() + PATIENCE_S
             self._wait()
-
-    def _is_larger(self) -> bool:
-        return len(self.scheduler.tasks) - self.start_tasks > GROWN * self.most
 
     def _wait(self) -> None:
         self.transitions = self.scheduler.transition_counter
@@ -224,7 +216,7 @@ class ObjectsRecording(Recording):
         waiting, self.waiting, self.timer = self.waiting, {}, None
         for client, keys in waiting.items():
             if client in self.scheduler.clients:
-                self.handlers[RELEASING](keys=keys, client=client)
+                self.release(keys=keys, client=client)
 
     def _in_order(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """Return a handler before which the releases that came before it are done."""
@@ -243,7 +235,6 @@ class ObjectsRecording(Recording):
         return handle
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Take the last readings, and leave the scheduler as it was."""
         try:
             await _all_handled()
             self.take()
@@ -254,16 +245,13 @@ class ObjectsRecording(Recording):
         finally:
             self._restore()
         readings = {"before": self.before, "held": self.held, "after": after}
-        read_out = {name: json.loads(each) if each else None for name, each in readings.items()}
+        read_out = {name: json.loads(text) if text else None for name, text in readings.items()}
         self.content = as_json({"schedprof_objects": 1, **read_out})
         return {}
 
     def _restore(self) -> None:
         self._let_go()
-        self.scheduler.stream_handlers.update(self.handlers)
-        for comm, log in self.logs:
-            comm.recent_message_log = log
-        self.logs.clear()
+        self.undo.close()
 
 
 async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:

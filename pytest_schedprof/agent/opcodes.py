@@ -8,11 +8,12 @@ import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from contextlib import ExitStack
 from copy import copy
 from types import CodeType, FrameType
 from typing import Any
 
-from .choice import BODY, MOST_ALONE, Answer, Choice, Untraced, in_offload_thread, is_import
+from .choice import BODY, MOST_ALONE, Answer, Choice, in_offload_thread, is_import, untrace
 from .counted import Callers
 from .spans import NOBODY, Whose
 
@@ -59,7 +60,7 @@ class Opcodes:
         """
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
-        self.untraced = Untraced(periodic, self.clockwork)
+        self.periodic, self.undo = periodic, ExitStack()
         self.alone = {id(code) for code in alone}
         self.bytecodes = bytecodes
         self.callers = callers
@@ -80,7 +81,7 @@ class Opcodes:
             threading.settrace(self._first_call)
             self.others(self._trace)
         in_offload_thread(self._trace)
-        self.untraced.begin()
+        untrace(self.periodic, self.clockwork, self.undo)
         self._trace()
         return True
 
@@ -117,12 +118,16 @@ class Opcodes:
         """Stop tracing, also in waiting coroutines, which keep their trace function."""
         if getattr(sys.gettrace(), "__self__", None) in self.threads:  # else another tool has it
             sys.settrace(None)
-        self.untraced.end()
+        self.undo.close()
         for thread in self.threads:
             thread.is_over = True
         if getattr(threading.gettrace(), "__self__", None) is self:
             threading.settrace(self.before)
-        for task in _tasks_here():
+        try:
+            tasks = asyncio.all_tasks()  # those of other threads are called no more
+        except RuntimeError:  # no loop runs in this thread
+            tasks = set()
+        for task in tasks:
             for frame in _frames_of(task.get_coro()):
                 frame.f_trace = None
 
@@ -143,18 +148,18 @@ class Opcodes:
 
     def labels(self) -> list[str]:
         """Return all labels of spans that something was counted for."""
-        return list({label: None for each in self.threads for label in each.parts})
+        return list({label: None for thread in self.threads for label in thread.parts})
 
     def counted_for(self, label: str) -> Opcodes:
         """Return a counter that has counted what belongs to a label."""
-        found = copy(self)
-        found.only = label
-        return found
+        counter = copy(self)
+        counter.only = label
+        return counter
 
     def _tallies(self, code: CodeType) -> list[Tally]:
         labels = self.labels() if self.only is None else [self.only]
-        found = (each.parts[label].get(id(code)) for each in self.threads for label in labels)
-        return [tally for tally in found if tally]
+        parts = (thread.parts[label] for thread in self.threads for label in labels)
+        return [part[id(code)] for part in parts if id(code) in part]
 
 
 class ThreadOpcodes:
@@ -248,20 +253,16 @@ class ThreadOpcodes:
             if self.callers is not None:
                 self.callers.note(frame)
         trace = tally.trace if self.bytecodes else None
-        if not self.is_paused and self._is_alone(frame):
+        code = frame.f_code
+        is_alone = id(code) in self.alone or (code.co_name == BODY and is_import(frame))
+        if not self.is_paused and is_alone:
             if tally.calls >= MOST_ALONE:
-                self.clockwork.add(id(frame.f_code))
+                self.clockwork.add(id(code))
             return self._pause(frame, trace)
         if trace is not None:
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
         return trace
-
-    def _is_alone(self, frame: FrameType) -> bool:
-        """Whether nothing that this code calls is counted."""
-        if id(frame.f_code) in self.alone:
-            return True
-        return frame.f_code.co_name == BODY and is_import(frame)
 
     def _pause(self, frame: FrameType, trace: Tracer | None = None) -> Tracer:
         """Count nothing until this frame returns or raises, but for its own instructions."""
@@ -325,14 +326,6 @@ def starts_of(code: CodeType) -> frozenset[int]:
     words = code.co_code  # two bytes each; dis is slow for all of the scheduler
     resumes = (at for at in range(0, len(words), 2) if words[at] == RESUME and not words[at + 1])
     return frozenset({-1, *resumes})
-
-
-def _tasks_here() -> Iterable[Any]:
-    """Return the tasks of this thread's event loop; those of other threads are called no more."""
-    try:
-        return asyncio.all_tasks()
-    except RuntimeError:  # no loop runs here
-        return ()
 
 
 def _frames_of(coroutine: Any) -> list[FrameType]:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from .choice import any_of
+from .patches import replace
 
 HASHING = "distributed.scheduler"
 """The module whose tasks, workers and clients store the hash of their name."""
@@ -48,32 +50,14 @@ def unseeded_hash(value: Any) -> int:
     return BUILTIN(value)
 
 
-class Orders:
-    """Replaces constants of modules, and the function `hash` where tasks use it."""
-
-    def __init__(self, modules: Iterable[str]) -> None:
-        self.is_chosen = any_of(modules)
-        self.originals: list[tuple[dict[str, Any], str, Any]] = []
-
-    def begin(self) -> None:
-        """Replace the constants of the modules whose names match, and `hash`."""
-        for name, module in list(sys.modules.items()):
-            if module is not None and self.is_chosen(name):
-                self._sort_constants(vars(module))
-        if HASHING in sys.modules:
-            vars(sys.modules[HASHING])["hash"] = unseeded_hash
-
-    def _sort_constants(self, names: dict[str, Any]) -> None:
-        for name, value in list(names.items()):
-            kind = KINDS.get(type(value)) if name.isupper() else None
-            if kind and all(isinstance(each, str) for each in value):
-                self.originals.append((names, name, value))
-                names[name] = kind(value)
-
-    def end(self) -> None:
-        """Put the constants and the builtin function back."""
-        for names, name, value in self.originals:
-            names[name] = value
-        self.originals.clear()
-        if HASHING in sys.modules:
-            vars(sys.modules[HASHING]).pop("hash", None)
+def put_in_order(modules: Iterable[str], undo: ExitStack) -> None:
+    """Replace the constants of the modules whose names match, and `hash` where tasks use it."""
+    is_chosen = any_of(modules)
+    for name, module in list(sys.modules.items()):
+        if module is not None and is_chosen(name):
+            for constant, value in list(vars(module).items()):
+                kind = KINDS.get(type(value)) if constant.isupper() else None
+                if kind and all(isinstance(element, str) for element in value):
+                    replace(vars(module), constant, kind(value), undo)
+    if HASHING in sys.modules:
+        replace(vars(sys.modules[HASHING]), "hash", unseeded_hash, undo)

@@ -66,10 +66,10 @@ class Patches:
     def add(self, name: str, scheduler: Any, step_of: Callable[[Any], Step]) -> None:
         """Wrap a function in a step, also in the scheduler's tables that refer to it."""
         owner, attribute = find_owner(name)
-        found = inspect.getattr_static(owner, attribute)
-        function = function_in(found)
+        member = inspect.getattr_static(owner, attribute)
+        function = function_in(member)
         wrapper = self.wrapped(name, function, step_of(function))
-        value = wrapper if found is function else type(found)(wrapper)
+        value = wrapper if member is function else type(member)(wrapper)
         replace(owner, attribute, value, self.undo)
         for table, key, value in references(scheduler, function):
             target = getattr(value, "__self__", None)
@@ -123,9 +123,9 @@ def find_owner(name: str) -> tuple[Any, str]:
     return pkgutil.resolve_name(path), attribute
 
 
-def function_in(found: Any) -> Any:
+def function_in(member: Any) -> Any:
     """Return the function that an attribute holds, plain or as a static or class method."""
-    function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
     is_lazy = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if not callable(function) or isinstance(function, type) or is_lazy:
         raise TypeError("it is no function or coroutine function")

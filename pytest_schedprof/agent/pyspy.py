@@ -213,16 +213,14 @@ class PySpyRecording(ChildRecording):
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """End py-spy, and tell when it last reported that it was late, and how busy this was."""
-        told_after = os.fstat(self.log_file).st_mtime - self.began_at
+        late_at = os.fstat(self.log_file).st_mtime - self.began_at
         cpu = time.thread_time() - self.cpu_before
-        return {**await super().end(timeout), "told_after": told_after, "cpu": cpu}
+        return {**await super().end(timeout), "late_at": late_at, "cpu": cpu}
 
     def has_ended(self) -> bool:
-        """Whether py-spy samples no longer."""
         return super().has_ended() or STOPPED in self.log
 
     async def outcome(self) -> dict[str, Any]:
-        """Return py-spy's exit status and log after it ended."""
         self.tell(ENDED)
         if self.profiler.returncode == -signal.SIGKILL:
             await self.ended(self.guard, 1.0)  # if the watchdog killed it, the watchdog ends next
@@ -239,7 +237,6 @@ class PySpyRecording(ChildRecording):
             pass  # it had to act already
 
     async def dismiss(self) -> list[str]:
-        """End the watchdog; kill it if it hangs, and return a warning for that."""
         assert self.guard.stdin is not None
         self.guard.stdin.close()
         is_deaf = not await self.ended(self.guard, GUARD_PATIENCE_S)

@@ -95,19 +95,15 @@ class FileRecording(Recording):
         self.descriptor = descriptor
 
     def survivor(self) -> dict[str, int]:
-        """Return where the session finds the file."""
         return whereabouts(self.descriptor)
 
     def size(self) -> int:
-        """Return the size of the file."""
         return os.fstat(self.descriptor).st_size
 
     def piece(self, offset: int, length: int) -> bytes:
-        """Return a part of the file."""
         return os.pread(self.descriptor, length, offset)
 
     def remove(self) -> None:
-        """Close the file, which deletes it."""
         super().remove()
         os.close(self.descriptor)
 
@@ -131,9 +127,9 @@ def path_of(descriptor: int) -> str:
 
 def whereabouts(descriptor: int) -> dict[str, int]:
     """Return what another process of this machine needs to find a file that is open here."""
-    found = os.fstat(descriptor)
+    status = os.fstat(descriptor)
     where = {"pid": os.getpid(), "descriptor": descriptor}
-    return {**where, "device": found.st_dev, "inode": found.st_ino}
+    return {**where, "device": status.st_dev, "inode": status.st_ino}
 
 
 def under_way(holder: Any) -> list[str]:
@@ -167,8 +163,8 @@ async def forget(holder: Any, token: str) -> list[str]:
     if recording is None:
         return []
     recording.remove()
-    told: list[str] = await recording.dismiss()
-    return told
+    faults: list[str] = await recording.dismiss()
+    return faults
 
 
 async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[str, Any]:
@@ -219,7 +215,7 @@ async def _end_without_client(holder: Any, recording: Recording) -> None:
     """
     try:
         is_worker = not hasattr(holder, "clients")
-        while recording.is_ending or await _is_wanted(holder, recording.client):
+        while recording.is_ending or await _has(holder, recording.client):
             await asyncio.sleep(WORKERS_CLIENT_CHECK_S if is_worker else CLIENT_CHECK_S)
     except asyncio.CancelledError:
         # Cancelled by `unwatch`: somebody else ends it. Else the loop is being closed.
@@ -231,20 +227,18 @@ async def _end_without_client(holder: Any, recording: Recording) -> None:
     await forget(holder, recording.token)
 
 
-async def _is_wanted(holder: Any, client: str) -> bool:
+async def _has(holder: Any, client: str) -> bool:
+    """Whether the holder is at work, and its scheduler is there and knows the client."""
     if holder.status.name not in ("running", "paused"):
         return False
-    return client in holder.clients if hasattr(holder, "clients") else await _asked(holder, client)
-
-
-async def _asked(worker: Any, client: str) -> bool:
-    """Whether the worker's scheduler knows the client; False if the scheduler is gone."""
+    if hasattr(holder, "clients"):
+        return client in holder.clients
 
     def knows(name: str, dask_scheduler: Any = None) -> bool:  # nested: pickled by value
         return name in dask_scheduler.clients
 
     try:
-        answer = await worker.scheduler.run_function(
+        answer = await holder.scheduler.run_function(
             function=cloudpickle.dumps(knows),
             args=pickle.dumps((client,)),
             kwargs=pickle.dumps({}),

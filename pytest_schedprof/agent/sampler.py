@@ -49,13 +49,14 @@ class Stacks:
 
     def collect(self, stack_frames: Any, timestamps_us: Any = None) -> None:
         """Keep the stacks of one sample."""
-        found = [(thread, tuple(frames)) for thread, frames in each_thread(stack_frames)]
+        stacks = [(thread, tuple(frames)) for thread, frames in each_thread(stack_frames)]
         if not self.is_ready:
-            self.is_ready = any(self._is_lit(stack) for _, stack in found)
+            frames = (frame for _, stack in stacks for frame in stack)
+            self.is_ready = (BEACON, self.file) in {(f.funcname, f.filename) for f in frames}
             if self.is_ready:
                 tell(READY)
         else:
-            for thread, stack in found:
+            for thread, stack in stacks:
                 index = self.stacks.setdefault(stack, len(self.stacks))
                 self.threads.setdefault(thread, []).append(index)
         self._count()
@@ -64,9 +65,6 @@ class Stacks:
         """Count a sample that could not be read."""
         self.errors += self.is_ready
         self._count()
-
-    def _is_lit(self, stack: Stack) -> bool:
-        return any(each.funcname == BEACON and each.filename == self.file for each in stack)
 
     def _count(self) -> None:
         if self.is_ready:
@@ -93,14 +91,14 @@ class Stacks:
         frames: dict[Place, int] = {}
         texts = [self._text(stack, frames) for stack in self.stacks]
         profiles = [self._profile(thread, texts) for thread in sorted(self.threads)]
-        listed = ", ".join(json.dumps(as_dict(*each)) for each in frames)
+        listed = ", ".join(json.dumps(as_dict(*place)) for place in frames)
         file.write('{"$schema": "https://www.speedscope.app/file-format-schema.json", ')
         file.write('"exporter": "schedprof with tachyon", "profiles": [')
         file.write(", ".join(profiles))
         file.write(f'], "shared": {{"frames": [{listed}]}}}}')
 
     def _text(self, stack: Stack, frames: dict[Place, int]) -> str:
-        indexes = [frames.setdefault(place_of(each), len(frames)) for each in reversed(stack)]
+        indexes = [frames.setdefault(place_of(frame), len(frames)) for frame in reversed(stack)]
         return json.dumps(indexes)
 
     def _profile(self, thread: int, texts: list[str]) -> str:

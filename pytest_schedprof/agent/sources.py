@@ -18,14 +18,15 @@ Text = tuple[str, int, str]
 
 def sources_of(names: Sequence[str]) -> dict[str, Text]:
     """Return the source of each function that has one."""
-    wanted = set(names)
-    found: dict[str, Text] = {}
-    for module in sorted({name.partition(":")[0] for name in wanted} & sys.modules.keys()):
+    left = set(names)
+    texts: dict[str, Text] = {}
+    for module in sorted({name.partition(":")[0] for name in names} & sys.modules.keys()):
         for qualname, code in functions_of(sys.modules[module]):
             name = f"{module}:{qualname}"
-            if name in wanted and name not in found and (text := text_of(code)):
-                found[name] = (code.co_filename, code.co_firstlineno, text)
-    return found
+            if name in left and (text := text_of(code)):
+                left.remove(name)
+                texts[name] = (code.co_filename, code.co_firstlineno, text)
+    return texts
 
 
 def text_of(code: CodeType) -> str:

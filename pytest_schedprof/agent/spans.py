@@ -31,34 +31,34 @@ def tell_spans(ids: list[str], before: list[str], dask_scheduler: Any = None) ->
     extension = dask_scheduler.extensions.get("spans")
     if extension is None:
         return {"problem": "the scheduler has no extension for spans"}
-    found = [extension.spans[each] for each in ids if each in extension.spans]
-    if not found:
+    takes = [extension.spans[name] for name in ids if name in extension.spans]
+    if not takes:
         return {"problem": "no task reached the scheduler from where the span was opened"}
     old = set(before)
-    roots = [each for each in extension.root_spans if each.id not in old]
+    roots = [span for span in extension.root_spans if span.id not in old]
     return {
-        "takes": [_plain(each) for each in found],
-        "merged": _merged(found),
-        "default": [_plain(each) for each in roots if each.name == DEFAULT],
+        "takes": [_plain(take) for take in takes],
+        "merged": _merged(takes),
+        "default": [_plain(root) for root in roots if root.name == DEFAULT],
         "all": _merged(roots),
-        "tags": _by_tag(extension, found),
+        "tags": _by_tag(extension, takes),
     }
 
 
-def _by_tag(extension: Any, found: list[Any]) -> dict[str, Any]:
+def _by_tag(extension: Any, takes: list[Any]) -> dict[str, Any]:
     """Return the sum of the spans with each tag that the body gave, as dask finds and merges them.
 
     A span within another one of the same tag is in the sum already.
     """
     inner = {
-        each.id: each.name[len(take.name) :]
-        for take in found
-        for each in take.traverse_spans()
-        if each is not take
+        span.id: span.name[len(take.name) :]
+        for take in takes
+        for span in take.traverse_spans()
+        if span is not take
     }
     tags = dict.fromkeys(tag for name in inner.values() for tag in name)
     return {
-        tag: _merged([each for each in extension.find_by_tags(tag) if each.id in inner])
+        tag: _merged([span for span in extension.find_by_tags(tag) if span.id in inner])
         for tag in tags
     }
 
@@ -77,7 +77,7 @@ def _plain(span: Any, children: Any = None) -> dict[str, Any]:
         "parent": "" if parent is None else parent.id,
         "annotation": span.annotation,
         "metadata": _of_json((span.metadata or {}).get("collections", ())),
-        "groups": [_group(each) for each in sorted(span.groups, key=lambda each: each.start)],
+        "groups": [_group(group) for group in sorted(span.groups, key=lambda group: group.start)],
         "enqueued": span.enqueued,
         "start": span.start,
         "stop": span.stop,
@@ -88,12 +88,12 @@ def _plain(span: Any, children: Any = None) -> dict[str, Any]:
         "nbytes_total": span.nbytes_total,
         "active_cpu_seconds": span.active_cpu_seconds,
         "nthreads_intervals": list(span.nthreads_intervals),
-        "code": [[_line(each) for each in frames] for frames in span.code],
+        "code": [[_line(frame) for frame in frames] for frames in span.code],
         "cumulative_worker_metrics": [
             {"name": [str(part) for part in name], "value": value}
             for name, value in span.cumulative_worker_metrics.items()
         ],
-        "children": [_plain(each) for each in below],
+        "children": [_plain(child) for child in below],
     }
 
 
@@ -111,9 +111,9 @@ def _group(group: Any) -> dict[str, Any]:
 def _of_json(value: Any) -> Any:
     """Return what a client told of its collections, with text for what JSON does not have."""
     if isinstance(value, dict):
-        return {str(key): _of_json(each) for key, each in value.items()}
+        return {str(key): _of_json(part) for key, part in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return [_of_json(each) for each in value]
+        return [_of_json(part) for part in value]
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
@@ -205,15 +205,15 @@ class Whose:
         return NOBODY
 
     def _of_key(self, frame: FrameType) -> str | None:
-        here = frame.f_locals
-        task = here.get(TASK)  # of a task that is being forgotten, nothing else knows
+        names = frame.f_locals
+        task = names.get(TASK)  # of a task that is being forgotten, nothing else knows
         if task is None:
-            task = self.scheduler.tasks.get(here[KEY])
+            task = self.scheduler.tasks.get(names[KEY])
         return None if task is None else task.group.span_id
 
     def _of_task(self, frame: FrameType) -> str | None:
-        found: str | None = frame.f_locals[TASK].group.span_id
-        return found
+        label: str | None = frame.f_locals[TASK].group.span_id
+        return label
 
     def _of_graph(self, frame: FrameType) -> str:
         span = (frame.f_locals[GRAPH] or {}).get("span")
@@ -225,19 +225,19 @@ class Whose:
 
     def name_of(self, label: str) -> tuple[str, ...]:
         """Return the name of a span; dask puts some tasks into another span than asked for."""
-        found = self.spans.get(label)
-        return self.names.get(label, (label,)) if found is None else tuple(found.name)
+        span = self.spans.get(label)
+        return self.names.get(label, (label,)) if span is None else tuple(span.name)
 
     def tasks(self) -> dict[tuple[str, ...], int]:
         """Return how many tasks came to the spans of each name since this object was made."""
-        found: dict[tuple[str, ...], int] = {}
+        counts: dict[tuple[str, ...], int] = {}
         for label, tasks in self._tasks_by_span().items():
             if more := tasks - self.before.get(label, 0):
                 name = self.name_of(label)
-                found[name] = found.get(name, 0) + more
-        return found
+                counts[name] = counts.get(name, 0) + more
+        return counts
 
-    def told(self, labels: list[str]) -> dict[str, Any]:
+    def record(self, labels: list[str]) -> dict[str, Any]:
         """Return the names of labels, the number of the name of each, and the tasks by name."""
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
         return {

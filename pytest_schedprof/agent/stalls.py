@@ -198,10 +198,10 @@ class Stalls:
 
     def record(self) -> dict[str, Any]:
         """Return everything, with names."""
-        found = [(code, *each) for code, each in self.longest.items() if code is not None]
-        named = names.name_places([place_of(code) for code, _, _ in found])
+        known = [(code, *times) for code, times in self.longest.items() if code is not None]
+        named = names.name_places([place_of(code) for code, _, _ in known])
         longest: dict[str, dict[str, float]] = {}
-        for name, (_, cpu, wall) in zip(named, found, strict=True):
+        for name, (_, cpu, wall) in zip(named, known, strict=True):
             if cpu > longest.get(name, {}).get("cpu", 0.0):
                 longest[name] = {"cpu": cpu, "wall": wall}
         durations = self._durations()
@@ -260,8 +260,8 @@ def code_of(callback: Any) -> CodeType | None:
             break
         callback = inner
     function = inspect.unwrap(getattr(callback, "__func__", callback))
-    found = getattr(function, "__code__", None)
-    return found if isinstance(found, CodeType) else None
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def _inner(callback: Any) -> Any:
@@ -300,7 +300,6 @@ class StallsRecording(Recording):
         stalls.begin()
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Restore all, and keep what was timed."""
         self.stalls.end()
         self.content = as_json(self.stalls.record())
         return {}

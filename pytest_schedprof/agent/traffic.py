@@ -83,9 +83,14 @@ class Traffic:
         return counted
 
     def _count(self, way: str, connection: Any, message: Any, frames: Any) -> None:
-        """Add a message, or all messages of a batch, of a scheduler's connection."""
-        if self._is_schedulers(connection) and not self._is_answer_to_clock(connection):
-            self._add(way, message, frames)
+        """Add a message, or all messages of a batch, of a scheduler's connection.
+
+        Not if the scheduler is about to answer a request that the clock made.
+        """
+        if self._is_schedulers(connection):
+            requests = (scheduler._comms.get(connection) for scheduler in list(self.schedulers))
+            if not any(request in self.left_out for request in requests):
+                self._add(way, message, frames)
 
     def passed(self, way: str, message: Any) -> None:
         """Add what passed between scheduler and worker as objects, with the bytes it would have."""
@@ -93,16 +98,10 @@ class Traffic:
 
     def _add(self, way: str, message: Any, frames: Any) -> None:
         batch = message if isinstance(message, (list, tuple)) else [message]
-        if wanted := sum(not self._is_clockwork(each) for each in batch):
-            self.counts[f"messages_{way}"] += wanted
+        ops = (message.get("op") if isinstance(message, dict) else None for message in batch)
+        if number := sum(op not in self.left_out for op in ops):
+            self.counts[f"messages_{way}"] += number
             self.counts[f"bytes_{way}"] += sum(memoryview(frame).nbytes for frame in frames)
-
-    def _is_answer_to_clock(self, connection: Any) -> bool:
-        """Whether a scheduler is about to answer a request that the clock made."""
-        return any(each._comms.get(connection) in self.left_out for each in list(self.schedulers))
-
-    def _is_clockwork(self, message: Any) -> bool:
-        return isinstance(message, dict) and message.get("op") in self.left_out
 
     def _is_schedulers(self, connection: Any) -> bool:
         if connection not in self.known:

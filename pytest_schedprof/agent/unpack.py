@@ -40,11 +40,11 @@ def unpack(module: str, package: str, sources: dict[str, tuple[str, str]]) -> Mo
     """Import one of the modules; it can import the others."""
     if sys.version_info < OLDEST:
         raise RuntimeError(f"Python {sys.version.split()[0]} is too old, 3.11 is needed")
-    found: list[Any] = [
+    finders: list[Any] = [
         finder for finder in sys.meta_path if getattr(finder, "package", "") == package
     ]
-    if not found:  # last, so that other imports are not slowed down
-        found = [Unpacked(package)]
-        sys.meta_path.extend(found)
-    found[0].sources.update(sources)
+    if not finders:  # last, so that other imports are not slowed down
+        finders = [Unpacked(package)]
+        sys.meta_path.extend(finders)
+    finders[0].sources.update(sources)
     return importlib.import_module(module)

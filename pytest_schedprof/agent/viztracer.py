@@ -19,7 +19,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from .patches import Patches, Step, similar
+from .patches import Patches, Step, replace, similar
 from .recordings import Recording, begin, path_of, under_way, unnamed_file
 
 GLOBAL = "__viz_tracer__"
@@ -37,22 +37,22 @@ class PluginError(Exception):
 class Around:
     """Options of viztracer that do something before, after or beside the trace itself."""
 
-    def __init__(self, tracer: Any, wanted: dict[str, Any]) -> None:
+    def __init__(self, tracer: Any, options: dict[str, Any]) -> None:
         """Load the plugins.
 
         Raises:
             PluginError: for one that cannot be loaded.
         """
-        self.tracer, self.wanted = tracer, wanted
-        self.plugins = [loaded(tracer, *each) for each in wanted["plugins"]]
+        self.tracer, self.options = tracer, options
+        self.plugins = [loaded(tracer, *plugin) for plugin in options["plugins"]]
         """A manager of viztracer for each."""
 
     def begin(self) -> Callable[[], None]:
         """Begin to do it, and return a function that ends it."""
         undo = ExitStack()
-        if self.wanted["register_global"]:
-            undo.callback(named_globally(self.tracer))
-        if self.wanted["log_print"]:
+        if self.options["register_global"]:
+            replace(vars(builtins), GLOBAL, self.tracer, undo)
+        if self.options["log_print"]:
             self.tracer.overload_print()
             undo.callback(self.tracer.restore_print)
         self.tell_plugins("pre-start")
@@ -71,13 +71,13 @@ class Around:
 
     def dump(self, path: str) -> None:
         """Write the trace; what plugins or sources change is made of Python objects, slowly."""
-        if not (self.plugins or self.wanted["file_info"]):
+        if not (self.plugins or self.options["file_info"]):
             self.tracer.dump(path)
             return
         self.tracer.parsed = False
         self.tracer.parse()
         self.tell_plugins("pre-save")
-        data = prepared(self.tracer.data, with_sources=self.wanted["file_info"])
+        data = prepared(self.tracer.data, with_sources=self.options["file_info"])
         self.tracer.data = {}
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
         with open(path, "wb") as file:
@@ -93,20 +93,6 @@ def loaded(tracer: Any, name: str, pickled: bytes) -> Any:
         raise PluginError(name, "viztracer found no such plugin") from None
     except Exception as error:
         raise PluginError(name, f"{type(error).__name__}: {error}") from error
-
-
-def named_globally(tracer: Any) -> Callable[[], None]:
-    """Let `viztracer.get_tracer()` return the tracer; return a function that undoes it."""
-    before = vars(builtins).get(GLOBAL)
-    tracer.register_global()
-
-    def undo() -> None:
-        if before is None:
-            vars(builtins).pop(GLOBAL, None)
-        else:
-            vars(builtins)[GLOBAL] = before
-
-    return undo
 
 
 def prepared(data: dict[str, Any], *, with_sources: bool) -> dict[str, Any]:
@@ -278,8 +264,8 @@ class VizTracerRecording(Recording):
         name = event_name(function)
 
         def step(call: Callable[[], Any]) -> Any:
-            here = threading.get_ident() == self.thread
-            return self.trace(call) if here else self.log(name, call)
+            is_own = threading.get_ident() == self.thread
+            return self.trace(call) if is_own else self.log(name, call)
 
         return step
 
@@ -346,15 +332,12 @@ class VizTracerRecording(Recording):
         return {"displaced": self.was_displaced, "uncalled": sorted(self.patches.uncalled)}
 
     def size(self) -> int:
-        """Return the size of the trace."""
         return 0 if self.trace_file is None else len(self.trace_file)
 
     def piece(self, offset: int, length: int) -> bytes:
-        """Return a part of the trace."""
         return b"" if self.trace_file is None else self.trace_file[offset : offset + length]
 
     def remove(self) -> None:
-        """Free all resources, also of a recording that did not begin."""
         super().remove()
         if not self.is_over:
             self.finish()

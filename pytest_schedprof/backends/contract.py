@@ -110,10 +110,11 @@ class Backend(ABC):
     disturb, so that it has a run of the body of its own.
     """
 
-    launcher: ClassVar[tuple[str, ...]] = ()
+    launcher: tuple[str, ...] = ()
     """Command that must start the interpreter of the scheduler, if any; only clusters that are
     started for the test can do so. It consists of variables of the environment, as `NAME=value`, a
-    program, and its arguments. The text `{directory}` stands for a directory of the cluster."""
+    program, and its arguments. The text `{directory}` stands for a directory of the cluster. It may
+    depend on options and limits, and so may be set when a backend is made."""
 
     def __init_subclass__(cls, *, is_base: bool = False) -> None:
         super().__init_subclass__()
@@ -132,7 +133,8 @@ class Backend(ABC):
         Args:
             rate_hz: samples per second, for a backend that samples.
             options: as the user gave them.
-            patterns: functions that the test's limits name, as `module:qualname` with wildcards.
+            patterns: what the test's limits on its metrics name: functions as `module:qualname`
+                with wildcards, and owners as `@owner`.
 
         Raises:
             SettingsError: for an option that is unknown or malformed.
@@ -141,9 +143,8 @@ class Backend(ABC):
         self.options: Any = read_options(self.options_type, self.name, options)
         self.patterns = tuple(patterns)
 
-    @property
-    def suffix(self) -> str:
-        """Ending of its artifacts, as in `scheduler.<suffix>`."""
+    def suffix(self, content: bytes) -> str:
+        """Return the ending of an artifact with this content, as in `scheduler.<suffix>`."""
         return self.artifacts[0].ending
 
     @property

@@ -55,14 +55,14 @@ class CountsOptions:
 
 
 class WithClient:
-    """A recording on the scheduler, beside which the client's code is counted here."""
+    """A recording on the scheduler, beside which the client's code is counted own."""
 
-    def __init__(self, recording: RemoteRecording, here: ClientCounts) -> None:
-        self._recording, self._here = recording, here
+    def __init__(self, recording: RemoteRecording, own: ClientCounts) -> None:
+        self._recording, self._own = recording, own
 
     def stop(self, *, timeout_s: float) -> RawProfile:
         """End both and add the client's counts to the scheduler's file."""
-        counts, code = self._here.end()
+        counts, code = self._own.end()
         raw = self._recording.stop(timeout_s=timeout_s)
         return replace(raw, content=with_more(raw.content, counts, code))
 
@@ -73,7 +73,7 @@ class WithClient:
 
     def end_here(self) -> None:
         """End what counts in this process: the scheduler is lost, or nobody waits for it."""
-        self._here.counter.end()
+        self._own.counter.end()
 
 
 class CountsBackend(RemoteBackend):
@@ -92,28 +92,26 @@ class CountsBackend(RemoteBackend):
         self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
     ) -> None:
         super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
-        named = [pattern.partition(":")[0] for pattern in patterns]
+        named = [pattern.partition(":")[0] for pattern in patterns if ":" in pattern]
         self.modules = tuple(dict.fromkeys([*self.options.modules, *named]))
 
     @property
     def metrics(self) -> frozenset[str]:
-        """All metrics, but bytecodes only if they are counted."""
         return self.measures if self.options.bytecodes else self.measures - {"bytecodes", CLIENT}
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """All options, with the modules that limits added."""
         return {**super().settings, "modules": list(self.modules)}
 
     def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
         recording = RemoteRecording(target, answer, self)
         if not (answer["is_timed"] and self._counts_client):
             return recording
-        here = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
+        own = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
         try:
-            return WithClient(recording, here) if here.begin() else recording
+            return WithClient(recording, own) if own.begin() else recording
         except BaseException:  # a Ctrl-C, or the end of the scheduler
-            here.counter.end()
+            own.counter.end()
             raise
 
     def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
@@ -124,9 +122,11 @@ class CountsBackend(RemoteBackend):
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
     ) -> SchedprofError:
         if answer["problem"] == "taken":
+            without = "run these tests without it (pytest --no-cov, or no `coverage run`)"
+            newer = "" if answer["is_newer"] else ", or on Python 3.12 or newer"
             return RecordingError(
                 f"schedprof: counts cannot work beside {answer['holder']}, which has the "
-                f"interpreter's hook in {target.label}: {_way_out(answer['is_newer'])}"
+                f"interpreter's hook in {target.label}: {without}{newer}"
             )
         return RecordingError(
             f"schedprof: the interpreter of {target.label} reports no calls; counts needs CPython"
@@ -140,17 +140,16 @@ class CountsBackend(RemoteBackend):
         """Return expressions that tell the agent what to count."""
         named = [module for module in self.modules if module != EVERYTHING]
         is_everything = len(named) < len(self.modules)
-        here = [*named, SCHEDULING] if is_everything else named
+        scheduling = [*named, SCHEDULING] if is_everything else named
         return {
             "modules": _expressions(self.modules),
-            "modules_here": _expressions(here),
+            "modules_here": _expressions(scheduling),
             "without": _expressions(NOISE) if is_everything else [],
             "callers": _expressions(CALLERS) if is_everything else [],
-            "ordered": _expressions(here),
+            "ordered": _expressions(scheduling),
         }
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse the file that the agent wrote."""
         file = read_counts(content)
         spans = tuple(map(self._counts_of, file.spans))
         lacks = {} if any(CLIENT in counts for counts in file.functions.values()) else UNCOUNTED
@@ -177,12 +176,6 @@ class CountsBackend(RemoteBackend):
         for counts in span.functions.values():
             sums.update(counts)
         return SpanCounts(span.name, span.tasks, dict(sums))
-
-
-def _way_out(is_newer: bool) -> str:
-    """Say what to do about a debugger or a coverage tool, by whether Python is 3.12 or newer."""
-    without = "run these tests without it (pytest --no-cov, or no `coverage run`)"
-    return without if is_newer else f"{without}, or on Python 3.12 or newer"
 
 
 def work_of(functions: Mapping[Function, Mapping[str, int]]) -> dict[str, int]:

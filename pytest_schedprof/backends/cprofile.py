@@ -33,7 +33,6 @@ class CProfileRecording(RemoteRecording):
     """A cProfile recording of one scheduler."""
 
     def verify(self, content: bytes) -> None:
-        """Check that the file holds the call that the agent made when recording began."""
         if b"proof" not in content:
             raise RecordingError(
                 "schedprof: cProfile's file does not hold the call that proved it was at work; "
@@ -56,11 +55,9 @@ class CProfileBackend(RemoteBackend):
     busy = "one thread has room for one profiler only: stop the other first"
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse what the agent sent."""
         return CostProfile(self.name, self.mode, read_costs(content, namer))
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Return a file for tools of cProfile, and the call graph if it can be drawn."""
         stats = write_pstats([content])
         has_tools = importlib.util.find_spec("gprof2dot") and shutil.which("dot")
         picture = {"cprofile.svg": draw(stats)} if self.options.callgraph and has_tools else {}

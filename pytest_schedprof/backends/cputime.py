@@ -93,7 +93,6 @@ class CpuTimeRecording(RemoteRecording):
     """A cputime recording of one scheduler."""
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return warnings about the thread, the rate and merged ticks."""
         warnings = [THREAD_BIAS] if answer["mode"] == "thread" else []
         rate_hz = self._backend.rate_hz
         if answer["achieved_hz"] < SLOW * rate_hz:
@@ -110,11 +109,9 @@ class CpuTimeRecording(RemoteRecording):
         return tuple(warnings)
 
     def restore(self, content: bytes) -> bytes:
-        """Return the samples of the journal as a speedscope file."""
         return agent.file_of(agent.read_journal(content))
 
     def verify(self, content: bytes) -> None:
-        """Check that the file holds a sample of the agent's beacon."""
         if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
             raise RecordingError(
                 "schedprof: the cputime file does not hold the sample that proved it was at "
@@ -161,7 +158,6 @@ class CpuTimeBackend(SamplingBackend):
         )
 
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
-        """Parse the agent's speedscope file."""
         mode = _mode(content)
         file = read_speedscope(content)
         profile = name_frames(
@@ -171,7 +167,6 @@ class CpuTimeBackend(SamplingBackend):
 
     @classmethod
     def notes(cls, scheduler: Machine, *, is_main_thread: bool) -> Mapping[str, str]:
-        """Return how samples are taken, and the limit of their rate."""
         notes = {"event loop": _way(scheduler.python, is_main_thread)}
         if scheduler.tick_hz:
             notes["kernel tick"] = LIMITED_BY_TICK

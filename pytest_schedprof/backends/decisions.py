@@ -30,7 +30,6 @@ class DecisionsBackend(RemoteBackend):
     )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse the file that the agent wrote."""
         decided = read_decisions(content)
         return CostProfile(self.name, self.mode, {}, decided.figures, hash=decided.hash)
 

@@ -32,7 +32,6 @@ class IntakeBackend(RemoteBackend):
     )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse the file that the agent wrote."""
         file = read_intake(content)
         functions = {
             f"{PREFIX}{step}": {"intake_cpu": cost.cpu, "intake_calls": cost.calls}

@@ -56,7 +56,6 @@ class MemrayRecording(RemoteRecording):
     """A memray recording of one scheduler."""
 
     def verify(self, content: bytes) -> None:
-        """Check that the file holds the agent's own allocation."""
         if PROOF[1].encode() not in content:
             raise RecordingError(
                 "schedprof: memray's file does not hold the allocation that proved it was at "
@@ -117,19 +116,18 @@ class MemrayBackend(RemoteBackend):
             agent.track_nothing()
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Return bytes at the peak and at the end, in total and by the allocating function."""
         with opened(content) as reader:
             records = {
                 "peak": reader.get_high_watermark_allocation_records(merge_threads=True),
                 "leaked": reader.get_leaked_allocation_records(merge_threads=True),
             }
-            amounts = {metric: allocated(each) for metric, each in records.items()}
-        amounts = {metric: without_proof(each, len(content)) for metric, each in amounts.items()}
+            amounts = {metric: allocated(of_metric) for metric, of_metric in records.items()}
+        size = len(content)
+        amounts = {metric: without_proof(by_place, size) for metric, by_place in amounts.items()}
         whole = {metric: float(by_place.total()) for metric, by_place in amounts.items()}
         return CostProfile(self.name, self.mode, by_function(amounts, namer), whole)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Draw the flame graph of the peak."""
         return {"memray.html": draw(content)}
 
 

@@ -74,7 +74,6 @@ class ObjectsBackend(RemoteBackend):
     )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse the file that the agent wrote, and divide by the tasks."""
         file = read_json(content, ObjectsFile, "objects")
         before, held, after = file.before, file.held, file.after
         fault = _fault(before, held, after) if held else "no task was held"

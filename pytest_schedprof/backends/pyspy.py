@@ -85,11 +85,11 @@ def kept_hz(rate_hz: float, answer: Mapping[str, Any]) -> float:
     can it have sampled a busy thread more often than it has samples for the thread's CPU time: that
     is the better bound at rates far above.
     """
-    told_after: float = max(answer["told_after"], 1e-3)
+    late_at: float = max(answer["late_at"], 1e-3)
     cpu: float = max(answer["cpu"], 1e-3)
     counts = _COUNTS.search(answer["log"])
     samples = int(counts[1]) if counts else 0
-    on_time = 1 - behind(answer["log"]) / told_after
+    on_time = 1 - behind(answer["log"]) / late_at
     return max(1.0, min(rate_hz * on_time, samples / cpu))
 
 
@@ -168,7 +168,6 @@ class PySpyRecording(RemoteRecording):
         self._watchdog = answer["watchdog"]
 
     def stop(self, *, timeout_s: float) -> RawProfile:
-        """End the recording and fetch its file, without samples of our own watchdog."""
         return self._without_watchdog(super().stop(timeout_s=timeout_s))
 
     def salvage(self) -> RawProfile | None:
@@ -203,7 +202,6 @@ class PySpyRecording(RemoteRecording):
         )
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Check py-spy's exit status and its log, and return warnings."""
         if self._options.log_level:
             logger.warning("schedprof: py-spy's log:\n%s", answer["log"])
         if answer["forced"]:
@@ -223,7 +221,6 @@ class PySpyRecording(RemoteRecording):
         return (*quality(answer["log"]), *late)
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
-        """Return the doubt about samples that came too late, which show a later moment."""
         if behind(answer["log"]) <= MAX_BEHIND * answer["seconds"]:
             return ""
         return f"{self._lateness(answer)} (the window: {answer['seconds']:.1f} s)"
@@ -238,7 +235,6 @@ class PySpyRecording(RemoteRecording):
         )
 
     def verify(self, content: bytes) -> None:
-        """Check that the file holds a sample of the agent's beacon."""
         if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
             raise RecordingError(
                 "schedprof: py-spy's file does not hold the sample that proved it was at work; "
@@ -274,11 +270,9 @@ class PySpyBackend(SamplingBackend):
 
     @property
     def mode(self) -> str:
-        """The flags that change what a sample means."""
         return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
 
     def ask(self, target: Target, timeout_s: float) -> Mapping[str, Any]:
-        """Start py-spy on the scheduler and wait until it has sampled it."""
         answer = self._ask(target, timeout_s, b"")
         if answer.get("problem") == "not-installed" and self.options.send:
             answer = self._ask(target, timeout_s, _program(answer, target.label))
@@ -336,15 +330,15 @@ class PySpyBackend(SamplingBackend):
 
 def _program(answer: Mapping[str, Any], label: str) -> bytes:
     """Return the local py-spy program, if it can run where the scheduler does."""
-    here, there = agent.host(), answer["host"]
-    if here != there:
-        kinds = f"is for {', '.join(here)}, and there is {', '.join(there)}"
+    own, theirs = agent.host(), answer["host"]
+    if own != theirs:
+        kinds = f"is for {', '.join(own)}, and there is {', '.join(theirs)}"
         raise _not_installed(answer, label, f"the one from here cannot be sent: it {kinds}")
     path = agent.find_pyspy()
     program = Path(path).read_bytes() if path else b""
     if not program or program.startswith(b"#!"):  # such as pyenv's shim
-        found = f"{path!r} is a script" if path else "there is none here"
-        raise _not_installed(answer, label, f"none can be sent: {found}")
+        fault = f"{path!r} is a script" if path else "there is none here"
+        raise _not_installed(answer, label, f"none can be sent: {fault}")
     return program
 
 

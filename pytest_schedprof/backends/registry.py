@@ -15,15 +15,14 @@ from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, Se
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
 
 BUILTIN = (
-    "callgrind",
     "counts",
     "cprofile",
     "cputime",
     "decisions",
+    "instructions",
     "intake",
     "memray",
     "objects",
-    "perfcount",
     "pyspy",
     "stalls",
     "tachyon",

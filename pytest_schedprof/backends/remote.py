@@ -107,12 +107,12 @@ class RemoteRecording:
                 warnings = self.check(answer)
                 content = self._fetch(answer["size"])
             finally:
-                told = self._target.call(recordings.discard, self._token)
+                faults = self._target.call(recordings.discard, self._token)
             self._let_go()
             self.verify(content)
         except RecordingError as error:
             raise _for_want_of_room(error, answer, self._target.label) from error
-        return RawProfile(content, (*warnings, *told), self.doubt(answer))
+        return RawProfile(content, (*warnings, *faults), self.doubt(answer))
 
     def abandon(self, *, timeout_s: float) -> None:
         """End the recording and delete its file unread."""
@@ -164,10 +164,10 @@ def hold(survivor: Mapping[str, int]) -> int | None:
 def has_open(pid: int, survivor: Mapping[str, int]) -> bool:
     """Whether a process has the file open, and is thus the one that was meant."""
     try:
-        found = os.stat(_place(pid, survivor))
+        status = os.stat(_place(pid, survivor))
     except OSError:
         return False
-    return (found.st_dev, found.st_ino) == (survivor["device"], survivor["inode"])
+    return (status.st_dev, status.st_ino) == (survivor["device"], survivor["inode"])
 
 
 def _place(pid: int, survivor: Mapping[str, int]) -> str:
@@ -204,7 +204,6 @@ class RemoteBackend(Backend, is_base=True):
     and whatever the agent's answer has."""
 
     def start(self, target: Target, *, timeout_s: float) -> Recording:
-        """Ask the agent to begin."""
         answer = self.ask(target, timeout_s)
         if answer.get("problem") == "busy":
             raise already_at_work(self.name, target.label, self.busy)

@@ -7,15 +7,16 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_schedprof.agent import checkup as privileges
+from pytest_schedprof.agent import checkup
 from pytest_schedprof.backends.contract import ALL_TARGETS, Setting
 from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.control.control import Target
-from pytest_schedprof.errors import BackendNotPermittedError, SettingsError
+from pytest_schedprof.errors import BackendNotPermittedError
 from pytest_schedprof.formats.pictures import write_flamegraph, write_timeline
 from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
 from pytest_schedprof.formats.unfolding import write_raw
 from pytest_schedprof.model.backend import SECCOMP_FILTER, Privileges, read_privileges
+from pytest_schedprof.model.options import check_choice
 from pytest_schedprof.model.profile import Namer, SampleProfile
 
 _FORBIDDEN = re.compile(
@@ -56,105 +57,100 @@ def is_forbidden(log: str, status: int) -> bool:
     return bool(_FORBIDDEN.search(log)) or status == -signal.SIGSYS
 
 
-def not_permitted(sampler: str, target: Target, told: str) -> BackendNotPermittedError:
+def not_permitted(sampler: str, target: Target, words: str) -> BackendNotPermittedError:
     """Return the error with the reason found there; the sampler knows only that it was refused."""
-    refusal = why_refused(read_privileges(target.call(privileges.privileges)))
-    words = f" ({sampler}: {told!r})" if told else ""
+    refusal = why_refused(read_privileges(target.call(checkup.privileges)))
+    quoted = f" ({sampler}: {words!r})" if words else ""
     return BackendNotPermittedError(
-        f"schedprof: {sampler} may not trace {target.label}: {refusal.reason}{words}",
+        f"schedprof: {sampler} may not trace {target.label}: {refusal.reason}{quoted}",
         *refusal.remedies,
         "see docs/doctor.md",
     )
 
 
-def why_refused(found: Privileges) -> Refusal:
+def why_refused(facts: Privileges) -> Refusal:
     """Return the reason why the system refused, the first that applies."""
-    checks = [_on_macos] if found.platform == "darwin" else [_filtered, _by_yama, _by_others]
-    refusals = (refusal for check in checks if (refusal := check(found)))
-    return next(refusals, _unknown(found))
+    checks = [_on_macos] if facts.platform == "darwin" else [_filtered, _by_yama, _by_others]
+    refusals = (refusal for check in checks if (refusal := check(facts)))
+    could_help = facts.container and not facts.was_given_ptrace
+    remedies = _capability(facts) if could_help else ()
+    return next(
+        refusals, Refusal("nothing that can be seen there forbids it", (*remedies, WITHOUT))
+    )
 
 
-def _on_macos(found: Privileges) -> Refusal | None:
-    as_root = () if found.uid == 0 else ("run the scheduler as root: sudo",)
-    if found.interpreter.startswith(APPLES_OWN):
+def _on_macos(facts: Privileges) -> Refusal | None:
+    as_root = () if facts.uid == 0 else ("run the scheduler as root: sudo",)
+    if facts.interpreter.startswith(APPLES_OWN):
         return Refusal(
-            f"{found.interpreter} is macOS's own Python, which System Integrity Protection (SIP) "
+            f"{facts.interpreter} is macOS's own Python, which System Integrity Protection (SIP) "
             "lets nobody trace",
             ("use one of Homebrew, conda, uv or python.org", *as_root, WITHOUT),
         )
     return Refusal("macOS lets only root trace", (*as_root, WITHOUT)) if as_root else None
 
 
-def _filtered(found: Privileges) -> Refusal | None:
+def _filtered(facts: Privileges) -> Refusal | None:
     """Check the probe: only a filter refuses its system calls, a missing permission does not."""
-    if not found.refused_calls:
+    if not facts.refused_calls:
         return None
-    calls = " and ".join(f"{name} ({how})" for name, how in found.refused_calls.items())
-    if found.seccomp != SECCOMP_FILTER:
+    calls = " and ".join(f"{name} ({how})" for name, how in facts.refused_calls.items())
+    if facts.seccomp != SECCOMP_FILTER:
         sandbox = f"the system there does not do {calls}, as sandboxes like gVisor may not"
         return Refusal(sandbox, ("run the scheduler outside of it", WITHOUT))
-    how = PROFILES.get(found.container, DOCKERS_PROFILE)
+    how = PROFILES.get(facts.container, DOCKERS_PROFILE)
     profile = f"a seccomp profile that allows {CALLS}: {how}"
-    return Refusal(f"a seccomp filter there refuses {calls}", _past_filter(found, profile))
+    return Refusal(f"a seccomp filter there refuses {calls}", _past_filter(facts, profile))
 
 
-def _past_filter(found: Privileges, profile: str) -> tuple[str, ...]:
+def _past_filter(facts: Privileges, profile: str) -> tuple[str, ...]:
     """Return remedies. Docker's own profiles allow the calls to containers with SYS_PTRACE."""
-    if not found.container:
+    if not facts.container:
         return (f"run the scheduler under {profile}", WITHOUT)
-    if found.was_given_ptrace:
+    if facts.was_given_ptrace:
         return (f"it has SYS_PTRACE, which does not mend this: run it with {profile}", WITHOUT)
-    return (*_capability(found), f"where that does not mend it, with {profile}", WITHOUT)
+    return (*_capability(facts), f"where that does not mend it, with {profile}", WITHOUT)
 
 
-def _capability(found: Privileges) -> tuple[str, ...]:
-    return (KUBERNETES,) if found.container == "kubernetes" else (*CONTAINERS, KUBERNETES)
+def _capability(facts: Privileges) -> tuple[str, ...]:
+    return (KUBERNETES,) if facts.container == "kubernetes" else (*CONTAINERS, KUBERNETES)
 
 
-def _by_yama(found: Privileges) -> Refusal | None:
-    host = "on the container's host" if found.container else "there"
-    if found.ptrace_scope == NOBODY:
+def _by_yama(facts: Privileges) -> Refusal | None:
+    host = "on the container's host" if facts.container else "there"
+    if facts.ptrace_scope == NOBODY:
         return Refusal(
             "ptrace_scope is 3, so nobody may trace before the next boot",
             (f"set kernel.yama.ptrace_scope=1 in /etc/sysctl.d {host} and reboot", WITHOUT),
         )
-    if found.ptrace_scope != ONLY_CAPABLE or found.may_ptrace:
+    if facts.ptrace_scope != ONLY_CAPABLE or facts.may_ptrace:
         return None
     return Refusal(
         "ptrace_scope is 2, so only who has CAP_SYS_PTRACE may trace",
         (
             f"as root {host}: echo 1 > /proc/sys/kernel/yama/ptrace_scope",
-            "or run the scheduler as root" + (" with SYS_PTRACE" if found.container else ""),
-            *(_capability(found) if found.container and not found.was_given_ptrace else ()),
+            "or run the scheduler as root" + (" with SYS_PTRACE" if facts.container else ""),
+            *(_capability(facts) if facts.container and not facts.was_given_ptrace else ()),
             WITHOUT,
         ),
     )
 
 
-def _by_others(found: Privileges) -> Refusal | None:
-    if not (found.is_dumpable or found.may_ptrace):
+def _by_others(facts: Privileges) -> Refusal | None:
+    if not (facts.is_dumpable or facts.may_ptrace):
+        other = f"by an interpreter without capabilities: setcap -r {facts.interpreter}"
         return Refusal(
             "the kernel protects the scheduler's process, whose program has capabilities of its "
             "own or which changed its user (it is not dumpable)",
-            ("start it as the user that it is to run as", _stripped(found), WITHOUT),
+            ("start it as the user that it is to run as", other, WITHOUT),
         )
-    if found.security_label in ("", "unconfined", "kernel"):
+    if facts.security_label in ("", "unconfined", "kernel"):
         return None
     return Refusal(
         f"AppArmor or SELinux may forbid it, which confines the scheduler as "
-        f"{found.security_label!r}",
+        f"{facts.security_label!r}",
         ("let that profile trace itself (ptrace), or run the scheduler without it", WITHOUT),
     )
-
-
-def _stripped(found: Privileges) -> str:
-    return f"by an interpreter without capabilities: setcap -r {found.interpreter}"
-
-
-def _unknown(found: Privileges) -> Refusal:
-    could_help = found.container and not found.was_given_ptrace
-    remedies = _capability(found) if could_help else ()
-    return Refusal("nothing that can be seen there forbids it", (*remedies, WITHOUT))
 
 
 RECORDED = "speedscope"
@@ -171,10 +167,7 @@ def check_formats(backend: str, formats: Sequence[str]) -> None:
     """Raise SettingsError for a format that cannot be made."""
     known = sorted((RECORDED, *WRITERS))
     for name in formats:
-        if name not in known:
-            raise SettingsError(
-                f"schedprof: option {backend}.formats must be of {', '.join(known)}, got {name!r}"
-            )
+        check_choice(f"{backend}.formats", name, known)
 
 
 class SamplingBackend(RemoteBackend, is_base=True):
@@ -198,7 +191,6 @@ class SamplingBackend(RemoteBackend, is_base=True):
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Make the further formats that the options ask for."""
         return pictures(self.name, self.options.formats, content)
 
 

@@ -64,7 +64,6 @@ class StallsBackend(RemoteBackend):
     )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse the file that the agent wrote."""
         file = read_json(content, StallsFile, "durations")
         parts = {f"stall_{name.replace('.', '')}": s for name, s in file.percentiles.items()}
         whole = {

@@ -26,6 +26,7 @@ from pytest_schedprof.errors import (
     SettingsError,
 )
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
+from pytest_schedprof.model.options import check_choice
 
 MODES = ("cpu", "wall", "gil", "exception")
 TASKS = ("", "running", "all")
@@ -62,7 +63,6 @@ class TachyonRecording(RemoteRecording):
     """A recording of one process."""
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Check how the sampler ended, and return warnings by its own figures."""
         if answer["forced"]:
             raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
         if answer["early"] or answer["status"] != 0:
@@ -74,7 +74,6 @@ class TachyonRecording(RemoteRecording):
         return tuple(_warnings(_quality(answer["log"])))
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
-        """Return the doubt about samples that were missed, or came too late."""
         quality = _quality(answer["log"])
         if quality["missed"] > MAX_MISSED:
             return f"tachyon missed {quality['missed']:.0%} of its samples: lower the rate"
@@ -108,8 +107,8 @@ class TachyonBackend(SamplingBackend):
                 f"schedprof: tachyon takes 1 to {MOST_HZ} samples per second, got rate {rate_hz:g}"
             )
         super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
-        _check_choice("mode", self.options.mode, MODES)
-        _check_choice("tasks", self.options.tasks, TASKS)
+        check_choice("tachyon.mode", self.options.mode, MODES)
+        check_choice("tachyon.tasks", self.options.tasks, TASKS)
         if self.options.tasks and self.options.mode != "wall":
             raise SettingsError(
                 "schedprof: option tachyon.tasks needs tachyon.mode=wall, got mode "
@@ -118,7 +117,6 @@ class TachyonBackend(SamplingBackend):
 
     @property
     def mode(self) -> str:
-        """The options that change what a sample means."""
         flags = {
             self.options.mode: self.options.mode != "cpu",
             f"tasks={self.options.tasks}": bool(self.options.tasks),
@@ -148,15 +146,9 @@ class TachyonBackend(SamplingBackend):
         )
 
 
-def _check_choice(option: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        named = ", ".join(filter(None, known))
-        raise SettingsError(f"schedprof: option tachyon.{option} must be of {named}, got {given!r}")
-
-
 def _quality(log: str) -> Mapping[str, float]:
     """Return the figures that the program wrote last."""
-    (line,) = [each for each in log.splitlines() if each.startswith(program.QUALITY)][-1:] or [""]
+    (line,) = [text for text in log.splitlines() if text.startswith(program.QUALITY)][-1:] or [""]
     if not line:
         raise RecordingError(
             f"schedprof: tachyon left no figures of its samples: {_last_line(log)!r}"

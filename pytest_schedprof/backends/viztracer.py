@@ -103,7 +103,7 @@ class VizTracerOptions:
     def around(self) -> dict[str, Any]:
         """Return the options for what is done around a trace."""
         names = ("log_print", "file_info", "register_global")
-        plugins = [(name_of(each), cloudpickle.dumps(each)) for each in self.plugins]
+        plugins = [(name_of(plugin), cloudpickle.dumps(plugin)) for plugin in self.plugins]
         return {**{name: getattr(self, name) for name in names}, "plugins": plugins}
 
 
@@ -115,7 +115,6 @@ class VizTracerRecording(RemoteRecording):
     """A viztracer recording of one scheduler."""
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Check that no other profiler took the hook; warn of named functions never called."""
         if answer["displaced"]:
             raise RecordingError(
                 "schedprof: another profiler took viztracer's place on the scheduler; "
@@ -128,7 +127,6 @@ class VizTracerRecording(RemoteRecording):
         )
 
     def verify(self, content: bytes) -> None:
-        """Check that both marks are there, the first only if the buffer did not overflow."""
         began = _is_overflowed(content) or agent.BEGIN.encode() in content
         if not began or content.rfind(agent.END.encode()) < 0:
             raise RecordingError(
@@ -137,7 +135,6 @@ class VizTracerRecording(RemoteRecording):
             )
 
     def stop(self, *, timeout_s: float) -> RawProfile:
-        """Fetch the trace, warn if it overflowed, and compress it if the format is `json.gz`."""
         raw = super().stop(timeout_s=timeout_s)
         warnings, content = raw.warnings, mended(raw.content)
         if _is_overflowed(content):
@@ -171,14 +168,11 @@ class VizTracerBackend(RemoteBackend):
         super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
         self.options.check()
 
-    @property
-    def suffix(self) -> str:
-        """Ending of the artifact in the chosen format."""
+    def suffix(self, content: bytes) -> str:
         return f"viztracer.{SUFFIXES[self.options.format]}"
 
     @property
     def mode(self) -> str:
-        """Options that change which calls are seen, and so the sums of seconds."""
         calm = {"format", "tracer_entries", "file_info", "register_global"}
         changed = (
             (field.name, getattr(self.options, field.name))
@@ -227,7 +221,6 @@ class VizTracerBackend(RemoteBackend):
         )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse a trace; one that lacks its beginning gets a doubt, so no limit is judged by it."""
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
         trace = read_trace(content, namer)
@@ -235,7 +228,6 @@ class VizTracerBackend(RemoteBackend):
         return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=self._hides)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        """Make viztracer's page, which shows the trace without a network."""
         return {"viztracer.html": _page(content)} if self.options.format == "html" else {}
 
 

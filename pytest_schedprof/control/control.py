@@ -83,13 +83,13 @@ class Line(Client):
 
     async def unless_broken(self, ask: Callable[..., Any], *args: Any) -> Any:
         """Return the answer, or raise ConnectionError as soon as the connection breaks."""
-        asked = [] if self.broken.is_set() else [asyncio.ensure_future(ask(*args))]
-        tasks = [*asked, asyncio.ensure_future(self.broken.wait())]
+        answers = [] if self.broken.is_set() else [asyncio.ensure_future(ask(*args))]
+        tasks = [*answers, asyncio.ensure_future(self.broken.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if self.broken.is_set():
                 raise ConnectionError("the control line broke")
-            return asked[0].result()
+            return answers[0].result()
         finally:
             for task in tasks:
                 task.cancel()
@@ -208,13 +208,13 @@ class Control:
 
     async def _unless_gone(self, ask: Callable[..., Any], addresses: list[str]) -> Any:
         """Return as soon as a worker is gone; the scheduler would retry for half a minute."""
-        asked = asyncio.ensure_future(ask())
-        while not (await asyncio.wait([asked], timeout=LOST_WORKER_CHECK_S))[0]:
+        answer = asyncio.ensure_future(ask())
+        while not (await asyncio.wait([answer], timeout=LOST_WORKER_CHECK_S))[0]:
             known = await self._scheduler.ncores(workers=addresses)
             if len(known) < len(addresses):
-                asked.cancel()
+                answer.cancel()
                 return dict.fromkeys(addresses, ConnectionError("the scheduler dropped it"))
-        return asked.result()
+        return answer.result()
 
     async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Do as `Client.run_on_scheduler`; an error there does not break the connection here."""

@@ -49,23 +49,23 @@ def open_line(address: str, security: Any, timeout_s: float) -> Control:
     try:
         return Control(address, security=security, timeout_s=timeout_s)
     except SchedulerLostError as error:
-        if not (told := version_differences(address, security)):
+        if not (differing := version_differences(address, security)):
             raise
         raise SchedulerLostError(
             f"schedprof: dask's client does not get on with the scheduler at {address!r} "
-            f"({error.__cause__}): {'; '.join(told)}; install the same releases on both sides"
+            f"({error.__cause__}): {'; '.join(differing)}; install the same releases on both sides"
         ) from error
 
 
 def version_differences(address: str, security: Any) -> tuple[str, ...]:
     """Return the versions that differ from the scheduler's, if it answers."""
     try:
-        there = complete(_ask(address, _arguments(address, security), LOOK_S, "versions"))
+        theirs = complete(_ask(address, _arguments(address, security), LOOK_S, "versions"))
     except (NoAnswerError, OSError):
         return ()
-    here = get_versions()
-    python = tuple(side["host"]["python"].removesuffix(".final.0") for side in (here, there))
-    return differences(here["packages"], there["packages"], python=(python[0], python[1]))
+    own = get_versions()
+    python = tuple(side["host"]["python"].removesuffix(".final.0") for side in (own, theirs))
+    return differences(own["packages"], theirs["packages"], python=(python[0], python[1]))
 
 
 def require_scheduler(address: str, security: Any, timeout_s: float) -> None:
@@ -135,19 +135,19 @@ async def _identity(address: str, arguments: dict[str, Any], timeout_s: float) -
 
     The deadline is kept here, because dask retries until its own and has none for the answer.
     """
-    asked = asyncio.ensure_future(_ask_again(address, arguments, timeout_s))
+    answer = asyncio.ensure_future(_ask_again(address, arguments, timeout_s))
     soon = min(PATIENCE_S, timeout_s)
     try:
         for patience_s in filter(None, (soon, timeout_s - soon)):
-            if (await asyncio.wait([asked], timeout=patience_s))[0]:
-                return asked.result()
+            if (await asyncio.wait([answer], timeout=patience_s))[0]:
+                return answer.result()
             context = arguments.get("ssl_context")
             if fault := await asyncio.to_thread(find_fault, address, context, is_silent=True):
                 raise NoAnswerError(fault)
         raise NoAnswerError(f"no answer within {timeout_s:g} s; it hangs, or is no dask scheduler")
     finally:
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)
 
 
 async def _ask_again(address: str, arguments: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -297,10 +297,11 @@ def require_compatible(address: str, security: Any, name: str, timeout_s: float)
         with muted("distributed.client"):
             _try(address, security, timeout_s)
     except Exception as error:  # an unknown message can raise anything
-        told = version_differences(address, security) or ("both sides say the same versions",)
+        versions = version_differences(address, security)
+        differing = "; ".join(versions or ("both sides say the same versions",))
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise IncompatibleError(
-            f"schedprof: {INCOMPATIBLE} {name!r} ({words}): {'; '.join(told)}; "
+            f"schedprof: {INCOMPATIBLE} {name!r} ({words}): {differing}; "
             "choose a release nearer to this side's, or compare two runs, each made in its own "
             "environment (schedprof compare)"
         ) from error
@@ -316,9 +317,9 @@ def _try(address: str, security: Any, timeout_s: float) -> None:
             name="schedprof-trial",
         )
     try:
-        parts = [delayed(len)((each,), pure=True) for each in range(2)]
-        for asked in (line.submit(len, (1,)), line.compute(delayed(sum)([*parts, 1]))):
-            line.sync(line.unless_broken, asked._result, callback_timeout=TRIAL_S)
+        parts = [delayed(len)((number,), pure=True) for number in range(2)]
+        for future in (line.submit(len, (1,)), line.compute(delayed(sum)([*parts, 1]))):
+            line.sync(line.unless_broken, future._result, callback_timeout=TRIAL_S)
     finally:
         with suppress(OSError, TimeoutError):
             line.close(timeout=2)

@@ -105,53 +105,41 @@ def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
         loop.close()
 
 
-def find_targets(control: Control, wanted: Sequence[str]) -> list[Target]:
-    """Return the wanted processes besides the scheduler's, each once.
+def find_targets(control: Control, chosen: Sequence[str]) -> list[Target]:
+    """Return the chosen processes besides the scheduler's, each once.
 
     Args:
         control: the connection to the scheduler.
-        wanted: `workers`, `workers:N`, addresses of workers, `client`; `scheduler` is ignored.
+        chosen: `workers`, `workers:N`, addresses of workers, `client`; `scheduler` is ignored.
 
     Raises:
         RecordingError: for an address that is no worker's.
     """
     taken = {control.call(facts.process)}
     targets: list[Target] = []
-    if "client" in wanted and (here := facts.process()) not in taken:
-        taken.add(here)
+    if "client" in chosen and (own := facts.process()) not in taken:
+        taken.add(own)
         targets.append(ClientTarget(control.client_id))
-    if any(each.split(":")[0] == "workers" or "://" in each for each in wanted):
-        targets += _worker_targets(control, wanted, taken)
-    return targets
-
-
-def _worker_targets(control: Control, wanted: Sequence[str], taken: set[Any]) -> list[Target]:
+    listed = [target for target in chosen if "://" in target]
+    counts = [target.partition(":")[2] for target in chosen if target.split(":")[0] == "workers"]
+    if not (listed or counts):
+        return targets
     names = control.call(facts.worker_names)
-    listed = [each for each in wanted if "://" in each]
     for address in listed:
         if address not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise RecordingError(f"schedprof: target {address!r} is no worker's; known: {known}")
-    processes = _processes(control, taken)
-    named = sorted((min(str(names[each]) for each in found), found) for found in processes)
-    count = _count(wanted, len(named))
-    return [
-        WorkerTarget(control, name, addresses)
-        for number, (name, addresses) in enumerate(named)
-        if number < count or not set(listed).isdisjoint(addresses)
-    ]
-
-
-def _processes(control: Control, taken: set[Any]) -> list[list[str]]:
-    """Group workers' addresses by process, without taken processes and dead workers."""
     by_process: dict[Any, list[str]] = {}
     for address, process in control.call_workers(facts.process, on_error="return").items():
-        if not isinstance(process, BaseException) and process not in taken:
+        if not isinstance(process, BaseException) and process not in taken:  # a dead one is none
             by_process.setdefault(process, []).append(address)
-    return list(by_process.values())
-
-
-def _count(wanted: Sequence[str], most: int) -> int:
-    """Return how many of the workers' processes are wanted by number."""
-    counts = [each.partition(":")[2] for each in wanted if each.split(":")[0] == "workers"]
-    return max((int(count) if count else most for count in counts), default=0)
+    named = sorted(
+        (min(str(names[address]) for address in group), group) for group in by_process.values()
+    )
+    most = max((int(count) if count else len(named) for count in counts), default=0)
+    targets += (
+        WorkerTarget(control, name, addresses)
+        for number, (name, addresses) in enumerate(named)
+        if number < most or not set(listed).isdisjoint(addresses)
+    )
+    return targets

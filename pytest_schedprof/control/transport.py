@@ -62,12 +62,13 @@ def _unpacker() -> Sent:
 @cache
 def _luggage(name: str) -> dict[str, tuple[str, str]]:
     """Paths and texts of a module, of the package, and of all that the module imports from it."""
-    found, wanted = {"__init__"}, [name]
-    while wanted:
-        found.add(each := wanted.pop())
-        wanted += relative_imports(_sources()[each][1]) & _sources().keys() - found
+    sources, names, left = _sources(), {"__init__"}, [name]
+    while left:
+        names.add(module := left.pop())
+        left += relative_imports(sources[module][1]) & sources.keys() - names
     return {
-        f"{package()}.{each}".removesuffix(".__init__"): _sources()[each] for each in sorted(found)
+        f"{package()}.{module}".removesuffix(".__init__"): sources[module]
+        for module in sorted(names)
     }
 
 
@@ -82,7 +83,7 @@ def relative_imports(source: str) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.level == 1
     ]
     modules = {node.module.partition(".")[0] for node in imports if node.module}
-    return modules | {each.name for node in imports if not node.module for each in node.names}
+    return modules | {name.name for node in imports if not node.module for name in node.names}
 
 
 @cache

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.model.profile import Function
 
+HEAD = b"# callgrind format"
+"""Begins each file."""
+
 EVENT = "Ir"
 """Callgrind's name for instructions: they are read before they are executed."""
 

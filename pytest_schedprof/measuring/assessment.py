@@ -128,7 +128,7 @@ def keep_raw(stem: Path, backend: Backend, raw: RawProfile, written: Kept) -> st
     Raises:
         ArtifactError: if it cannot be written.
     """
-    path = _with_suffix(stem, backend.suffix)
+    path = _with_suffix(stem, backend.suffix(raw.content))
     if written.get(path) is not raw:
         write(path, raw.content)
         written[path] = raw

@@ -216,8 +216,9 @@ def _can_observe(kinds: Collection[str], target: str) -> bool:
 
 
 def _make(name: str, settings: Settings, registry: BackendRegistry) -> Backend:
-    of_backends = (limit for limit in settings.limit if not limit.evidence)
-    patterns = [limit.pattern for limit in of_backends if ":" in limit.pattern]
+    metrics = registry.facts_of(name).measures
+    limits = (limit for limit in settings.limit if limit.measured in metrics)
+    patterns = [limit.pattern for limit in limits if limit.pattern]
     options = settings.options_of(name, registry.options_of(name))
     return registry.make(name, rate_hz=settings.rate, options=options, patterns=patterns)
 

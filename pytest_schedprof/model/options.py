@@ -6,7 +6,7 @@ Options of the plug-in, of backends, of kinds of evidence and of clusters are al
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, TypeVar
 
@@ -106,6 +106,18 @@ def check_above_zero(option: str, value: float | None) -> None:
     """
     if value is not None and not value > 0:
         raise SettingsError(f"schedprof: option {option} must be above 0, got {value:g}")
+
+
+def check_choice(option: str, value: str, known: Sequence[str]) -> None:
+    """Check a word that must be one of those known, of which one may be empty.
+
+    Raises:
+        SettingsError: names the known ones.
+    """
+    if value not in known:
+        raise SettingsError(
+            f"schedprof: option {option} must be of {', '.join(filter(None, known))}, got {value!r}"
+        )
 
 
 def plain(options: Any) -> dict[str, Any]:

@@ -203,81 +203,14 @@ def catcher():
             pass
 
 
+BIG = """
 def big(n):
     total = 0
     for i in range(n):
         if i:
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-            total += (i * 3 + total) % 7
-    return total
+"""
+LINE = "            total += (i * 3 + total) % 7\n"
+exec(BIG + 70 * LINE + "    return total")  # jumps so far that their arguments need two bytes
 
 
 def main():
@@ -301,6 +234,6 @@ def main():
 
 def gen_sum(n):
     total = 0
-    for each in gen(n):
-        total += each
+    for number in gen(n):
+        total += number
     return total

@@ -33,10 +33,10 @@ def flows() -> tuple[ModuleType, dict[str, CodeType]]:
 
 def instructions(functions: dict[str, CodeType]) -> dict[tuple[int, int], Place]:
     return {
-        (id(code), each.offset): (name, each.offset, each.opname)
+        (id(code), instruction.offset): (name, instruction.offset, instruction.opname)
         for name, code in functions.items()
-        for each in dis.get_instructions(code)
-        if each.opname not in NOT_REPORTED
+        for instruction in dis.get_instructions(code)
+        if instruction.opname not in NOT_REPORTED
     }
 
 
@@ -110,6 +110,6 @@ def test_tracing_counts_calls_and_bytecodes(flows: Any) -> None:
             sys.settrace(None)
         counts.append(counter)
     gen, gen_sum = functions["gen"], functions["gen_sum"]
-    assert [each.calls_of(gen) for each in counts] == [1, 1]
-    assert [each.calls_of(gen_sum) for each in counts] == [1, 1]
+    assert [counter.calls_of(gen) for counter in counts] == [1, 1]
+    assert [counter.calls_of(gen_sum) for counter in counts] == [1, 1]
     assert counts[0].bytecodes_of(gen) == counts[1].bytecodes_of(gen) > 10 * 3

@@ -25,6 +25,9 @@ from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 
 BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "tachyon", "viztracer"]
 
+TELLING_NO_FUNCTION = ["intake", "objects", "stalls"]
+"""Backends that tell nothing of functions that the scheduler is made to call."""
+
 WORK = """
 import time
 
@@ -118,13 +121,21 @@ def descriptors(pid: int) -> list[str]:
 
 def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
     """State of the scheduler's interpreter that a profiler could leave changed."""
+    import gc
+    import importlib._bootstrap
     import signal
     import sys
+    from asyncio.events import Handle
 
+    import dask.order
     import distributed.scheduler
 
     tools = getattr(sys, "monitoring", None)
-    classes = [each for each in vars(distributed.scheduler).values() if isinstance(each, type)]
+    expressions = sys.modules.get("dask._expr", gc)  # from dask 2025 on
+    modules = [distributed.scheduler, dask.order, expressions, importlib._bootstrap]
+    holders: list[Any] = [Handle, *modules, dask_scheduler, dask_scheduler.extensions["spans"]]
+    holders += dask_scheduler.plugins.values()
+    holders += [kind for module in modules for kind in vars(module).values() if type(kind) is type]
     return {
         "attributes": sorted(name for name in vars(dask_scheduler) if "schedprof" in name),
         "signals": {int(n): repr(signal.getsignal(n)) for n in signal.valid_signals()},
@@ -132,15 +143,16 @@ def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
         "trace": [repr(sys.gettrace()), repr(sys.getprofile())],
         "tools": tools and [tools.get_tool(number) for number in range(6)],
         "functions": [
-            (repr(each), name, id(member))
-            for each in classes
-            for name, member in vars(each).items()
+            (type(holder), getattr(holder, "__name__", ""), name, id(member))
+            for holder in holders
+            for name, member in vars(holder).items()
             if callable(member)
         ],
+        "collector": list(map(repr, gc.callbacks)),
         "handlers": [
-            repr(each)
+            repr(handler)
             for table in (dask_scheduler.handlers, dask_scheduler.stream_handlers)
-            for each in table.values()
+            for handler in table.values()
         ],
     }
 
@@ -182,8 +194,8 @@ def busy_part(recorder: Recorder, backend: Backend, name: str) -> float:
     """Share of the function, with callees, in what the backend saw the scheduler do."""
     profiles = [
         backend.read(segment.raw[backend.name].content, recorder.control.name_places)
-        for each in recorder.rounds
-        for segment in each
+        for segments in recorder.rounds
+        for segment in segments
     ]
     return sum(_part(profile, backend, name) for profile in profiles) / len(profiles)
 
@@ -192,13 +204,15 @@ def _part(profile: Profile, backend: Backend, name: str) -> float:
     ends = f":{name}"
     if isinstance(profile, SampleProfile):
         shares = shares_of([[profile]], drift=backend.drift)
-        (function,) = [each for each in shares.total.inclusive if each.endswith(ends)] or [""]
+        (function,) = [seen for seen in shares.total.inclusive if seen.endswith(ends)] or [""]
         return shares.of_function(function).value
     if "seconds" in backend.metrics:
         return _part_of_time(profile, name)
     metric = "peak" if "peak" in backend.metrics else "bytecodes"
     total = sum(costs[metric] for costs in profile.functions.values())
-    mine = [costs[metric] for each, costs in profile.functions.items() if each.endswith(ends)]
+    mine = [
+        costs[metric] for function, costs in profile.functions.items() if function.endswith(ends)
+    ]
     return sum(mine) / total
 
 
@@ -207,10 +221,12 @@ def _part_of_time(profile: CostProfile, name: str) -> float:
     waits = ("poll", "sleep", "select", "idle_twin")
     busy = sum(
         costs["self_seconds"]
-        for each, costs in profile.functions.items()
-        if not any(word in each for word in waits)
+        for function, costs in profile.functions.items()
+        if not any(word in function for word in waits)
     )
-    mine = [costs["seconds"] for each, costs in profile.functions.items() if f":{name}" in each]
+    mine = [
+        costs["seconds"] for function, costs in profile.functions.items() if f":{name}" in function
+    ]
     return 0.0 if name in waits else sum(mine) / busy
 
 
@@ -253,7 +269,7 @@ def test_twice_in_a_row(control: Control, backend: Backend, work: Callable[[], f
         with recorder.round():
             work()
     assert recorder.troubles == []
-    assert [len(each) for each in recorder.rounds] == [1, 1]
+    assert [len(segments) for segments in recorder.rounds] == [1, 1]
 
 
 @pytest.mark.slow
@@ -315,6 +331,24 @@ def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
         cluster.close()
 
 
+every_backend = pytest.mark.parametrize(
+    "backend", [*map(marked, BACKENDS + TELLING_NO_FUNCTION)], indirect=True
+)
+
+
+@every_backend
+def test_another_one_is_refused_and_nothing_is_left(control: Control, backend: Backend) -> None:
+    before = control.call(hooks)
+    recording = backend.start(control, timeout_s=10)
+    with pytest.raises(RecordingError, match="is under way on the scheduler"):
+        backend.start(control, timeout_s=10)
+    during = control.call(hooks)
+    changed = {name for name in before if before[name] != during[name]} - {"attributes"}
+    assert changed or backend.name not in TELLING_NO_FUNCTION  # what is checked has what it wraps
+    recording.stop(timeout_s=10)
+
+
+@every_backend
 def test_garbage_is_no_profile(backend: Backend) -> None:
     namer: Callable[[list[tuple[str, str, int]]], list[str]] = lambda places: []  # noqa: E731
     for content in (b"", b"{}", b"\x00\xff", b'{"shared": {"frames": []}, "profiles": [7]}'):
@@ -322,6 +356,7 @@ def test_garbage_is_no_profile(backend: Backend) -> None:
             backend.read(content, namer)
 
 
+@every_backend
 def test_stop_after_the_scheduler_forgot_it_is_one_clear_error(
     control: Control, backend: Backend
 ) -> None:

@@ -57,7 +57,7 @@ DEFAULT = ("default",)
 
 
 def spans_of(backend: BackendResult) -> dict[tuple[str, ...], SpanCost]:
-    return {each.name: each for each in backend.spans}
+    return {span.name: span for span in backend.spans}
 
 
 @pytest.fixture
@@ -65,34 +65,35 @@ def counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Back
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     project.run_test(TWICE, "-p", "no:randomly").assert_outcomes(passed=3)
     return {
-        each.test_id.partition("::")[2]: each.backends[0] for each in project.results().values()
+        result.test_id.partition("::")[2]: result.backends[0]
+        for result in project.results().values()
     }
 
 
 @pytest.mark.slow
 def test_counts_by_span(counted: dict[str, BackendResult], project: Project) -> None:
     """They are exact: the same in each run, and together what is counted without spans."""
-    found = spans_of(counted["test_spans"])
-    tasks = {name: each.tasks for name, each in found.items() if each.tasks}
+    spans = spans_of(counted["test_spans"])
+    tasks = {name: span.tasks for name, span in spans.items() if span.tasks}
     assert tasks == {FIRST: 20, INNER: 10, DEFAULT: 5, SECOND: 41}
-    assert spans_of(counted["test_again"]) == found
+    assert spans_of(counted["test_again"]) == spans
     assert counted["test_plain"].spans == ()
     sums: Counter[str] = Counter()
-    for each in found.values():
-        sums.update(each.total)
+    for span in spans.values():
+        sums.update(span.total)
     plain = counted["test_plain"].costs
     assert plain is not None
     assert sums == {name: plain.whole[name] for name in ("calls", "bytecodes")}
-    assert found[()].total["bytecodes"] < 0.5 * sums["bytecodes"]
+    assert spans[()].total["bytecodes"] < 0.5 * sums["bytecodes"]
     # The same work costs the same, however it is nested.
-    assert found[FIRST].total["calls"] == pytest.approx(2 * found[INNER].total["calls"], rel=0.1)
+    assert spans[FIRST].total["calls"] == pytest.approx(2 * spans[INNER].total["calls"], rel=0.1)
     check_functions(project)
 
 
 def check_functions(project: Project) -> None:
     """All transitions of a task are its span's, and each graph is taken in for its own span."""
     (path,) = project.run_directory.glob("tests/*test_spans*/*.counts.json")
-    spans = {each.name: each.functions for each in read_counts(path.read_bytes()).spans}
+    spans = {span.name: span.functions for span in read_counts(path.read_bytes()).spans}
     update = "distributed.scheduler:Scheduler.update_graph"
     materialise = "distributed.scheduler:_materialize_graph"
     transition = "distributed.scheduler:SchedulerState._transition"
@@ -130,11 +131,11 @@ def test_shares_by_span(project: Project) -> None:
     result.assert_outcomes(passed=1)
     record = project.result()
     (backend,) = record.backends
-    found = spans_of(backend)
+    spans = spans_of(backend)
     test = record.test_id
-    assert found[test, "many"].tasks == 3000
-    assert found[test, "few"].tasks == 30
-    shares = {name: each.share.value for name, each in found.items() if each.share}
+    assert spans[test, "many"].tasks == 3000
+    assert spans[test, "few"].tasks == 30
+    shares = {name: span.share.value for name, span in spans.items() if span.share}
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
     assert shares[test, "many"] > 10 * shares[test, "few"]
     assert shares[test, "many"] > 0.1
@@ -162,7 +163,7 @@ def test_names_are_those_of_this_release() -> None:
     import distributed.scheduler
     import distributed.stealing
 
-    modules = {each.__name__: each for each in (dask.order, distributed.scheduler)}
+    modules = {module.__name__: module for module in (dask.order, distributed.scheduler)}
     modules["distributed.stealing"] = distributed.stealing
     missing = []
     for name in STRETCHES:

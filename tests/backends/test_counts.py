@@ -41,7 +41,7 @@ def record(
             wait(client.map(inc, range(TASKS), pure=False))
         clean(control)
     assert recorder.troubles == []
-    contents = [each.raw[backend.name].content for (each,) in recorder.rounds]
+    contents = [segment.raw[backend.name].content for (segment,) in recorder.rounds]
     return [backend.read(content, control.name_places) for content in contents]
 
 
@@ -98,34 +98,14 @@ def test_how_long_workers_took_to_store_results_is_no_change_of_the_scheduler(
         slow = counted_rounds(cluster, control, [""] * 3)
         client.run(store_slowly, is_slow=False)
     times = [
-        {each.function: each.total["calls"] for each in side.costs.functions}[TIMES] / TASKS
+        {function.function: function.total["calls"] for function in side.costs.functions}[TIMES]
+        / TASKS
         for side in (quick, slow)
         if side.costs
     ]
     assert times[1] > 1.9 * times[0]
     (comparison,) = compare([measured(quick)], [measured(slow)]).comparisons
     assert not comparison.of(Outcome.REGRESSED)
-
-
-def test_messages_and_bytes_of_the_connections_are_counted(
-    cluster: LocalProcesses, control: Control
-) -> None:
-    (profile,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
-    whole = profile.whole
-    assert 2 * TASKS <= whole["messages_in"] < 4 * TASKS
-    assert 2 * TASKS <= whole["messages_out"] < 4 * TASKS
-    assert whole["bytes_in"] > 100 * TASKS
-    assert whole["bytes_out"] > 100 * TASKS
-
-
-def test_what_gets_and_what_sets_a_property_count_together(
-    cluster: LocalProcesses, control: Control
-) -> None:
-    backend = CountsBackend(rate_hz=100, options={})
-    recording = backend.start(control, timeout_s=10)
-    control.call(get_and_set)
-    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
-    assert profile.functions["distributed.scheduler:TaskState.state"]["calls"] // 10 == 15
 
 
 def get_and_set(dask_scheduler: Any = None) -> None:
@@ -186,10 +166,13 @@ def test_words_stand_for_what_works_on_tasks_and_for_all_modules(
     assert messages not in default.functions
 
 
-def test_sums_are_of_the_functions_that_work_on_tasks(
+def test_sums_are_of_the_functions_that_work_on_tasks_beside_messages_and_bytes(
     cluster: LocalProcesses, control: Control
 ) -> None:
     (profile,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
+    for way in ("in", "out"):
+        assert 2 * TASKS <= profile.whole[f"messages_{way}"] < 4 * TASKS
+        assert profile.whole[f"bytes_{way}"] > 100 * TASKS
     assert packages(profile) >= {"cloudpickle", "dask", "distributed", "msgpack", "tornado"}
     assert not packages(profile) & {"asyncio", "logging", "psutil", "selectors"}
     for metric in ("calls", "bytecodes"):
@@ -199,14 +182,18 @@ def test_sums_are_of_the_functions_that_work_on_tasks(
         assert work < 0.9 * every
 
 
-def test_what_the_clock_calls_is_not_counted(cluster: LocalProcesses, control: Control) -> None:
+def test_what_the_clock_calls_is_not_counted_and_a_property_has_one_count(
+    cluster: LocalProcesses, control: Control
+) -> None:
     backend = CountsBackend(rate_hz=100, options={})
     recording = backend.start(control, timeout_s=10)
     control.call(beat_heart)
+    control.call(get_and_set)
     profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
     assert "distributed.scheduler:Scheduler.heartbeat_worker" not in profile.functions
     assert "distributed.scheduler:heartbeat_interval" not in profile.functions
     assert "distributed.scheduler:Scheduler.get_worker_service_addr" in profile.functions
+    assert profile.functions["distributed.scheduler:TaskState.state"]["calls"] // 10 == 15
 
 
 def beat_heart(dask_scheduler: Any = None) -> None:
@@ -291,10 +278,12 @@ def test_a_function_whose_rounds_differ_is_told_though_its_mean_is_the_same(
     name = f"distributed.scheduler:{BEFORE_OF_ROUND}"
     (comparison,) = compare([measured(steady)], [measured(wavering)]).comparisons
     (change,) = [
-        each for each in comparison.changes if (each.metric, each.subject) == ("bytecodes", name)
+        change
+        for change in comparison.changes
+        if (change.metric, change.subject) == ("bytecodes", name)
     ]
     assert change.outcome is Outcome.UNDECIDED
     assert "differs between rounds" in change.note
     assert abs(change.difference) < 0.02 * change.before
     (back,) = compare([measured(wavering)], [measured(steady)]).comparisons
-    assert name not in {each.subject for each in back.of(Outcome.UNDECIDED)}
+    assert name not in {change.subject for change in back.of(Outcome.UNDECIDED)}

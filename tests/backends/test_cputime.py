@@ -47,8 +47,8 @@ def burn_in_c(dask_scheduler: Any = None) -> None:
 def record(control: Control, rate_hz: float, *work: Any) -> tuple[RawProfile, Shares]:
     backend = CpuTimeBackend(rate_hz=rate_hz, options={})
     recording = backend.start(control, timeout_s=10)
-    for each in work:
-        control.call(each)
+    for function in work:
+        control.call(function)
     raw = recording.stop(timeout_s=10)
     profile = backend.read(raw.content, control.name_places)
     return raw, shares_of([[profile]], drift=backend.drift)
@@ -56,7 +56,9 @@ def record(control: Control, rate_hz: float, *work: Any) -> tuple[RawProfile, Sh
 
 def share_of(shares: Shares, name: str) -> float:
     return sum(
-        shares.of_function(each).value for each in shares.total.own if each.endswith(f":{name}")
+        shares.of_function(function).value
+        for function in shares.total.own
+        if function.endswith(f":{name}")
     )
 
 
@@ -225,7 +227,7 @@ def burn():
 sampler = SignalSampler(0.002)
 assert sampler.begin() == ""
 burn()
-go_on, told = os.pipe()
+go_on, signal_end = os.pipe()
 child = os.fork()
 if not child:
     known = len(sampler.times)
@@ -238,7 +240,7 @@ assert known > 10, known
 signal.signal(signal.SIGPROF, lambda number, frame: print("a late tick"))
 burn()
 assert len(sampler.times) == known
-os.write(told, b"e")
+os.write(signal_end, b"e")
 assert os.waitpid(child, 0)[1] == 0
 """
 

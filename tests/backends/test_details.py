@@ -25,8 +25,8 @@ def once(x):
 
 
 def thrice(x):
-    for each in range(3):
-        leaf(each)
+    for number in range(3):
+        leaf(number)
     return x
 
 
@@ -80,7 +80,7 @@ def test_lines_sum_to_the_bytecodes_and_tell_the_loop(module: ModuleType) -> Non
     for code in functions.values():
         lines = lines_of([code], [counter.executed(code)])
         assert sum(lines.values()) == counter.bytecodes_of(code)
-    (body,) = (at for at, line in enumerate(CODE.splitlines(), 1) if "leaf(each)" in line)
+    (body,) = (at for at, line in enumerate(CODE.splitlines(), 1) if "leaf(number)" in line)
     thrice = functions["thrice"]
     lines = lines_of([thrice], [counter.executed(thrice)])
     assert max(lines, key=lambda line: lines[line]) == body

@@ -47,7 +47,7 @@ def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> 
         seen = {function for stack in profile.stacks for function in stack}
     else:
         seen = set(profile.functions)
-    mine = {each for each in seen if re.match("schedprof-[0-9]:(?!<module>)", each)}
+    mine = {name for name in seen if re.match("schedprof-[0-9]:(?!<module>)", name)}
     assert len(mine) == len(NAMES) - (name == "pyspy")  # which does not show the longest name
 
 

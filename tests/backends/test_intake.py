@@ -12,17 +12,17 @@ from distributed import Client, wait
 from distributed.scheduler import Scheduler
 from injection import plant, uproot
 from slowing import slow_down, speed_up
+from test_contract import hooks
 
 from pytest_schedprof.agent import intake as agent
 from pytest_schedprof.agent import intake as places
 from pytest_schedprof.agent.intake import COLLECTING
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.intake import IntakeBackend
-from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
+from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
@@ -81,7 +81,7 @@ def work(client: Client) -> None:
 
 def one_by_one(client: Client) -> None:
     with client.as_current():
-        wait([client.submit(inc, each, pure=False) for each in range(20)], timeout=60)
+        wait([client.submit(inc, number, pure=False) for number in range(20)], timeout=60)
 
 
 def recorded(control: Control, client: Client, body: Callable[[Client], None] = work) -> Recorder:
@@ -101,7 +101,7 @@ def costs_of(recorder: Recorder) -> MeasuredCosts:
 
 
 def of_steps(costs: MeasuredCosts, metric: str) -> dict[str, float]:
-    return {each.function.removeprefix(PREFIX): each.total[metric] for each in costs.functions}
+    return {step.function.removeprefix(PREFIX): step.total[metric] for step in costs.functions}
 
 
 def seconds(control: Control, client: Client) -> dict[str, float]:
@@ -159,7 +159,7 @@ def test_what_is_planted_is_shown_at_its_step_and_nowhere_else(
 
 def risen(before: dict[str, float], after: dict[str, float]) -> set[str]:
     """Return the steps that took clearly more; when the collector runs is chance."""
-    more = {step for step, found in after.items() if found > before[step] + BURNT_S / 4}
+    more = {step for step, amount in after.items() if amount > before[step] + BURNT_S / 4}
     return more - {COLLECTING}
 
 
@@ -234,11 +234,11 @@ def test_imports_are_a_step_of_their_own(
 
 @pytest.mark.slow
 def test_calls_are_exact(control: Control, client: Client) -> None:
-    found = [calls(control, client, work) for _ in range(3)]
-    assert found[0] == found[1] == found[2]
-    assert found[0]["rest"] == found[0]["states"] == found[0]["transitions"] == 2
-    assert found[0].get("culling", 1) == found[0]["ordering"] == 1
-    assert found[0]["gc"] == found[0]["imports"] == 0
+    counted = [calls(control, client, work) for _ in range(3)]
+    assert counted[0] == counted[1] == counted[2]
+    assert counted[0]["rest"] == counted[0]["states"] == counted[0]["transitions"] == 2
+    assert counted[0].get("culling", 1) == counted[0]["ordering"] == 1
+    assert counted[0]["gc"] == counted[0]["imports"] == 0
     single = [calls(control, client, one_by_one) for _ in range(2)]
     assert single[0] == single[1]
     assert single[0]["rest"] == single[0]["unpickling"] == single[0]["states"] == 20
@@ -258,15 +258,15 @@ def is_within_bounds_of_cputime(control: Control, client: Client) -> bool:
     backends = [IntakeBackend(rate_hz=100, options={}), CpuTimeBackend(rate_hz=500, options={})]
     recorder = Recorder(control, backends, 30.0)
     for _ in range(10):
-        for each in backends:
-            with recorder.round((each,)):
+        for backend in backends:
+            with recorder.round((backend,)):
                 work(client)
             clean(control)
     limit = parse_limit(f"cpu({MODULE}:Scheduler.update_graph) <= 1s")
     timed, sampled = assess(recorder, [limit], None).backends
     (finding,) = sampled.limits[0].findings
     steps = per_task(timed)
-    on_loop = sum(found for step, found in steps.items() if step not in ELSEWHERE)
+    on_loop = sum(amount for step, amount in steps.items() if step not in ELSEWHERE)
     whole = timed.window.cpu_seconds / timed.window.tasks
     assert on_loop < sum(steps.values()) < whole
     return finding.estimate.low <= on_loop <= finding.estimate.high
@@ -274,8 +274,8 @@ def is_within_bounds_of_cputime(control: Control, client: Client) -> bool:
 
 def per_task(timed: BackendResult) -> dict[str, float]:
     assert timed.costs
-    found = of_steps(timed.costs, "intake_cpu")
-    return {step: amount / timed.window.tasks for step, amount in found.items()}
+    steps = of_steps(timed.costs, "intake_cpu")
+    return {step: amount / timed.window.tasks for step, amount in steps.items()}
 
 
 @pytest.mark.slow
@@ -293,7 +293,7 @@ def test_growth_of_a_step_is_told(control: Control, client: Client) -> None:
         parse_limit("growth(cpu, intake:states) <= 0.5"),
     ]
     (result,) = assess(recorder, limits, None).backends
-    assert [each.verdict for each in result.limits] == [Verdict.PASS, Verdict.FAIL]
+    assert [limit.verdict for limit in result.limits] == [Verdict.PASS, Verdict.FAIL]
 
 
 LIMITS = {
@@ -309,20 +309,14 @@ LIMITS = {
 
 
 @pytest.mark.slow
-def test_limits(control: Control, client: Client) -> None:
-    limits = [parse_limit(each) for each in LIMITS]
-    assessment = assess(recorded(control, client), limits, None)
+def test_limits_and_a_step_that_the_release_lacks(control: Control, client: Client) -> None:
+    limits, recorder = [parse_limit(limit) for limit in LIMITS], recorded(control, client)
+    assessment = assess(recorder, limits, None)
     assert assessment.troubles == ()
     results = assessment.backends[0].limits
-    assert [each.verdict for each in results] == [*LIMITS.values()]
-    assert [parse_limit(each.limit) for each in results] == limits
-
-
-@pytest.mark.slow
-def test_a_step_that_the_release_lacks_is_inconclusive(control: Control, client: Client) -> None:
-    recorder = recorded(control, client)
-    (segment,) = recorder.rounds[0]
-    content = segment.raw["intake"].content.replace(b'"culling"', b'"another"')
+    assert [result.verdict for result in results] == [*LIMITS.values()]
+    assert [parse_limit(result.limit) for result in results] == limits
+    content = recorder.rounds[0][0].raw["intake"].content.replace(b'"culling"', b'"another"')
     costs = IntakeBackend(rate_hz=100, options={}).read(content, lambda places: [])
     assert "no function for the step 'culling'" in costs.lacks["intake:culling"]
     assert "intake:states" not in costs.lacks
@@ -347,55 +341,17 @@ def replace_class(dask_scheduler: Any = None) -> None:
 
 def restore_class(dask_scheduler: Any = None) -> list[Any]:
     own = vars(dask_scheduler)
-    found = [own.pop("taken_in"), own.pop("_set_priorities").__name__]
+    names = [own.pop("taken_in"), own.pop("_set_priorities").__name__]
     dask_scheduler.__class__ = type(dask_scheduler).__mro__[1]
-    return found
+    return names
 
 
 @pytest.mark.slow
 def test_a_scheduler_of_another_class_works(control: Control, client: Client) -> None:
     client.run_on_scheduler(replace_class)
-    found = of_steps(costs_of(recorded(control, client)), "intake_calls")
-    assert found["states"] == found["priorities"] == 2
+    steps = of_steps(costs_of(recorded(control, client)), "intake_calls")
+    assert steps["states"] == steps["priorities"] == 2
     assert client.run_on_scheduler(restore_class) == [2, "prioritise"]
-
-
-def hooks(dask_scheduler: Any = None) -> list[str]:
-    import gc
-    import importlib._bootstrap
-    import sys
-
-    import dask.order
-    import distributed.scheduler
-
-    expressions = sys.modules.get("dask._expr", gc)  # from dask 2025 on
-    owners = [distributed.scheduler, dask.order, expressions, importlib._bootstrap, dask_scheduler]
-    owners += [each for each in vars(expressions).values() if isinstance(each, type)]
-    owners += [dask_scheduler.extensions["spans"], *dask_scheduler.plugins.values()]
-    owners += [type(each) for each in owners[-9:]]
-    return [
-        *map(repr, gc.callbacks),
-        *(repr(each) for each in dask_scheduler.stream_handlers.values()),
-        *(
-            f"{name} {value!r}"
-            for each in owners
-            for name, value in vars(each).items()
-            if callable(value)
-        ),
-    ]
-
-
-def test_the_scheduler_is_left_as_it_was(control: Control) -> None:
-    backend = IntakeBackend(rate_hz=100, options={})
-    before = control.call(hooks)
-    backend.start(control, timeout_s=10).abandon(timeout_s=10)
-    assert control.call(hooks) == before
-    recording = backend.start(control, timeout_s=10)
-    assert control.call(hooks) != before
-    with pytest.raises(RecordingError, match="is under way"):
-        backend.start(control, timeout_s=10)
-    recording.stop(timeout_s=10)
-    assert control.call(hooks) == before
 
 
 def take_handler(dask_scheduler: Any = None) -> None:
@@ -413,11 +369,3 @@ def test_nothing_is_left_of_a_start_that_failed(control: Control) -> None:
         IntakeBackend(rate_hz=100, options={}).start(control, timeout_s=10)
     assert control.call(hooks) == before
     control.call(return_handler)
-
-
-@pytest.mark.slow
-def test_the_process_of_the_test_is_refused() -> None:
-    here = InProcess()
-    with pytest.raises(BackendUnavailableError, match="process of its own"):
-        IntakeBackend(rate_hz=100, options={}).start(here, timeout_s=10)
-    here.leave(())

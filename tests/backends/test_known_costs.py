@@ -36,7 +36,7 @@ def plant(dask_scheduler, seconds):
 
     dask_scheduler.add_plugin(Planted())
 
-def told(dask_scheduler):
+def said(dask_scheduler):
     planted = dask_scheduler.plugins["planted"]
     return 1e6 * planted.spent / planted.tasks
 
@@ -49,7 +49,7 @@ def test_it(schedprof_scheduler, window):
     with schedprof_scheduler.measure():
         wait(client.map(inc, range(600), pure=False))
     with open(f"true-{{window}}", "w") as file:
-        print(client.run_on_scheduler(told), file=file)
+        print(client.run_on_scheduler(said), file=file)
 """
 
 BOUNDS = re.compile(r"([\d.,]+) (us|ms) to ([\d.,]+) (us|ms)")
@@ -65,10 +65,12 @@ def windows(project: Project, backend: str) -> list[tuple[float, float, float]]:
     result = project.run_test(PLANTED, f"--schedprof={backend}", timeout_s=300)
     result.assert_outcomes(passed=WINDOWS)
     seen = []
-    for name, found in project.results().items():
-        (of_backend,) = found.backends
+    for name, record in project.results().items():
+        (of_backend,) = record.backends
         assert of_backend.shares is not None
-        (row,) = [each for each in of_backend.shares.functions if "burn_planted" in each.function]
+        (row,) = [
+            share for share in of_backend.shares.functions if "burn_planted" in share.function
+        ]
         bounds = BOUNDS.fullmatch(costs_of(row.share, busy_time(of_backend))[1])
         assert bounds is not None, row
         low, high = micros(*bounds.group(1, 2)), micros(*bounds.group(3, 4))

@@ -116,10 +116,10 @@ def test_a_module_that_is_imported_in_the_window(cluster: LocalProcesses, contro
 @pytest.mark.slow
 def test_importing_moves_no_other_figure(cluster: LocalProcesses, control: Control) -> None:
     counted(cluster, control, do_nothing)
-    profiles = [counted(cluster, control, each) for each in (do_nothing, import_alone)]
+    profiles = [counted(cluster, control, work) for work in (do_nothing, import_alone)]
     figures = [
-        {name: costs for name, costs in each.functions.items() if "SchedulerState." in name}
-        for each in profiles
+        {name: costs for name, costs in profile.functions.items() if "SchedulerState." in name}
+        for profile in profiles
     ]
     assert figures[0] == figures[1]
     imported = {name for name in profiles[1].functions if name.startswith("dask.layers:")}

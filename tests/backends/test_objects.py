@@ -13,11 +13,9 @@ from injection import plant, uproot
 from measured import measured
 
 from pytest_schedprof.backends.objects import ObjectsBackend
-from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.assessment import assess
@@ -102,22 +100,26 @@ def compared(before: BackendResult, after: BackendResult) -> Comparison:
 
 
 def changed(comparison: Comparison, outcome: Outcome) -> dict[tuple[str, str], float]:
-    found = {(each.metric, each.subject): each.difference for each in comparison.of(outcome)}
-    return {name: round(each, 2) for name, each in found.items() if name[0] != "blocks"}
+    changes = {
+        (change.metric, change.subject): change.difference for change in comparison.of(outcome)
+    }
+    return {
+        name: round(difference, 2) for name, difference in changes.items() if name[0] != "blocks"
+    }
 
 
 @pytest.mark.slow
 def test_a_task_takes_the_same_objects_each_time(
     control: Control, work: Callable[[], object]
 ) -> None:
-    found = [recorded(control, work, rounds=1) for _ in range(3)]
-    types = [of_types(each, "objects") for each in found]
+    results = [recorded(control, work, rounds=1) for _ in range(3)]
+    types = [of_types(result, "objects") for result in results]
     assert types[0] == types[1] == types[2]  # the first round is of a scheduler that never worked
     assert types[0][TASK_STATE] == 1.0
-    assert whole(found[0], "objects") == sum(types[0].values())
-    blocks = [whole(each, "blocks") for each in found[1:]]
+    assert whole(results[0], "objects") == sum(types[0].values())
+    blocks = [whole(result, "blocks") for result in results[1:]]
     assert blocks[0] == pytest.approx(blocks[1], rel=0.03)
-    assert blocks[0] > whole(found[0], "objects")
+    assert blocks[0] > whole(results[0], "objects")
 
 
 def look_up(dask_scheduler: Any = None) -> int:
@@ -140,7 +142,7 @@ def test_lines_of_source_that_dask_looked_up_are_not_counted(
     before = recorded(control, work)
     client.run_on_scheduler(forget)
     after = recorded(control, work_and_look_up, rounds=1)
-    left = [whole(each, "blocks_leaked") for each in (before, after)]
+    left = [whole(result, "blocks_leaked") for result in (before, after)]
     assert left[1] == pytest.approx(left[0], abs=1)
 
 
@@ -154,7 +156,7 @@ def test_one_more_object_of_each_held_task_is_named_in_both_directions(
     after = recorded(control, work, rounds=3)
     one_more = {("objects", "builtins:set"): 1.0, ("objects", ""): 1.0}
     assert changed(compared(before, after), Outcome.REGRESSED) == one_more
-    one_less = {name: -each for name, each in one_more.items()}
+    one_less = {name: -amount for name, amount in one_more.items()}
     assert changed(compared(after, before), Outcome.IMPROVED) == one_less
     assert whole(after, "blocks") > whole(before, "blocks") + 0.8
     assert changed(compared(before, before), Outcome.REGRESSED) == {}
@@ -171,7 +173,9 @@ def test_a_leak_is_named_and_is_not_held(
     after = recorded(control, work)
     leak = {("objects_leaked", "builtins:list"): 1.0, ("objects_leaked", ""): 1.0}
     regressed = changed(compared(before, after), Outcome.REGRESSED)
-    assert {name: each for name, each in regressed.items() if name[0] == "objects_leaked"} == leak
+    assert {
+        name: amount for name, amount in regressed.items() if name[0] == "objects_leaked"
+    } == leak
     assert (
         changed(compared(after, before), Outcome.IMPROVED).items()
         >= {("objects_leaked", "builtins:list"): -1.0}.items()
@@ -225,9 +229,9 @@ def test_limits_name_types(control: Control, work: Callable[[], object]) -> None
         "objects(distributed.scheduler:WorkerState) <= 0",  # does not grow with tasks
         "objects_leaked <= 0",
     ]
-    assessment = assess(recorder, [parse_limit(each) for each in limits], None)
+    assessment = assess(recorder, [parse_limit(limit) for limit in limits], None)
     assert assessment.troubles == ()
-    verdicts = [each.verdict for each in assessment.backends[0].limits]
+    verdicts = [limit.verdict for limit in assessment.backends[0].limits]
     assert verdicts == [Verdict.PASS, Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE]
     assert "rounds=2" in assessment.backends[0].limits[-1].note
     (error,) = assess(recorder, [parse_limit("objects(distributed:Nothing) <= 1")], None).errors
@@ -253,30 +257,3 @@ def test_what_cannot_be_told_is_no_figure(
     (limit,) = assessment.backends[0].limits
     assert limit.verdict is Verdict.INCONCLUSIVE
     assert reason in limit.note
-
-
-def handlers(dask_scheduler: Any = None) -> list[str]:
-    return [repr(each) for each in dask_scheduler.stream_handlers.values()]
-
-
-def test_the_scheduler_is_left_as_it_was(
-    cluster: SimulatedCluster, control: Control, client: Client, work: Callable[[], object]
-) -> None:
-    backend = ObjectsBackend(rate_hz=100, options={})
-    before = control.call(handlers)
-    backend.start(control, timeout_s=10).abandon(timeout_s=10)
-    assert control.call(handlers) == before
-    recording = backend.start(control, timeout_s=10)
-    assert control.call(handlers) != before
-    with pytest.raises(RecordingError, match="is under way"):
-        backend.start(control, timeout_s=10)
-    del work
-    recording.stop(timeout_s=10)
-    assert control.call(handlers) == before
-
-
-def test_the_process_of_the_test_is_refused() -> None:
-    here = InProcess()
-    with pytest.raises(BackendUnavailableError, match="process of its own"):
-        ObjectsBackend(rate_hz=100, options={}).start(here, timeout_s=10)
-    here.leave(())

@@ -203,8 +203,8 @@ def sampled(content: bytes, name: str) -> tuple[int, float]:
     """Number of samples that contain a function, and the seconds that each of them stands for."""
     file = read_speedscope(content)
     mine = {index for index, frame in enumerate(file.frames) if frame.name == name}
-    counts = [sum(bool(mine & {*file.stacks[i]}) for i in each.stacks) for each in file.threads]
-    return sum(counts), max(each.seconds for each in file.threads)
+    counts = [sum(bool(mine & {*file.stacks[i]}) for i in thread.stacks) for thread in file.threads]
+    return sum(counts), max(thread.seconds for thread in file.threads)
 
 
 def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> None:
@@ -254,16 +254,16 @@ def test_too_high_a_rate_is_told_before_the_window_but_once(
     control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyspy, "_known", set())
-    told = []
+    warnings = []
     for rate, options in ((500, {"nonblocking": True}), (100, {}), (20_000, {}), (20_000, {})):
         backend = PySpyBackend(rate_hz=rate, options=options)
         recording: Any = backend.start(control, timeout_s=10)
-        told.append(recording.forewarn(timeout_s=10))
+        warnings.append(recording.forewarn(timeout_s=10))
         profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
         seen = map(str, shares_of([[profile]], drift=0.1).seen("share"))
-        assert not [each for each in seen if "beacon" in each]  # it is no work of the scheduler
-    assert [len(each) for each in told] == [0, 0, 1, 0]
-    assert re.search(r"about (\d+) of 20000 samples .* else --schedprof-rate=\1$", told[2][0])
+        assert not [name for name in seen if "beacon" in name]  # it is no work of the scheduler
+    assert [len(texts) for texts in warnings] == [0, 0, 1, 0]
+    assert re.search(r"about (\d+) of 20000 samples .* else --schedprof-rate=\1$", warnings[2][0])
 
 
 def test_samples_beforehand_are_those_that_pyspy_takes(control: Control) -> None:
@@ -284,15 +284,15 @@ def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Contr
     for _ in range(8):
         control.call(burn)
     raw = recording.stop(timeout_s=20)
-    (told,) = [text for text in raw.warnings if "s behind: of 100000 samples per second" in text]
-    assert raw.doubt.startswith(told)
-    found = re.search(r"keeps up with about (\d+) here; set rate=\1 .*=\1, or try", told)
-    assert found
-    assert 1 <= int(found[1]) < 20_000
+    (warning,) = [text for text in raw.warnings if "s behind: of 100000 samples per second" in text]
+    assert raw.doubt.startswith(warning)
+    rate = re.search(r"keeps up with about (\d+) here; set rate=\1 .*=\1, or try", warning)
+    assert rate
+    assert 1 <= int(rate[1]) < 20_000
 
 
 @pytest.mark.parametrize(
-    ("rate", "late", "told_after", "samples", "cpu", "kept"),
+    ("rate", "late", "late_at", "samples", "cpu", "kept"),
     [
         (250, 2.0, 4.0, 500, 3.0, 125),
         (100_000, 1.99, 2.0, 300, 1.5, 200),  # 500, by a difference of two like times
@@ -301,10 +301,10 @@ def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Contr
     ],
 )
 def test_rate_that_pyspy_keeps_up_with(
-    rate: float, late: float, told_after: float, samples: int, cpu: float, kept: float
+    rate: float, late: float, late_at: float, samples: int, cpu: float, kept: float
 ) -> None:
     log = f"{late}s behind in sampling, results may be inaccurate\nSamples: {samples} Errors: 0"
-    answer = {"log": log, "told_after": told_after, "cpu": cpu}
+    answer = {"log": log, "late_at": late_at, "cpu": cpu}
     assert pyspy_log.kept_hz(rate, answer) == pytest.approx(kept)
 
 
@@ -360,21 +360,17 @@ def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
     assert "or the option native with a Python" in result.note
 
 
-def test_file_comes_back_whole_in_pieces(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_comes_back_whole_in_pieces_with_qualified_names(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote, "CHUNK_BYTES", 1000)
-    recording = PySpyBackend(rate_hz=200, options={}).start(control, timeout_s=10)
+    backend = PySpyBackend(rate_hz=200, options={})
+    recording = backend.start(control, timeout_s=10)
     control.call(burn)
     content = recording.stop(timeout_s=10).content
     assert len(content) > 3000
     assert json.loads(content)["profiles"]
-
-
-def test_functions_have_qualified_names(control: Control) -> None:
-    backend = PySpyBackend(rate_hz=200, options={})
-    recording = backend.start(control, timeout_s=10)
-    control.call(burn)
-    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
-    names = {name for stack in profile.stacks for name in stack}
+    names = {n for stack in backend.read(content, control.name_places).stacks for n in stack}
     assert "asyncio.base_events:BaseEventLoop._run_once" in names
     assert "distributed.core:Server._handle_comm" in names
 

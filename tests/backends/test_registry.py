@@ -13,7 +13,12 @@ import pytest
 from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
-from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError
+from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.errors import (
+    BackendInvalidError,
+    BackendUnavailableError,
+    BackendUnknownError,
+)
 from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
 from pytest_schedprof.model.metric import METRICS
 
@@ -56,8 +61,10 @@ def test_each_built_in_backend_declares_what_a_third_partys_must(name: str) -> N
     assert facts.name == name
     assert facts.measures <= METRICS.keys()
     assert "scheduler" in facts.targets
-    assert all(isinstance(getattr(facts, each), kind) for each, kind in KINDS.items())
-    assert all(each.ending.startswith(f"{name}.") for each in facts.artifacts)
+    assert all(
+        isinstance(getattr(facts, name_of_fact), kind) for name_of_fact, kind in KINDS.items()
+    )
+    assert all(artifact.ending.startswith(f"{name}.") for artifact in facts.artifacts)
 
 
 KINDS: dict[str, Any] = {
@@ -72,8 +79,8 @@ KINDS: dict[str, Any] = {
 
 def test_ranks_and_endings_are_each_of_one_backend() -> None:
     known = BackendRegistry().facts
-    ranks = [each.rank for each in known.values() if each.rank is not None]
-    endings = [one.ending for each in known.values() for one in each.artifacts]
+    ranks = [facts.rank for facts in known.values() if facts.rank is not None]
+    endings = [artifact.ending for facts in known.values() for artifact in facts.artifacts]
     assert len(ranks) == len(set(ranks))
     assert len(endings) == len(set(endings))
     assert recommended(known.values())[0] == "cputime"
@@ -188,7 +195,7 @@ def test_a_hooks_class_that_lacks_something_is_named_with_it() -> None:
 
 
 def test_an_unknown_name_is_told_those_that_are_known() -> None:
-    with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: callgrind, counts, "):
+    with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: counts, cprofile, "):
         BackendRegistry().check(["pyspi"])
     assert BackendRegistry().facts.get("pyspi") is None
 
@@ -205,3 +212,11 @@ def test_a_class_that_lacks_a_declaration_cannot_be_made(lacking: str) -> None:
     type("Base", (Backend,), declared, is_base=True)
     with pytest.raises(TypeError, match=rf"Mine lacks {lacking}$"):
         type("Mine", (Backend,), declared)
+
+
+@pytest.mark.parametrize("name", ["intake", "objects", "stalls"])
+def test_what_is_of_a_whole_process_is_not_told_of_that_of_the_test(name: str) -> None:
+    process = InProcess()
+    with pytest.raises(BackendUnavailableError, match="process of its own"):
+        BackendRegistry().make(name, rate_hz=100, options={}).start(process, timeout_s=10)
+    process.leave(())

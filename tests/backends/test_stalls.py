@@ -14,11 +14,9 @@ from injection import plant, uproot
 from pytest_schedprof.agent import names
 from pytest_schedprof.agent.stalls import Stalls
 from pytest_schedprof.backends.stalls import StallsBackend
-from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
@@ -89,18 +87,17 @@ def costs_of(recorder: Recorder) -> MeasuredCosts:
 
 
 def longest(costs: MeasuredCosts) -> dict[str, float]:
-    return {each.function: each.total["stall"] for each in costs.functions}
+    return {function.function: function.total["stall"] for function in costs.functions}
 
 
 def burnt(client: Client, statement: str, qualname: str = "Scheduler.handle_task_finished") -> None:
     """Change a function so that its next call does something once."""
 
     def again(dask_scheduler: Any = None) -> None:
-        from distributed import scheduler
+        from distributed import Scheduler
 
-        for each in (scheduler.Scheduler,):
-            if "burnt" in vars(each):
-                delattr(each, "burnt")
+        if "burnt" in vars(Scheduler):
+            delattr(Scheduler, "burnt")
 
     client.run_on_scheduler(again)
     client.run_on_scheduler(plant, module=MODULE, qualname=qualname, statement=statement)
@@ -159,14 +156,6 @@ def test_collections_are_told_apart(control: Control, client: Client) -> None:
     assert longest(costs).get(FINISHED, 0.0) < max(0.02, together / 2)
 
 
-def test_percentiles_are_those_of_all_callbacks(control: Control, client: Client) -> None:
-    whole = costs_of(recorded(control, client)).whole
-    names = ["stall_p50", "stall_p90", "stall_p99", "stall_p999", "stall"]
-    values = [whole[name] for name in names]
-    assert values == sorted(values)
-    assert 0 < values[0] < 1e-3
-
-
 def burn_by_user(dask_scheduler: Any = None) -> None:
     import time
 
@@ -185,65 +174,35 @@ def walk_all(control: Control) -> None:
 def test_work_of_the_test_counts_and_that_of_the_agent_does_not(
     control: Control, client: Client
 ) -> None:
-    costs = costs_of(recorded(control, client, lambda each: each.run_on_scheduler(burn_by_user)))
+    costs = costs_of(recorded(control, client, lambda _: client.run_on_scheduler(burn_by_user)))
     assert costs.whole["stall"] >= BURNT_S
-    costs = costs_of(recorded(control, client, lambda each: walk_all(control)))
+    costs = costs_of(recorded(control, client, lambda _: walk_all(control)))
     assert costs.whole["stall"] < BURNT_S / 2
 
 
-@pytest.mark.parametrize(("limit", "verdict"), [
-    ("stall(p99) <= 1s", Verdict.PASS),
-    ("stall(max) <= 1s", Verdict.PASS),
-    ("stall <= 1us", Verdict.FAIL),
-    ("stall(p99.9) <= 1us", Verdict.FAIL),
-    ("stall(distributed.scheduler:Scheduler.*) <= 1us", Verdict.FAIL),
-    ("gc_share <= 100%", Verdict.PASS),
-])  # fmt: skip
-def test_limits(control: Control, client: Client, limit: str, verdict: Verdict) -> None:
-    assessment = assess(recorded(control, client), [parse_limit(limit)], None)
+LIMITS = {
+    "stall(p99) <= 1s": Verdict.PASS,
+    "stall(max) <= 1s": Verdict.PASS,
+    "stall <= 1us": Verdict.FAIL,
+    "stall(p99.9) <= 1us": Verdict.FAIL,
+    "stall(distributed.scheduler:Scheduler.*) <= 1us": Verdict.FAIL,
+    "gc_share <= 100%": Verdict.PASS,
+}
+
+
+def test_limits_percentiles_and_the_name_of_the_longest(control: Control, client: Client) -> None:
+    limits = [parse_limit(limit) for limit in LIMITS]
+    assessment = assess(recorded(control, client), limits, None)
     assert assessment.troubles == ()
-    (result,) = assessment.backends[0].limits
-    assert result.verdict is verdict
-    assert parse_limit(result.limit) == parse_limit(limit)
-
-
-def test_the_longest_is_told_by_name(control: Control, client: Client) -> None:
-    assessment = assess(recorded(control, client), [parse_limit("stall <= 1us")], None)
-    (limit,) = assessment.backends[0].limits
-    assert ":" in limit.findings[0].subject
-    assert f"stall of {limit.findings[0].subject} is" in describe(limit)
-    assert " of CPU (at least " in describe(limit)
-
-
-def hooks(dask_scheduler: Any = None) -> list[int]:
-    """Return what is called, by its `id`: names of methods contain figures of their objects."""
-    import gc
-    from asyncio.events import Handle
-
-    tables = (dask_scheduler.handlers, dask_scheduler.stream_handlers)
-    periodic = dask_scheduler.periodic_callbacks.values()
-    return [
-        id(Handle._run),
-        *map(id, gc.callbacks),
-        *(id(each) for table in tables for each in table.values()),
-        *(id(each.callback) for each in periodic),
-    ]
-
-
-def test_the_scheduler_is_left_as_it_was(control: Control) -> None:
-    backend = StallsBackend(rate_hz=100, options={})
-    before = control.call(hooks)
-    backend.start(control, timeout_s=10).abandon(timeout_s=10)
-    assert control.call(hooks) == before
-    recording = backend.start(control, timeout_s=10)
-    with pytest.raises(RecordingError, match="is under way"):
-        backend.start(control, timeout_s=10)
-    recording.stop(timeout_s=10)
-    assert control.call(hooks) == before
-
-
-def test_the_process_of_the_test_is_refused() -> None:
-    here = InProcess()
-    with pytest.raises(BackendUnavailableError, match="process of its own"):
-        StallsBackend(rate_hz=100, options={}).start(here, timeout_s=10)
-    here.leave(())
+    (backend,) = assessment.backends
+    assert [result.verdict for result in backend.limits] == [*LIMITS.values()]
+    assert [parse_limit(result.limit) for result in backend.limits] == limits
+    broken = backend.limits[2]
+    assert ":" in broken.findings[0].subject
+    assert f"stall of {broken.findings[0].subject} is" in describe(broken)
+    assert " of CPU (at least " in describe(broken)
+    assert backend.costs
+    names = ["stall_p50", "stall_p90", "stall_p99", "stall_p999", "stall"]
+    values = [backend.costs.whole[name] for name in names]
+    assert values == sorted(values)
+    assert 0 < values[0] < 1e-3

@@ -106,11 +106,13 @@ def named(profile: SampleProfile, name: str) -> int:
 
 @has_it
 def test_waiting_is_seen_in_mode_wall_alone(control: Control) -> None:
-    found = {mode: profile_of(control, wait_a_little, mode=mode) for mode in ("wall", "cpu", "gil")}
-    assert named(found["wall"], ":wait_a_little") > 20
-    assert named(found["cpu"], ":wait_a_little") < 20
-    assert named(found["gil"], ":wait_a_little") < 20
-    assert [each.mode for each in found.values()] == ["wall", "", "gil"]
+    profiles = {
+        mode: profile_of(control, wait_a_little, mode=mode) for mode in ("wall", "cpu", "gil")
+    }
+    assert named(profiles["wall"], ":wait_a_little") > 20
+    assert named(profiles["cpu"], ":wait_a_little") < 20
+    assert named(profiles["gil"], ":wait_a_little") < 20
+    assert [profile.mode for profile in profiles.values()] == ["wall", "", "gil"]
 
 
 @has_it
@@ -141,7 +143,7 @@ def test_tasks_stand_on_what_awaits_them(control: Control) -> None:
     profile = profile_of(control, spin_in_a_task, mode="wall", tasks="running")
     stacks = [stack for stack in profile.stacks if any(f.endswith(".inner") for f in stack)]
     names = [[function.rpartition(":")[2].rpartition(".")[2] for function in s] for s in stacks]
-    assert any(each.index("outer") < each.index("inner") for each in names if "outer" in each)
+    assert any(stack.index("outer") < stack.index("inner") for stack in names if "outer" in stack)
     assert any("<task>:inner" in stack for stack in stacks)  # without its number
     assert profile.mode == "wall,tasks=running"
 
@@ -153,7 +155,7 @@ def test_the_file_begins_with_the_window_and_tells_nothing_of_the_proof(control:
     assert named(profile, ":beacon") < named(profile, ":greater_twin") / 5
 
 
-def told(**figures: float) -> dict[str, Any]:
+def answer_with(**figures: float) -> dict[str, Any]:
     """The agent's answer with these figures of a window of ten seconds."""
     quality = {"samples": 1000, "errors": 0, "behind_s": 0.0, "rate_hz": 100, "missed": 0.0}
     log = f"Captured\n{QUALITY}{json.dumps({**quality, **figures})}\n"
@@ -166,24 +168,27 @@ def recording(control: Control) -> TachyonRecording:
 
 
 def test_its_own_figures_become_warnings_and_a_doubt(recording: TachyonRecording) -> None:
-    assert (recording.check(told()), recording.doubt(told())) == ((), "")
-    few = told(missed=0.05)
+    assert (recording.check(answer_with()), recording.doubt(answer_with())) == ((), "")
+    few = answer_with(missed=0.05)
     assert recording.check(few) == ("tachyon missed 5% of its samples; lower the rate",)
     assert recording.doubt(few) == ""
-    many = told(missed=0.3)
+    many = answer_with(missed=0.3)
     assert recording.doubt(many) == "tachyon missed 30% of its samples: lower the rate"
-    late = told(behind_s=2.0)
+    late = answer_with(behind_s=2.0)
     assert "fell 2 s behind in a window of 10.0 s" in recording.doubt(late)
-    assert recording.check(told(errors=100)) == ("tachyon failed at 100 of 1000 samples",)
+    assert recording.check(answer_with(errors=100)) == ("tachyon failed at 100 of 1000 samples",)
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (told(errors=600), "failed at 600 of 1000 samples"),
-        ({**told(), "early": True, "status": 1}, "ended before the window did, with exit status 1"),
-        ({**told(), "log": "Killed\n"}, "left no figures of its samples: 'Killed'"),
-        ({**told(), "forced": "tachyon did not end"}, "did not end; its profile is lost"),
+        (answer_with(errors=600), "failed at 600 of 1000 samples"),
+        (
+            {**answer_with(), "early": True, "status": 1},
+            "ended before the window did, with exit status 1",
+        ),
+        ({**answer_with(), "log": "Killed\n"}, "left no figures of its samples: 'Killed'"),
+        ({**answer_with(), "forced": "tachyon did not end"}, "did not end; its profile is lost"),
     ],
 )
 def test_a_profile_that_is_not_to_be_trusted_is_refused(
@@ -207,7 +212,7 @@ def test_a_real_scheduler_is_refused_and_its_python_named(control: Control) -> N
 
 def test_every_builtin_keeps_the_contract() -> None:
     # In files of their own: not all of them work on any cluster.
-    elsewhere = {"callgrind", "decisions", "intake", "objects", "perfcount", "stalls"}
+    elsewhere = {"decisions", "instructions", "intake", "objects", "stalls"}
     assert set(BUILTIN) - set(BACKENDS) == elsewhere
 
 

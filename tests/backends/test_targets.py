@@ -80,21 +80,22 @@ def test_each_process_is_observed_once_and_by_itself(control: Control, backend: 
     assert len(held) == 1
     assert recorder.troubles == []
     ((segment,),) = recorder.rounds
-    found = {target.name: raw.content for _, target, raw in segment.elsewhere}
+    contents = {target.name: raw.content for _, target, raw in segment.elsewhere}
     assert [(target.name, len(target.addresses)) for _, target, _ in segment.elsewhere] == [
         ("client", 0),
         ("worker-0", 2),
     ]
-    assert (b"busy_here" in found["client"], b"busy_there" in found["client"]) == (True, False)
-    assert (b"busy_here" in found["worker-0"], b"busy_there" in found["worker-0"]) == (False, True)
+    for target, is_busy_here in (("client", True), ("worker-0", False)):
+        assert (b"busy_here" in contents[target]) == is_busy_here
+        assert (b"busy_there" in contents[target]) != is_busy_here
     assert b"busy_" not in segment.raw[backend.name].content
 
 
 def test_number_of_processes_and_addresses_choose_among_workers(
     control: Control, other_worker: subprocess.Popen[bytes]
 ) -> None:
-    def names(*wanted: str) -> list[str]:
-        return [target.name for target in find_targets(control, wanted)]
+    def names(*chosen: str) -> list[str]:
+        return [target.name for target in find_targets(control, chosen)]
 
     (other, ours) = find_targets(control, ["workers"])
     assert ours.name == "worker-0"
@@ -134,7 +135,7 @@ def test_address_of_no_worker_is_told(control: Control) -> None:
 def test_worker_that_dies_is_one_clear_error(
     control: Control, other_worker: subprocess.Popen[bytes], backend: Backend
 ) -> None:
-    (other,) = (each for each in find_targets(control, ["workers"]) if "odd" in each.name)
+    (other,) = (target for target in find_targets(control, ["workers"]) if "odd" in target.name)
     recorder = Recorder(control, [backend], 10.0, targets=["scheduler", *other.addresses])
     children = []
     with recorder.round():

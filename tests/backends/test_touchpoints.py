@@ -93,11 +93,11 @@ def test_every_private_name_that_is_used_is_in_the_list() -> None:
     apart = (PACKAGE / "agent" / "touchpoints.py", PACKAGE / "judge" / "owners.py")
     files = [path for path in PACKAGE.rglob("*.py") if path not in apart]
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
-    known = listed | OF_OTHERS | {name for node in nodes for name in given(node)}
+    known = listed | OF_OTHERS | {name for node in nodes for name in names_given_in(node)}
     assert {name for node in nodes for name in used(node)} - known == set()
 
 
-def given(node: ast.AST) -> Iterator[str]:
+def names_given_in(node: ast.AST) -> Iterator[str]:
     """Yield the name that the package itself gives to something."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name

@@ -45,10 +45,10 @@ def test_runs_where_nothing_is_installed() -> None:
 
 def test_a_function_brings_what_its_module_imports_and_no_more() -> None:
     small, large = (
-        len(pickle.dumps(as_source(each))) for each in (names.name_places, viztracer.start)
+        len(pickle.dumps(as_source(function))) for function in (names.name_places, viztracer.start)
     )
     needed = [DIRECTORY / f"{name}.py" for name in ("unpack", "__init__", "names")]
-    assert small < sum(len(each.read_bytes()) for each in needed) + 1000
+    assert small < sum(len(path.read_bytes()) for path in needed) + 1000
     assert small < large
     sent = pickle.dumps(as_source(counts.start)).decode("latin1")
     assert "class Monitor" in sent  # counts imports monitoring

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from distributed.utils import log_errors
 from tornado.ioloop import PeriodicCallback
 
-from pytest_schedprof.agent.choice import Choice, Untraced
+from pytest_schedprof.agent.choice import Choice, untrace
 from pytest_schedprof.agent.monitoring import Monitor, monitoring
 
 
@@ -39,18 +39,10 @@ def tracer(frame: FrameType, event: str, argument: Any) -> None:
     """Trace nothing."""
 
 
-@pytest.fixture
-def traced() -> Iterator[None]:
-    before = sys.gettrace()
-    sys.settrace(tracer)
-    yield
-    sys.settrace(before)
-
-
 def callbacks_of(ticking: Ticking) -> list[PeriodicCallback]:
     return [
-        PeriodicCallback(each, 1000)
-        for each in (ticking.left_out, ticking.counted, ticking.failing)
+        PeriodicCallback(method, 1000)
+        for method in (ticking.left_out, ticking.counted, ticking.failing)
     ]
 
 
@@ -60,34 +52,25 @@ CODES = {
 }
 
 
-@pytest.mark.usefixtures("traced")
-def test_what_is_left_out_runs_untraced() -> None:
+def test_what_is_left_out_runs_untraced_until_callbacks_are_put_back() -> None:
     ticking = Ticking()
-    callbacks = callbacks_of(ticking)
-    untraced = Untraced(callbacks, CODES)
-    untraced.begin()
-    for each in callbacks[:2]:
-        each.callback()
-    with pytest.raises(ArithmeticError):
-        callbacks[2].callback()
-    assert sys.gettrace() is tracer
-    untraced.end()
-    callbacks[0].callback()
+    callbacks, former = callbacks_of(ticking), sys.gettrace()
+    before = [periodic.callback for periodic in callbacks]
+    sys.settrace(tracer)
+    try:
+        with ExitStack() as undo:
+            untrace(callbacks, CODES, undo)
+            assert callbacks[1].callback == before[1]
+            for periodic in callbacks[:2]:
+                periodic.callback()
+            with pytest.raises(ArithmeticError):
+                callbacks[2].callback()
+            assert sys.gettrace() is tracer
+        callbacks[0].callback()
+    finally:
+        sys.settrace(former)
     assert ticking.seen == [None, tracer, tracer]
-
-
-def test_callbacks_are_put_back() -> None:
-    callbacks = callbacks_of(Ticking())
-    before = [each.callback for each in callbacks]
-    untraced = Untraced(callbacks, CODES)
-    untraced.begin()
-    assert [each.callback == its for each, its in zip(callbacks, before, strict=True)] == [
-        False,
-        True,
-        False,
-    ]
-    untraced.end()
-    assert [each.callback for each in callbacks] == before
+    assert [periodic.callback for periodic in callbacks] == before
 
 
 @pytest.mark.skipif(monitoring() is None, reason="sys.monitoring is new in Python 3.12")

@@ -20,17 +20,16 @@ ALLOWED = {
     "measuring/profile.py": {"pyspy"},  # the default of a public function
     "measuring/options.py": {"pyspy", "counts"},  # the defaults of commands and options
     "judge/owners.py": {"viztracer"},  # functions of that package belong to the profiler
-    "model/metric.py": {"intake", "objects"},  # a phase of the scheduler, a metric of that name
+    "model/metric.py": {"instructions", "intake", "objects"},  # metrics and a phase of that name
     "judge/accounts.py": {"counts"},  # whose files are read
     "formats/counted.py": {"counts", "decisions"},  # whose files are read
-    "formats/callgrind.py": {"callgrind"},  # whose format is read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
     "formats/workload.py": {"counts"},  # a column of a file
     "replay/hearing.py": {"counts"},  # that column
 }
 """Names in text that is no list of backends, by file, with the reason."""
 
-ENGLISH = {"counts", "decisions", "intake", "objects", "stalls"}
+ENGLISH = {"counts", "decisions", "instructions", "intake", "objects", "stalls"}
 """Names that are words of English too: meant where they stand alone or are part of syntax."""
 
 TEXTS_OF_HELP = ("EXAMPLE", "MARKER_HELP")
@@ -61,7 +60,7 @@ def illustrations(tree: ast.Module) -> Iterator[ast.expr]:
 def names_in(source: str) -> set[str]:
     """Backends that string literals name, but for those that only illustrate."""
     tree = ast.parse(source)
-    left_out = {id(part) for each in illustrations(tree) for part in ast.walk(each)}
+    left_out = {id(part) for expression in illustrations(tree) for part in ast.walk(expression)}
     return {
         name
         for node in ast.walk(tree)

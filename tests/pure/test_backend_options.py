@@ -22,8 +22,8 @@ class Options:
     every: Seconds | None = None
 
 
-def read(**given: object) -> Options:
-    return read_options(Options, "made-up", given)
+def read(**values: object) -> Options:
+    return read_options(Options, "made-up", values)
 
 
 def test_without_any_given_the_defaults_hold() -> None:
@@ -31,8 +31,8 @@ def test_without_any_given_the_defaults_hold() -> None:
 
 
 def test_python_values_are_taken_as_they_are() -> None:
-    given = read(native=True, idle=False, extra=("--rate", "9"))
-    assert given == Options(native=True, idle=False, extra=("--rate", "9"))
+    options = read(native=True, idle=False, extra=("--rate", "9"))
+    assert options == Options(native=True, idle=False, extra=("--rate", "9"))
 
 
 @pytest.mark.parametrize("word", [*sorted(TRUE), "True", "YES", " on "])
@@ -51,7 +51,7 @@ def test_one_and_zero_are_true_and_false(number: int, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ("", ()),
         ("--one", ("--one",)),
@@ -62,32 +62,32 @@ def test_one_and_zero_are_true_and_false(number: int, expected: bool) -> None:
         ([], ()),
     ],
 )
-def test_words_come_as_text_or_as_a_list(given: object, expected: tuple[str, ...]) -> None:
-    assert read(extra=given).extra == expected
+def test_words_come_as_text_or_as_a_list(value: object, expected: tuple[str, ...]) -> None:
+    assert read(extra=value).extra == expected
 
 
-@pytest.mark.parametrize("given", ["b,c", " b , c,b", ["b", "c"], ("b", "c", "b")])
-def test_names_come_with_commas_or_as_a_list(given: object) -> None:
-    assert read(names=given).names == ("b", "c")
+@pytest.mark.parametrize("value", ["b,c", " b , c,b", ["b", "c"], ("b", "c", "b")])
+def test_names_come_with_commas_or_as_a_list(value: object) -> None:
+    assert read(names=value).names == ("b", "c")
 
 
-@pytest.mark.parametrize("given", ["", "b,,c", ",", [], [""], 5, None])
-def test_what_is_no_list_of_names_is_refused_by_name(given: object) -> None:
+@pytest.mark.parametrize("value", ["", "b,,c", ",", [], [""], 5, None])
+def test_what_is_no_list_of_names_is_refused_by_name(value: object) -> None:
     with pytest.raises(SettingsError, match=r"option made-up\.names must be names, separated by"):
-        read(names=given)
+        read(names=value)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [("500ms", 0.5), ("2s", 2), ("2", 2), (2, 2), (0.25, 0.25), ("1min", 60)]
+    ("value", "expected"), [("500ms", 0.5), ("2s", 2), ("2", 2), (2, 2), (0.25, 0.25), ("1min", 60)]
 )
-def test_times_come_with_a_unit_or_as_seconds(given: object, expected: float) -> None:
-    assert read(every=given).every == expected
+def test_times_come_with_a_unit_or_as_seconds(value: object, expected: float) -> None:
+    assert read(every=value).every == expected
 
 
-@pytest.mark.parametrize("given", ["", "soon", "5 parsecs", "1e99", "nan", float("nan"), [1]])
-def test_what_is_no_time_is_refused_by_name(given: object) -> None:
+@pytest.mark.parametrize("value", ["", "soon", "5 parsecs", "1e99", "nan", float("nan"), [1]])
+def test_what_is_no_time_is_refused_by_name(value: object) -> None:
     with pytest.raises(SettingsError, match=r"option made-up\.every must be a time such as 500ms"):
-        read(every=given)
+        read(every=value)
 
 
 def test_an_unknown_option_is_named_with_those_that_exist() -> None:

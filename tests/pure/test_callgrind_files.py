@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import changed_bytes
 
-from pytest_schedprof.agent import callgrind as agent
-from pytest_schedprof.backends import callgrind as charges
+from pytest_schedprof.agent import instructions as agent
+from pytest_schedprof.backends import instructions as charges
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import callgrind
 from pytest_schedprof.formats.callgrind import Call, CallGraph, read_callgrind, with_names

@@ -38,7 +38,7 @@ NOT_IMPORTED = {
 
 def declared(lines: Iterable[str]) -> dict[str, Requirement]:
     requirements = map(Requirement, lines)
-    return {normalised(each.name): each for each in requirements}
+    return {normalised(requirement.name): requirement for requirement in requirements}
 
 
 def normalised(name: str) -> str:
@@ -52,15 +52,15 @@ OPTIONAL = declared(line for name in EXTRAS.keys() - FOR_DEVELOPERS for line in 
 
 def imported() -> dict[str, set[str]]:
     """Third-party packages that the package imports, each with the modules that do so."""
-    found: dict[str, set[str]] = {}
+    users: dict[str, set[str]] = {}
     for module in MODULES:
-        names = {each.root for each in imports_of(module)}
-        names |= {each.partition(".")[0] for each in modules_imported_by_name(module)}
+        names = {module_import.root for module_import in imports_of(module)}
+        names |= {imported.partition(".")[0] for imported in modules_imported_by_name(module)}
         if module.startswith(f"{NAME}.agent."):  # runs where the scheduler does
             names -= AGENT_MAY_IMPORT - CORE.keys()
         for name in names - {NAME, *sys.stdlib_module_names, *NEWER_STDLIB}:
-            found.setdefault(normalised(name), set()).add(module)
-    return found
+            users.setdefault(normalised(name), set()).add(module)
+    return users
 
 
 def test_every_import_is_declared() -> None:
@@ -86,4 +86,8 @@ def test_lowest_versions_are_those_that_tox_tests(name: str) -> None:
 
 
 def versions(requirement: Requirement, operator: str) -> list[Version]:
-    return [Version(each.version) for each in requirement.specifier if each.operator == operator]
+    return [
+        Version(specifier.version)
+        for specifier in requirement.specifier
+        if specifier.operator == operator
+    ]

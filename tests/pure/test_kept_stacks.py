@@ -101,8 +101,8 @@ STACKS_OF_TESTS = st.dictionaries(
 @pytest.mark.slow
 @given(STACKS_OF_TESTS)
 def test_stacks_are_read_as_written(
-    tmp_path_factory: pytest.TempPathFactory, found: dict[Key, dict[tuple[str, ...], int]]
+    tmp_path_factory: pytest.TempPathFactory, stacks: dict[Key, dict[tuple[str, ...], int]]
 ) -> None:
     folder = Folder(str(tmp_path_factory.mktemp("baseline")))
-    write_stacks(folder, "run-1", found)
-    assert read_stacks(folder) == {key: Counter(stacks) for key, stacks in found.items()}
+    write_stacks(folder, "run-1", stacks)
+    assert read_stacks(folder) == {key: Counter(kept) for key, kept in stacks.items()}

@@ -47,9 +47,9 @@ WORKS = st.recursive(
 
 def run(work: Work, lane: Lane, clock: Clock) -> None:
     lane.enter(work.step)
-    for number, each in enumerate(work.inside):
+    for number, part in enumerate(work.inside):
         clock.now += work.own[number]
-        run(each, lane, clock)
+        run(part, lane, clock)
     clock.now += work.own[-1]
     if work.collected:
         lane.collect("start")
@@ -62,17 +62,17 @@ def flat(work: Work, outer: str = "") -> Iterator[tuple[str, int, bool]]:
     """Yield each step with its own seconds, and whether it is a call of its own."""
     yield work.step, sum(work.own[: len(work.inside)]) + work.own[-1], work.step != outer
     yield COLLECTING, work.collected, False
-    for each in work.inside:
-        yield from flat(each, work.step)
+    for part in work.inside:
+        yield from flat(part, work.step)
 
 
 @given(st.lists(WORKS, min_size=1, max_size=3))
-def test_each_step_has_the_time_in_which_it_was_the_innermost(found: list[Work]) -> None:
+def test_each_step_has_the_time_in_which_it_was_the_innermost(works: list[Work]) -> None:
     clock = Clock()
     lane = Lane(clock)
     expected: defaultdict[str, float] = defaultdict(float)
     calls: Counter[str] = Counter()
-    for work in found:
+    for work in works:
         clock.now += 5  # between two steps, which is nobody's
         run(work, lane, clock)
         for step, seconds, is_call in flat(work):
@@ -80,7 +80,7 @@ def test_each_step_has_the_time_in_which_it_was_the_innermost(found: list[Work])
             calls[step] += is_call
     assert {k: v for k, v in lane.seconds.items() if v} == {k: v for k, v in expected.items() if v}
     assert +lane.calls == +calls
-    assert sum(lane.seconds.values()) == clock.now - 5 * len(found)
+    assert sum(lane.seconds.values()) == clock.now - 5 * len(works)
     assert lane.stack == []
 
 

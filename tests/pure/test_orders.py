@@ -5,15 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.agent.orders import HASHING, Orders, unseeded_hash
+from pytest_schedprof.agent.orders import HASHING, put_in_order, unseeded_hash
 
 KEYS: st.SearchStrategy[Any] = st.recursive(
     st.text() | st.integers() | st.floats(allow_nan=False), lambda keys: st.tuples(keys, keys)
@@ -33,7 +32,7 @@ print(unseeded_hash(("a", 1, ("b", 2.5))), *SortedSet({"released", "waiting", "m
 
 
 def test_hashes_and_orders_are_the_same_with_every_seed() -> None:
-    told = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
@@ -43,31 +42,23 @@ def test_hashes_and_orders_are_the_same_with_every_seed() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
-
-
-@contextmanager
-def module(name: str, monkeypatch: pytest.MonkeyPatch, **names: Any) -> Iterator[types.ModuleType]:
-    found = types.ModuleType(name)
-    vars(found).update(names)
-    monkeypatch.setitem(sys.modules, name, found)
-    yield found
+    assert len(outputs) == 1
 
 
 def test_constants_are_replaced_while_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     states, mixed, registry = {"b", "a"}, {1, "a"}, {"y", "x"}
     names = {"STATES": states, "FROZEN": frozenset(states), "MIXED": mixed, "registry": registry}
-    with module(HASHING, monkeypatch, **names) as found:
-        orders = Orders([r"distributed\.scheduler"])
-        orders.begin()
-        during: Any = found
-        assert list(during.STATES) == list(dict.fromkeys(during.FROZEN)) == ["a", "b"]
-        assert states == during.STATES
-        assert during.STATES.issuperset({"a"})
-        assert during.MIXED is mixed
-        assert during.registry is registry
-        assert during.hash is unseeded_hash
-        orders.end()
-        assert during.STATES is states
-        assert during.FROZEN is names["FROZEN"]
-        assert not hasattr(found, "hash")
+    module: Any = types.ModuleType(HASHING)
+    vars(module).update(names)
+    monkeypatch.setitem(sys.modules, HASHING, module)
+    with ExitStack() as undo:
+        put_in_order([r"distributed\.scheduler"], undo)
+        assert list(module.STATES) == list(dict.fromkeys(module.FROZEN)) == ["a", "b"]
+        assert states == module.STATES
+        assert module.STATES.issuperset({"a"})
+        assert module.MIXED is mixed
+        assert module.registry is registry
+        assert module.hash is unseeded_hash
+    assert module.STATES is states
+    assert module.FROZEN is names["FROZEN"]
+    assert not hasattr(module, "hash")

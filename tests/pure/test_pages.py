@@ -173,9 +173,10 @@ fn=(3)
 def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> None:
     for name, sort in {"before": 100, "now": 150}.items():
         backend = counted({TRANSITION: 400.0 + sort}, metric="instructions")
-        kept = replace(backend, backend="callgrind", artifacts=("scheduler.callgrind.out",))
+        file = "scheduler.instructions.callgrind.out"
+        kept = replace(backend, backend="instructions", artifacts=(file,))
         run = stored(tmp_path / name, measured(kept, test_id="test_a"))
-        (run / "0" / "scheduler.callgrind.out").write_bytes(called(sort))
+        (run / "0" / file).write_bytes(called(sort))
     before, now = (read_run(tmp_path / name) for name in ("before", "now"))
     (test,) = now.tests
     assert test.result is not None

@@ -1,11 +1,13 @@
-"""Tests of callgrind on schedulers that valgrind really emulates, and where it does not."""
+"""Tests of instructions in schedulers that valgrind really emulates, and by real counters."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 import pytest
 from support import Project
 
+from pytest_schedprof.agent import instructions as agent
+from pytest_schedprof.agent import perf_events, recordings
+from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.main import main
@@ -45,8 +50,8 @@ SORTING = "c:list_sort" if NAMES_C else "c:["
 PRECISION = 0.001 if NAMES_C else 0.2
 
 
-def callgrind() -> Backend:
-    return BackendRegistry().make("callgrind", rate_hz=100, options={})
+def counting(by: str) -> Backend:
+    return BackendRegistry().make("instructions", rate_hz=100, options={"by": by})
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +61,7 @@ def emulated() -> Iterator[LocalProcesses]:
         if "CI" in os.environ:
             pytest.fail("valgrind is not installed")
         pytest.skip("needs valgrind")
-    cluster = LocalProcesses(0, timeout_s=PATIENCE_S, launcher=callgrind().launcher)
+    cluster = LocalProcesses(0, timeout_s=PATIENCE_S, launcher=counting("valgrind").launcher)
     yield cluster
     cluster.close()
 
@@ -96,17 +101,21 @@ def state(dask_scheduler: Any = None) -> dict[str, Any]:
 
 
 def counted(control: Control, work: Any, *arguments: Any) -> CostProfile:
-    recording = callgrind().start(control, timeout_s=PATIENCE_S)
+    backend = counting("auto")
+    recording = backend.start(control, timeout_s=PATIENCE_S)
     control.call(work, *arguments)
     content = recording.stop(timeout_s=PATIENCE_S).content
-    profile = callgrind().read(content, control.name_places)
+    profile = backend.read(content, control.name_places)
     assert isinstance(profile, CostProfile)
+    assert profile.mode == "valgrind"
     return profile
 
 
 def of(profile: CostProfile, name: str) -> float:
     return sum(
-        costs["instructions"] for each, costs in profile.functions.items() if each.startswith(name)
+        costs["instructions"]
+        for function, costs in profile.functions.items()
+        if function.startswith(name)
     )
 
 
@@ -165,7 +174,7 @@ def test_python_functions_are_charged_for_the_c_code_that_they_call(line: Contro
     if not NAMES_PYTHON:
         assert ("Python 3.12" if NAMES_C else "stripped of the names") in profile.hides
         return
-    (name,) = [each for each in profile.functions if each.endswith(":sort_often")]
+    (name,) = [function for function in profile.functions if function.endswith(":sort_often")]
     assert profile.functions[name]["instructions"] > of(profile, "c:list_sort")
     assert not profile.hides
 
@@ -181,22 +190,22 @@ def test_imports_are_left_out(line: Control) -> None:
 
 def test_only_one_recording_at_once_and_an_abandoned_one_leaves_nothing(line: Control) -> None:
     before = line.call(state)
-    recording = callgrind().start(line, timeout_s=PATIENCE_S)
-    with pytest.raises(RecordingError, match="another callgrind recording is under way"):
-        callgrind().start(line, timeout_s=PATIENCE_S)
+    recording = counting("valgrind").start(line, timeout_s=PATIENCE_S)
+    with pytest.raises(RecordingError, match="another instructions recording is under way"):
+        counting("auto").start(line, timeout_s=PATIENCE_S)
     recording.abandon(timeout_s=PATIENCE_S)
     assert line.call(state) == before
 
 
 def test_a_scheduler_that_valgrind_did_not_start_is_refused(control: Control) -> None:
     with pytest.raises(BackendUnavailableError, match="was not started by it") as caught:
-        callgrind().start(control, timeout_s=10)
+        counting("valgrind").start(control, timeout_s=10)
     assert "--schedprof-cluster=virtual" in caught.value.remedies[0]
 
 
 def test_a_launcher_gives_variables_and_a_command() -> None:
-    given = ("PLACE={directory}/out", "env", "--file={directory}/a=b", "c=d")
-    assert launched(given, Path("/there")) == (
+    launcher = ("PLACE={directory}/out", "env", "--file={directory}/a=b", "c=d")
+    assert launched(launcher, Path("/there")) == (
         {"PLACE": "/there/out"},
         ["env", "--file=/there/a=b", "c=d"],
     )
@@ -209,17 +218,17 @@ def test_without_valgrind_the_error_names_its_package(
 ) -> None:
     monkeypatch.setenv("PATH", str(project.path))
     with pytest.raises(BackendNotInstalledError, match="apt-get install valgrind"):
-        LocalProcesses(0, timeout_s=30, launcher=callgrind().launcher)
+        LocalProcesses(0, timeout_s=30, launcher=counting("valgrind").launcher)
     result = project.run_test(
         """
-@pytest.mark.schedprof(backend="callgrind")
+@pytest.mark.schedprof(backend="instructions", options={"by": "valgrind"})
 def test_it(schedprof_scheduler):
     pass
 """
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["schedprof: *by valgrind, which is not installed here; apt-get *"])
-    assert main(["doctor", "--backend", "callgrind"]) == 1
+    assert main(["doctor", "--backend=instructions", "--option=instructions.by=valgrind"]) == 1
     assert "apt-get install valgrind" in capsys.readouterr().out
 
 
@@ -235,7 +244,7 @@ def test_a_test_of_a_virtual_cluster_is_judged_by_instructions(
     "instructions(c:list_sort*) <= 1000000",
     "instructions(c:no_such_function) <= 1",
     "instructions(distributed.scheduler:*) <= 1000000",
-    backend="callgrind",
+    backend="instructions",
     cluster="virtual",
     workers=3,
 )
@@ -250,8 +259,9 @@ def test_it(schedprof_scheduler):
         timeout_s=600,
     )
     result.assert_outcomes(failed=1)
-    (of_callgrind,) = project.result().backends
-    verdicts = {each.limit: each.verdict.value for each in of_callgrind.limits}
+    (measured,) = project.result().backends
+    assert measured.mode == "valgrind"  # the limits name functions
+    verdicts = {limit.limit: limit.verdict.value for limit in measured.limits}
     assert verdicts == {
         "instructions <= 1000": "fail",
         "instructions(c:list_sort*) <= 1000000": "pass" if NAMES_C else "inconclusive",
@@ -260,9 +270,52 @@ def test_it(schedprof_scheduler):
             "pass" if NAMES_PYTHON else "inconclusive"
         ),
     }
-    assert of_callgrind.artifacts[0] == "scheduler.callgrind.out"
-    (kept,) = project.run_directory.glob("tests/*/scheduler.callgrind.out")
+    assert measured.artifacts[0] == "scheduler.instructions.callgrind.out"
+    (kept,) = project.run_directory.glob("tests/*/scheduler.instructions.callgrind.out")
     assert b"schedprof-symbol" not in kept.read_bytes()
     assert kept.stat().st_size < 10**7
     (record,) = project.run_directory.glob("tests/*/result.json")
     assert record.stat().st_size < 300_000
+
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the system call is Linux's")
+
+
+@needs_linux
+def test_a_counter_counts_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Every kernel has a counter of nanoseconds, which takes the same way as that of instructions.
+    monkeypatch.setattr(perf_events, "HARDWARE", perf_events.SOFTWARE)
+    monkeypatch.setattr(perf_events, "INSTRUCTIONS", perf_events.TASK_CLOCK)
+    holder, backend = OwnProcess(), counting("counter")
+    answer = agent.start("counter", "client", dask_scheduler=holder)
+    if "problem" in answer:
+        pytest.skip(f"this system permits no counter: {answer}")
+    assert agent.start("counter", "client", dask_scheduler=holder) == {"problem": "busy"}
+    (recording,) = holder.__dict__[recordings.RECORDINGS].values()
+    until = time.thread_time_ns() + 20_000_000
+    while time.thread_time_ns() < until:
+        pass
+    asyncio.run(recordings.stop(answer["token"], 1.0, dask_scheduler=holder))
+    profile = backend.read(recording.content, lambda places: [])
+    assert isinstance(profile, CostProfile)
+    assert profile.whole["instructions"] >= 20e6
+    assert not profile.doubt
+    descriptor = recording._descriptor
+    asyncio.run(recordings.discard(answer["token"], dask_scheduler=holder))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+@needs_linux
+def test_without_valgrind_a_counter_counts_or_it_says_why_not(control: Control) -> None:
+    backend = counting("auto")
+    try:
+        recording = backend.start(control, timeout_s=10)
+    except BackendUnavailableError:
+        with pytest.raises(BackendUnavailableError, match=r"counter.*; .*valgrind counts without"):
+            backend.start(control, timeout_s=10)
+        return
+    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+    assert isinstance(profile, CostProfile)
+    assert profile.mode == "counter"
+    assert profile.whole["instructions"] > 1000

@@ -1,4 +1,8 @@
-"""Switches callgrind on and off in the process that it emulates, and collects what it wrote."""
+"""Counts the instructions of the event loop's thread.
+
+By callgrind, which is switched on and off in the process that it emulates, or by a counter of the
+processor.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import mmap
 import os
 import platform
 import re
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +25,8 @@ from typing import Any
 
 from .names import module_of_file
 from .patches import replace
-from .recordings import Recording, begin, under_way
+from .perf_events import DISABLE, ENABLE, control, instructions, is_known_here, open_counter
+from .recordings import Recording, as_json, begin, under_way
 
 CODES = {
     "x86_64": (
@@ -43,17 +49,21 @@ START_INSTRUMENTATION = CALLGRIND + 4
 STOP_INSTRUMENTATION = CALLGRIND + 5
 
 
+def can_be_emulated() -> bool:
+    """Whether a process can talk to callgrind here."""
+    return sys.platform == "linux" and platform.machine() in CODES
+
+
 @cache
 def _function() -> Callable[[int, int], int] | None:
-    code = CODES.get(platform.machine())
-    if code is None or sys.platform != "linux":
+    if not can_be_emulated():
         return None
     allowed = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
     try:
         memory = mmap.mmap(-1, mmap.PAGESIZE, prot=allowed)
     except OSError:  # a system that lets nobody write code
         return None
-    memory.write(bytes.fromhex(code))
+    memory.write(bytes.fromhex(CODES[platform.machine()]))
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     made = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)(address)
     made.memory = memory  # type: ignore[attr-defined]
@@ -128,10 +138,13 @@ UNTIL_IT_LOOKS = 10_000
 MOST_TRIES = 20
 
 
-class CallgrindRecording(Recording):
+KIND = "instructions"
+
+
+class ValgrindRecording(Recording):
     """Callgrind at work."""
 
-    kind = "callgrind"
+    kind = KIND
 
     def begin(self) -> None:
         """Collect and set aside what is in memory, then count without the collector.
@@ -147,7 +160,6 @@ class CallgrindRecording(Recording):
         request(START_INSTRUMENTATION)
 
     async def end(self, timeout: float) -> dict[str, Any]:
-        """Stop counting, and take over the file."""
         if not self._is_on:
             return {}
         request(STOP_INSTRUMENTATION)
@@ -160,6 +172,38 @@ class CallgrindRecording(Recording):
         lines = (f"{SYMBOL}{start:x} {size:x} {name}\n" for start, size, name in symbols())
         self.content += "".join(lines).encode("utf-8", "replace")
         return {}
+
+
+class CounterRecording(Recording):
+    """A counter of the processor at work."""
+
+    kind = KIND
+
+    def __init__(self, client: str) -> None:
+        """Open the counter.
+
+        Raises:
+            OSError: if the kernel lends none.
+        """
+        super().__init__(client)
+        self._descriptor = open_counter(instructions())
+
+    def begin(self) -> None:
+        """Count from here on."""
+        control(self._descriptor, ENABLE)
+
+    async def end(self, timeout: float) -> dict[str, Any]:
+        if self.content:
+            return {}
+        control(self._descriptor, DISABLE)
+        count, enabled, running = struct.unpack("QQQ", os.read(self._descriptor, 24))
+        record = {"schedprof_instructions": 1, "instructions": count}
+        self.content = as_json({**record, "enabled_ns": enabled, "running_ns": running})
+        return {}
+
+    def remove(self) -> None:
+        super().remove()
+        os.close(self._descriptor)
 
 
 def dumped() -> bytes:
@@ -185,8 +229,8 @@ def written() -> list[tuple[int, Path]]:
     """Return the files that callgrind wrote on request, with the numbers of their threads."""
     out = Path(os.environ[OUT])
     form = re.compile(rf"{re.escape(out.name)}\.\d+-(\d+)")
-    names = [(each, form.fullmatch(each.name)) for each in out.parent.iterdir()]
-    return [(int(found[1]), each) for each, found in names if found]
+    matches = [(path, form.fullmatch(path.name)) for path in out.parent.iterdir()]
+    return [(int(match[1]), path) for path, match in matches if match]
 
 
 def symbols() -> Iterator[tuple[int, int, str]]:
@@ -196,16 +240,16 @@ def symbols() -> Iterator[tuple[int, int, str]]:
     """
     yield from _python_functions()
     for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
-        if found := re.fullmatch(r"(\w+)-(\w+) r-x\S* \S+ \S+ \S+ +(/.*)", line):
-            first, last = int(found[1], 16), int(found[2], 16)
-            yield first, last - first, f"[{os.path.basename(found[3])}]"
+        if match := re.fullmatch(r"(\w+)-(\w+) r-x\S* \S+ \S+ \S+ +(/.*)", line):
+            first, last = int(match[1], 16), int(match[2], 16)
+            yield first, last - first, f"[{os.path.basename(match[3])}]"
 
 
 def _python_functions() -> Iterator[tuple[int, int, str]]:
     """Yield where each Python function begins, as far as the interpreter tells it to profilers."""
-    told = Path(f"/tmp/perf-{os.getpid()}.map")
-    modules = {getattr(each, "__file__", None): name for name, each in [*sys.modules.items()]}
-    for line in told.read_text(errors="replace").splitlines() if told.exists() else ():
+    path = Path(f"/tmp/perf-{os.getpid()}.map")
+    modules = {getattr(module, "__file__", None): name for name, module in [*sys.modules.items()]}
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
         begin, size, name = line.split(" ", 2)
         qualname, _, file = name.removeprefix(PYTHON).partition(":")
         if file not in modules:
@@ -213,13 +257,30 @@ def _python_functions() -> Iterator[tuple[int, int, str]]:
         yield int(begin, 16), int(size, 16), f"{PYTHON}{modules[file]}:{qualname}"
 
 
-def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
+AUTO, COUNTER, VALGRIND = "auto", "counter", "valgrind"
+"""By what instructions are counted; the first one takes valgrind where that emulates the process,
+else the counter."""
+
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+
+
+def start(by: str, client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     """Begin to count; return a `token` or a `problem`."""
-    if CallgrindRecording.kind in under_way(dask_scheduler):
+    if KIND in under_way(dask_scheduler):
         return {"problem": "busy"}
-    if OUT not in os.environ or not is_emulated():
+    recording: ValgrindRecording | CounterRecording
+    if by != COUNTER and OUT in os.environ and is_emulated():
+        recording = ValgrindRecording(client)
+    elif by == VALGRIND:
         return {"problem": "not-emulated"}
-    recording = CallgrindRecording(client)
+    elif not is_known_here():
+        return {"problem": "system", "system": f"{platform.system()} on {platform.machine()}"}
+    else:
+        try:
+            recording = CounterRecording(client)
+        except OSError as error:
+            paranoid = PARANOID.read_text().strip() if PARANOID.exists() else ""
+            return {"problem": "refused", "error": error.errno, "paranoid": paranoid}
     answer = begin(dask_scheduler, recording)
     recording.begin()
     return answer

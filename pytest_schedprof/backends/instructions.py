@@ -1,26 +1,42 @@
-"""callgrind: machine instructions per task, those of C code included."""
+"""instructions: machine instructions per task, by a counter of the processor or by valgrind."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
-from pytest_schedprof.agent import callgrind as agent
+import msgspec
+
+from pytest_schedprof.agent import instructions as agent
+from pytest_schedprof.agent import perf_events
+from pytest_schedprof.agent.instructions import AUTO, COUNTER, VALGRIND
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
-from pytest_schedprof.errors import RecordingError
+from pytest_schedprof.control.control import Target
+from pytest_schedprof.errors import (
+    BackendNotPermittedError,
+    BackendUnavailableError,
+    RecordingError,
+    SchedprofError,
+)
+from pytest_schedprof.formats import read_json
 from pytest_schedprof.formats.callgrind import (
     EVALUATOR,
+    HEAD,
     Call,
     CallGraph,
     is_python,
     read_callgrind,
     with_names,
 )
-from pytest_schedprof.model.backend import CALLGRIND, Artifact
+from pytest_schedprof.model.backend import CALLGRIND, JSON, Artifact
 from pytest_schedprof.model.metric import INSTRUCTIONS
+from pytest_schedprof.model.options import check_choice
 from pytest_schedprof.model.profile import OTHERS, CostProfile, Function, Namer, compile_pattern
 
 PASSES = 100
@@ -92,8 +108,8 @@ def _counts(own: int, calls: Mapping[str, Call]) -> dict[str, float]:
     """
     counts = {caller: float(call.count) for caller, call in calls.items()}
     for _ in range(ROUNDS if own else 0):
-        each = own / sum(counts.values())
-        counts = {caller: min(counts[caller], call.cost / each) for caller, call in calls.items()}
+        one = own / sum(counts.values())
+        counts = {caller: min(counts[caller], call.cost / one) for caller, call in calls.items()}
     return counts
 
 
@@ -103,13 +119,13 @@ def _that_call_python(graph: CallGraph) -> set[str]:
     for (caller, called), call in graph.calls.items():
         if call.cost and not is_python(caller):
             callers[called].add(caller)
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [name for name in callers if is_python(name)]
     while waiting:
-        new = callers[waiting.pop()] - found
-        found |= new
+        new = callers[waiting.pop()] - reached
+        reached |= new
         waiting += new
-    return found
+    return reached
 
 
 PLUMBING = (
@@ -156,57 +172,147 @@ STRIPPED = (
 )
 
 
-class CallgrindRecording(RemoteRecording):
-    """Callgrind at work in a scheduler."""
+LAUNCHER = (
+    f"{agent.OUT}={{directory}}/callgrind.out",
+    "PYTHONPERFSUPPORT=1",
+    "valgrind",
+    "--tool=callgrind",
+    "--callgrind-out-file={directory}/callgrind.out",
+    "--instr-atstart=no",
+    "--separate-threads=yes",
+    "--vgdb=no",
+    "--quiet",
+    f"--separate-callers1={EVALUATOR}",
+    *(f"--fn-skip={name}" for name in PLUMBING),
+)
+"""Starts a scheduler that valgrind emulates."""
+
+STARTED = (
+    "take the fixture schedprof_scheduler on a cluster that is started for the test: "
+    "--schedprof-cluster=virtual, simulated or local"
+)
+INSTEAD = f"valgrind counts without one: {STARTED}"
+FORBIDS = 2
+"""Values of perf_event_paranoid above this keep users from counting their own processes."""
+
+TAKEN = "others took the processor's counter for {:.0%} of the time: end programs that use perf"
+AS_A_WHOLE = (
+    "the processor's counter counts the scheduler as a whole; instructions.by=valgrind tells "
+    "functions apart"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionsOptions:
+    """There is one."""
+
+    by: str = AUTO
+    """`valgrind`, `counter` for one of the processor's, or `auto`: valgrind if a limit names a
+    function or an owner and the cluster is started for the test, else the counter where the machine
+    lends it, else valgrind."""
+
+
+class CounterFile(msgspec.Struct, frozen=True):
+    """What a counter of the processor counted in one recording."""
+
+    schedprof_instructions: int
+    """Version of the format."""
+    instructions: int
+    enabled_ns: int
+    """For how long it was to count."""
+    running_ns: int
+    """For how long it did: others may use the processor's counters, too."""
+
+
+@cache
+def is_lent() -> bool:
+    """Whether this machine, which also runs what is started for a test, lends a counter."""
+    if not perf_events.is_known_here():
+        return False
+    try:
+        os.close(perf_events.open_counter(perf_events.instructions()))
+    except OSError:
+        return False
+    return True
+
+
+class InstructionsRecording(RemoteRecording):
+    """A count under way in a scheduler."""
 
     def stop(self, *, timeout_s: float) -> RawProfile:
-        """Fetch callgrind's file, and put names into it."""
         raw = super().stop(timeout_s=timeout_s)
         return replace(raw, content=with_names(raw.content))
 
     def verify(self, content: bytes) -> None:
-        """Check that callgrind wrote a file."""
-        if not content.startswith(b"# callgrind format"):
+        if content.startswith(agent.SYMBOL.encode()):
             raise RecordingError(
                 "schedprof: callgrind wrote no file; is the disk full, or did the test remove it?"
             )
 
 
-class CallgrindBackend(RemoteBackend):
-    """Counts in a scheduler that valgrind emulates."""
+class InstructionsBackend(RemoteBackend):
+    """Counts the instructions of the event loop's thread."""
 
-    name = "callgrind"
+    name = "instructions"
     rank = None
-    launcher: ClassVar[tuple[str, ...]] = (
-        f"{agent.OUT}={{directory}}/callgrind.out",
-        "PYTHONPERFSUPPORT=1",
-        "valgrind",
-        "--tool=callgrind",
-        "--callgrind-out-file={directory}/callgrind.out",
-        "--instr-atstart=no",
-        "--separate-threads=yes",
-        "--vgdb=no",
-        "--quiet",
-        f"--separate-callers1={EVALUATOR}",
-        *(f"--fn-skip={each}" for each in PLUMBING),
+    artifacts = (
+        Artifact("instructions.callgrind.out", CALLGRIND),
+        Artifact("instructions.json", JSON),
     )
-    artifacts = (Artifact("callgrind.out", CALLGRIND),)
+    options_type = InstructionsOptions
     measures = frozenset({INSTRUCTIONS})
     sees_threads = False
     disturbs = True
+    """Valgrind does. The counter does not, but would count what records beside it."""
     module = agent
-    recording = CallgrindRecording
+    recording = InstructionsRecording
     refusals = (
         (
             "not-emulated",
-            "callgrind counts only what valgrind emulates, and {label} was not started by it",
-            "take the fixture schedprof_scheduler on a cluster that is started for the test: "
-            "--schedprof-cluster=virtual, simulated or local",
+            "valgrind counts only what it emulates, and {label} was not started by it",
+            STARTED,
         ),
+        ("system", "instructions needs Linux on x86-64 or ARM, and {label} runs {system}"),
     )
 
+    def __init__(
+        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
+    ) -> None:
+        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+        by: str = self.options.by
+        check_choice("instructions.by", by, (AUTO, COUNTER, VALGRIND))
+        is_better = agent.can_be_emulated() and (bool(patterns) or not is_lent())
+        if by == VALGRIND or (by == AUTO and is_better):
+            self.launcher = LAUNCHER
+
+    def suffix(self, content: bytes) -> str:
+        return self.artifacts[0 if content.startswith(HEAD) else 1].ending
+
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
+        return (self.options.by, target.client_id)
+
+    def refusal(
+        self, answer: Mapping[str, Any], target: Target, timeout_s: float
+    ) -> SchedprofError:
+        if answer["problem"] != "refused":
+            return super().refusal(answer, target, timeout_s)
+        if answer["error"] in (errno.EACCES, errno.EPERM):
+            return _forbidden(answer["paranoid"], target.label)
+        why = {
+            errno.ENOENT: "the machine has none to lend, as most virtual machines",
+            errno.ENOSYS: "the system there does not know perf_event_open, as in some sandboxes",
+        }.get(answer["error"], f"the system says {errno.errorcode.get(answer['error'], 'no')}")
+        return BackendUnavailableError(
+            f"schedprof: {target.label} gets no counter of instructions: {why}", INSTEAD
+        )
+
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        """Parse callgrind's file."""
+        if not content.startswith(HEAD):
+            file = read_json(content, CounterFile, self.name)
+            missing = 1 - file.running_ns / file.enabled_ns if file.enabled_ns else 0.0
+            doubt = TAKEN.format(missing) if missing else ""
+            whole = {INSTRUCTIONS: float(file.instructions)}
+            return CostProfile(self.name, COUNTER, {}, whole, doubt=doubt, hides=AS_A_WHOLE)
         graph = read_callgrind(content)
         costs = {name: cost for name, cost in graph.own.items() if not is_python(name)}
         nameless = sum(cost for name, cost in costs.items() if name.startswith(NAMELESS))
@@ -216,7 +322,7 @@ class CallgrindBackend(RemoteBackend):
         costs |= python
         return CostProfile(
             self.name,
-            self.mode,
+            VALGRIND,
             {name: {INSTRUCTIONS: float(cost)} for name, cost in self._folded(costs, graph.total)},
             {INSTRUCTIONS: float(graph.total)},
             hides="" if python else STRIPPED if is_stripped else UNNAMED,
@@ -224,7 +330,7 @@ class CallgrindBackend(RemoteBackend):
 
     def _folded(self, costs: Mapping[Function, int], total: int) -> Collection[tuple[str, int]]:
         """Add up the functions of a module that cost next to nothing, if no limit names them."""
-        named = [compile_pattern(each).fullmatch for each in self.patterns]
+        named = [compile_pattern(pattern).fullmatch for pattern in self.patterns]
         folded: dict[Function, int] = {}
         for name, cost in costs.items():
             is_kept = cost >= KEPT * total or any(match(name) for match in named)
@@ -233,4 +339,17 @@ class CallgrindBackend(RemoteBackend):
         return folded.items()
 
 
-BACKEND: type[Backend] = CallgrindBackend
+def _forbidden(paranoid: str, label: str) -> BackendNotPermittedError:
+    is_paranoid = paranoid.isdigit() and int(paranoid) > FORBIDS
+    by = f"perf_event_paranoid is {paranoid}" if is_paranoid else "a filter or policy refuses it"
+    remedy = (
+        "as root: sysctl kernel.perf_event_paranoid=2"
+        if is_paranoid
+        else "containers: permit perf_event_open, as with --cap-add PERFMON"
+    )
+    return BackendNotPermittedError(
+        f"schedprof: {label} may not use counters of the processor: {by}", remedy, INSTEAD
+    )
+
+
+BACKEND: type[Backend] = InstructionsBackend
