@@ -19,11 +19,11 @@ from pytest_schedprof.evidence.contract import (
     RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json
-from pytest_schedprof.formats.pictures import ground, picture, plain, write
+from pytest_schedprof.formats.charts import as_file, box, element, words
 from pytest_schedprof.model.evidence import WorkerTransfers
 from pytest_schedprof.model.result import BackendResult
 
-CELL, LEFT, TOP, LETTER = 64, 150, 60, 18
+CELL, LEFT, TOP, LETTERS = 64, 150, 60, 18
 """Pixels: of a cell, of the names of receivers and of senders; and letters of a name at most."""
 
 MOST = 40
@@ -50,18 +50,22 @@ Pairs = Mapping[tuple[str, str], Moved]
 def draw_pairs(pairs: Pairs) -> bytes:
     """Draw a row for each receiver and a column for each sender, darker where it was faster."""
     names = _busiest(pairs)
-    fastest = max((each.bandwidth for each in pairs.values()), default=0.0)
-    width, height = LEFT + CELL * len(names), TOP + CELL * len(names)
-    lines = [ground(width, height)]
-    lines.append(write(6, 16, "MB/s; columns send, rows receive"))
-    for number, name in enumerate(names):
-        lines.append(write(LEFT + CELL * number + 4, TOP - 8, _cut(name, CELL // 8)))
-        lines.append(write(6, TOP + CELL * number + CELL // 2, _cut(name, LETTER)))
+    fastest = max((moved.bandwidth for moved in pairs.values()), default=0.0)
+    places = {name: CELL * number for number, name in enumerate(names)}
+    parts = [words(6, 16, "MB/s; columns send, rows receive")]
+    for name, place in places.items():
+        parts.append(words(LEFT + place + 4, TOP - 8, _cut(name, CELL // 8)))
+        parts.append(words(6, TOP + place + CELL / 2, _cut(name, LETTERS)))
     for (sender, receiver), moved in sorted(pairs.items()):
-        if {sender, receiver} <= set(names):
-            place = LEFT + CELL * names.index(sender), TOP + CELL * names.index(receiver)
-            lines.append(_cell(place, f"{sender} to {receiver}", moved, fastest))
-    return picture(width, height, lines, size=12)
+        if sender in places and receiver in places:
+            x, y, speed = LEFT + places[sender], TOP + places[receiver], moved.bandwidth / 1e6
+            cell = box(x, y, CELL - 1, CELL - 1, fill=_colour(moved.bandwidth, fastest))
+            size = f"{moved.bytes} bytes in {moved.transfers} transfers"
+            title = f"{sender} to {receiver}: {speed:.3g} MB/s, {size}"
+            parts.append(
+                element("g", cell, words(x + 6, y + CELL / 2, f"{speed:.3g}"), title=title)
+            )
+    return as_file(LEFT + CELL * len(names), TOP + CELL * len(names), parts)
 
 
 def _busiest(pairs: Pairs) -> list[str]:
@@ -70,20 +74,6 @@ def _busiest(pairs: Pairs) -> list[str]:
         for name in pair:
             moved[name] += each.bytes
     return sorted(sorted(moved, key=lambda name: (-moved[name], name))[:MOST])
-
-
-def _cell(place: tuple[int, int], pair: str, moved: Moved, fastest: float) -> str:
-    x, y = place
-    title = (
-        f"{pair}: {moved.bandwidth / 1e6:.3g} MB/s, "
-        f"{moved.bytes} bytes in {moved.transfers} transfers"
-    )
-    return (
-        f"<g><title>{plain(title)}</title>"
-        f'<rect x="{x}" y="{y}" width="{CELL - 1}" height="{CELL - 1}" '
-        f'fill="{_colour(moved.bandwidth, fastest)}"/>'
-        f"{write(x + 6, y + CELL // 2, f'{moved.bandwidth / 1e6:.3g}').strip()}</g>\n"
-    )
 
 
 def _colour(bandwidth: float, fastest: float) -> str:

@@ -15,21 +15,25 @@ from pytest_schedprof.agent import instruments as worker_clocks
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
 from pytest_schedprof.evidence.pictures import as_json
-from pytest_schedprof.formats.pictures import (
+from pytest_schedprof.formats.charts import (
     COLOURS,
-    draw_flamegraph,
-    ground,
-    picture,
-    plain,
-    write,
+    ROW,
+    Scale,
+    as_file,
+    box,
+    element,
+    legend,
+    time_axis,
+    words,
 )
+from pytest_schedprof.formats.pictures import draw_flamegraph
 from pytest_schedprof.model.evidence import ProfileSlice, WorkerDoings, WorkerProfile
 from pytest_schedprof.model.metric import EXECUTION, OVERHEAD
 from pytest_schedprof.model.options import Seconds, check_above_zero
 from pytest_schedprof.model.result import BackendResult
 
-WIDTH, HEIGHT, LEFT, TOP, ROW = 900, 240, 60, 30, 20
-"""Pixels: of the plot, of its margins, and of a line of the legend."""
+WIDTH, HEIGHT, LEFT, TOP = 900, 240, 60, 30
+"""Pixels: of the plot, and of its margins."""
 
 OTHERS = "others"
 
@@ -53,36 +57,23 @@ def draw_stacked(columns: Sequence[Column], title: str, unit: str) -> bytes:
         title: what they are.
         unit: of amounts in a whole stretch.
     """
-    kinds = _kinds(columns)
-    end = max((each.stop for each in columns), default=1.0)
-    most = max((sum(each.amounts.values()) for each in columns), default=0.0) or 1.0
-    height = TOP + HEIGHT + 2 * ROW + ROW * (len(kinds) + 1)
-    width = LEFT + WIDTH + ROW
-    lines = [ground(width, height)]
-    lines.append(write(LEFT, TOP - 10, title))
-    lines += _axes(end, most)
+    whole: Counter[str] = Counter()
     for column in columns:
-        lines += _column(column, kinds, end, most)
-    lines += _legend(kinds, columns, unit)
-    return picture(width, height, lines)
-
-
-def _kinds(columns: Sequence[Column]) -> list[str]:
-    """Return the kinds that are told apart, the largest first."""
-    amounts = _amounts(columns)
-    named = sorted(amounts, key=lambda kind: (-amounts[kind], kind))
-    if len(named) <= len(COLOURS):
-        return named
-    return [*named[: len(COLOURS) - 1], OTHERS]
-
-
-def _amounts(columns: Sequence[Column]) -> Counter[str]:
-    """Return the amount of each kind in all stretches."""
-    found: Counter[str] = Counter()
-    for each in columns:
-        for kind, amount in each.amounts.items():
-            found[kind] += amount * (each.stop - each.start)  # type: ignore[assignment]
-    return found
+        for kind, amount in column.amounts.items():
+            whole[kind] += amount * (column.stop - column.start)  # type: ignore[assignment]
+    kinds = sorted(whole, key=lambda kind: (-whole[kind], kind))
+    if len(kinds) > len(COLOURS):
+        kinds = [*kinds[: len(COLOURS) - 1], OTHERS]
+    most = max((sum(column.amounts.values()) for column in columns), default=0.0) or 1.0
+    x = Scale(max((column.stop for column in columns), default=1.0), WIDTH, LEFT)
+    y, bottom = Scale(most, HEIGHT), TOP + HEIGHT
+    parts = [words(LEFT, TOP - 10, title), *time_axis(x, TOP, bottom)]
+    parts += [words(4, TOP + 10, f"{most:.3g}"), words(4, bottom, "0")]
+    parts += [_drawn(column, kinds, x, y) for column in columns]
+    amounts = _merged(whole, kinds)
+    texts = (f"{kind}: {amounts[kind]:.0f} {unit}" for kind in kinds)
+    parts += legend(LEFT, bottom + 2 * ROW, texts)
+    return as_file(LEFT + WIDTH + 2 * ROW, bottom + ROW * (len(kinds) + 3), parts)
 
 
 def _merged(amounts: Mapping[str, float], kinds: Sequence[str]) -> dict[str, float]:
@@ -92,44 +83,16 @@ def _merged(amounts: Mapping[str, float], kinds: Sequence[str]) -> dict[str, flo
     return merged
 
 
-def _column(column: Column, kinds: Sequence[str], end: float, most: float) -> list[str]:
-    x = LEFT + WIDTH * column.start / end
-    width = max(1.0, WIDTH * (column.stop - column.start) / end - 1)
-    amounts = {kind: each for kind, each in _merged(column.amounts, kinds).items() if each}
-    told = ", ".join(f"{kind} {amount:.2g}" for kind, amount in amounts.items())
-    lines = [f"<g><title>{plain(f'{column.start:.2f} to {column.stop:.2f} s: {told}')}</title>\n"]
-    bottom = float(TOP + HEIGHT)
+def _drawn(column: Column, kinds: Sequence[str], x: Scale, y: Scale) -> str:
+    amounts = {kind: amount for kind, amount in _merged(column.amounts, kinds).items() if amount}
+    parts = ", ".join(f"{kind} {amount:.2g}" for kind, amount in amounts.items())
+    width = max(1.0, x(column.stop) - x(column.start) - 1)
+    boxes, top = [], float(TOP + HEIGHT)
     for kind, amount in amounts.items():
-        tall = HEIGHT * amount / most
-        bottom -= tall
-        lines.append(
-            f'<rect x="{x:.1f}" y="{bottom:.1f}" width="{width:.1f}" height="{tall:.1f}" '
-            f'fill="{COLOURS[kinds.index(kind)]}"/>\n'
-        )
-    return [*lines, "</g>\n"]
-
-
-def _axes(end: float, most: float) -> list[str]:
-    bottom = TOP + HEIGHT
-    return [
-        f'<path d="M{LEFT} {TOP}V{bottom}H{LEFT + WIDTH}" fill="none" stroke="black"/>\n',
-        write(4, TOP + 10, f"{most:.3g}"),
-        write(4, bottom, "0"),
-        write(LEFT, bottom + ROW, "0 s"),
-        write(LEFT + WIDTH - 50, bottom + ROW, f"{end:.3g} s"),
-    ]
-
-
-def _legend(kinds: Sequence[str], columns: Sequence[Column], unit: str) -> list[str]:
-    whole = _merged(_amounts(columns), kinds)
-    lines = []
-    for number, kind in enumerate(kinds):
-        y = TOP + HEIGHT + 2 * ROW + ROW * (number + 1)
-        lines.append(
-            f'<rect x="{LEFT}" y="{y - 12}" width="12" height="12" fill="{COLOURS[number]}"/>'
-        )
-        lines.append(write(LEFT + 20, y - 1, f"{number + 1}  {kind}: {whole[kind]:.0f} {unit}"))
-    return lines
+        top -= y(amount)
+        colour = COLOURS[kinds.index(kind)]
+        boxes.append(box(x(column.start), top, width, y(amount), fill=colour))
+    return element("g", *boxes, title=f"{column.start:.2f} to {column.stop:.2f} s: {parts}")
 
 
 ALL_THREADS = "workers (all threads)"
