@@ -6,7 +6,7 @@ What has a class takes its colours from the style of the page that it is in, or 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from math import floor, log10
 from typing import NamedTuple
@@ -43,11 +43,12 @@ def plain(text: str) -> str:
     return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
-def element(name: str, *parts: str, title: str = "", **attributes: str | float) -> str:
-    """Return an element; its title is shown under the pointer.
+def element(name: str, *parts: str, **attributes: str | float) -> str:
+    """Return an element; its `title` is shown under the pointer.
 
     Names of attributes have `_` in place of `-`, and may end with one: `class_` is a class.
     """
+    title = str(attributes.pop("title", ""))
     pairs = "".join(
         f' {key.strip("_").replace("_", "-")}="{_value(value)}"'
         for key, value in attributes.items()
@@ -62,24 +63,22 @@ def _value(value: str | float) -> str:
 
 def words(x: float, y: float, text: str, **attributes: str | float) -> str:
     """Return text at a place."""
-    return element("text", plain(text), x=x, y=y, **attributes)
+    return element("text", plain(text), **attributes, x=x, y=y)
 
 
-def box(
-    x: float, y: float, width: float, height: float, title: str = "", **attributes: str | float
-) -> str:
+def box(x: float, y: float, width: float, height: float, **attributes: str | float) -> str:
     """Return a rectangle."""
-    return element("rect", x=x, y=y, width=width, height=height, title=title, **attributes)
+    return element("rect", **attributes, x=x, y=y, width=width, height=height)
 
 
-def path(steps: str, title: str = "", **attributes: str | float) -> str:
+def path(steps: str, **attributes: str | float) -> str:
     """Return a line or an area, by its steps in the language of SVG."""
-    return element("path", d=steps, title=title, **attributes)
+    return element("path", **attributes, d=steps)
 
 
 def line(points: Iterable[tuple[float, float]], **attributes: str | float) -> str:
     """Return a line through points."""
-    return element("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in points), **attributes)
+    return element("polyline", **attributes, points=" ".join(f"{x:g},{y:g}" for x, y in points))
 
 
 def time_axis(x: Scale, top: float, bottom: float, second: float = 1.0) -> Iterator[str]:
@@ -112,17 +111,19 @@ def legend(x: float, y: float, texts: Iterable[str]) -> Iterator[str]:
         yield words(x + 20, bottom - 1, f"{number}  {text}")
 
 
-def in_page(label: str, box: tuple[float, float, float, float], *parts: str, class_: str) -> str:
+def in_page(
+    label: str, view: Sequence[float], parts: Iterable[str], **attributes: str | float
+) -> str:
     """Return a chart as a part of a page.
 
     Args:
         label: which is read to those who do not see the chart.
-        box: left, top, width and height of what is shown.
+        view: left, top, width and height of what is shown.
         parts: of the chart.
-        class_: in the style of the page.
+        attributes: of the element.
     """
-    view = " ".join(f"{number:g}" for number in box)
-    return element("svg", *parts, class_=class_, viewBox=view, role="img", aria_label=label)
+    sides = " ".join(f"{side:g}" for side in view)
+    return element("svg", *parts, **attributes, viewBox=sides, role="img", aria_label=label)
 
 
 _FILE = """<?xml version="1.0" encoding="UTF-8"?>

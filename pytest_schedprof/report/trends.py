@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import TypeAlias
 
+from pytest_schedprof.formats.charts import Scale, element, in_page, line
 from pytest_schedprof.judge.change_points import MIN_POINTS
 from pytest_schedprof.judge.series import LEAST_RUNS, counts_from, departure, least_change, usual
 from pytest_schedprof.model.metric import METRICS, readable
@@ -184,6 +185,21 @@ def marks_of(series: Series) -> Iterator[tuple[Point, str]]:
     for step in series.course.steps:
         figure = series.figures[step.at]
         yield _point(series, step.at, figure.value), _label(figure.moment)
+
+
+def spark(series: Series, label: str) -> str:
+    """Draw a series with its levels and steps; the margin is what the circles of steps need."""
+    x, y = Scale(1.0, 232, 4), Scale(1.0, -28, 32)
+
+    def through(points: Iterable[Point], name: str) -> str:
+        return line([(x(along), y(up)) for along, up in points], class_=name)
+
+    parts = [through(line_of(series), "line")]
+    parts += [through(level, "level") for level in levels_of(series)]
+    for (along, up), commit in marks_of(series):
+        place = {"cx": x(along), "cy": y(up), "r": 3}
+        parts.append(element("circle", class_="step", title=commit, **place))
+    return in_page(label, (0, 0, 240, 36), parts, class_="spark", width=240, height=36)
 
 
 def _point(series: Series, number: int, value: float) -> Point:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pytest_schedprof.formats.charts import Scale, element, in_page, path
 from pytest_schedprof.judge.series import label_of
 from pytest_schedprof.model.comparison import Choice, Difference, Parting, SeenWorker
 from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceChange, SourceLine
@@ -117,6 +118,19 @@ def interval_of(
         None if limit is None else part(limit),
         None if before is None else part(before),
     )
+
+
+def strip(interval: Interval, label: str) -> str:
+    """Draw an interval."""
+    x = Scale(1.0, 114, 3)
+    low, value, high, limit, before = (None if p is None else f"{x(p):g}" for p in interval)
+    parts = [path(f"M{low} 7H{high}", class_="range")]
+    parts.append(element("circle", class_="value", cx=f"{value}", cy=7, r=2.5))
+    if before is not None:
+        parts.append(path(f"M{before} 3V11", class_="before"))
+    if limit is not None:
+        parts.append(path(f"M{limit} 0v14", class_="limit"))
+    return in_page(label, (0, 0, 120, 14), parts, class_="interval")
 
 
 def size_of(bytes: int) -> str:
