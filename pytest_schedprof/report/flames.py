@@ -4,26 +4,89 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from pytest_schedprof.judge.others import Other
 from pytest_schedprof.judge.owners import FOREIGN, owner_of, side_of
+from pytest_schedprof.judge.recordings import read_calls, read_others, read_samples, trimmed
 from pytest_schedprof.judge.tally import busy_stack
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
-from pytest_schedprof.report.others import Other
-from pytest_schedprof.report.page_reading import (
-    CallTree,
-    call_tree,
-    read_calls,
-    read_others,
-    read_samples,
-    trimmed,
-)
 from pytest_schedprof.report.tables import micros_per_sample
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """Nodes in depth-first order: each before the nodes that it called."""
+
+    functions: tuple[Function, ...]
+    depths: tuple[int, ...]
+    """Depth of each node; roots have 0."""
+    names: tuple[int, ...]
+    """Index of each node's function."""
+    own: tuple[int, ...]
+    """Number of samples that end in each node."""
+    before: tuple[int, ...] = ()
+    """Number of samples of the other side that end in each node; empty without another side."""
+
+
+@dataclass(slots=True)
+class _Node:
+    name: int
+    depth: int
+    own: int = 0
+    before: int = 0
+    total: int = 0
+    """Samples of both sides that contain the node."""
+    children: dict[int, _Node] = field(default_factory=dict)
+
+
+def call_tree(stacks: Mapping[Stack, int], before: Mapping[Stack, int] | None = None) -> CallTree:
+    """Merge stacks to a tree, with the children of a node in order of their samples."""
+    numbers: dict[Function, int] = {}
+    root = _Node(-1, -1)
+    for stack, count in stacks.items():
+        _leaf(root, stack, count, numbers).own += count
+    for stack, count in (before or {}).items():
+        _leaf(root, stack, count, numbers).before += count
+    nodes = list(_in_order(root))
+    return CallTree(
+        tuple(numbers),
+        tuple(node.depth for node in nodes),
+        tuple(node.name for node in nodes),
+        tuple(node.own for node in nodes),
+        tuple(node.before for node in nodes) if before is not None else (),
+    )
+
+
+def _leaf(root: _Node, stack: Stack, count: int, numbers: dict[Function, int]) -> _Node:
+    node = root
+    for function in stack:
+        name = numbers.setdefault(function, len(numbers))
+        child = node.children.get(name)
+        if child is None:
+            child = node.children[name] = _Node(name, node.depth + 1)
+        child.total += count
+        node = child
+    return node
+
+
+def _in_order(root: _Node) -> Iterator[_Node]:
+    """Return all nodes; not recursive, because stacks may be deeper than Python's own limit."""
+    waiting = _lightest_first(root)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += _lightest_first(node)
+
+
+def _lightest_first(node: _Node) -> list[_Node]:
+    return sorted(node.children.values(), key=lambda child: (child.total, -child.name))
+
 
 GRAINS = ((120, 0.0), (120, 0.001), (60, 0.002), (60, 0.005), (30, 0.01))
 """Numbers of slices, each with the part of all samples from which on a call is told apart; the

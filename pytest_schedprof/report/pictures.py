@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_schedprof.judge.others import Other
+from pytest_schedprof.judge.recordings import read_steps
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.comparison import Difference, Parting
 from pytest_schedprof.model.decisions import Decided
@@ -13,8 +15,6 @@ from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
 from pytest_schedprof.report.ledger import Ledger, ledger_of
-from pytest_schedprof.report.others import Other
-from pytest_schedprof.report.page_reading import read_steps
 from pytest_schedprof.store.runs import decided_in
 
 

@@ -17,10 +17,11 @@ from measured import sampled
 from playwright.sync_api import Page
 from support import shares_in
 
+from pytest_schedprof.judge.recordings import read_samples
 from pytest_schedprof.measuring.pages import write_pages
-from pytest_schedprof.report.flames import flame
-from pytest_schedprof.report.page_reading import call_tree, read_run, read_samples
+from pytest_schedprof.report.flames import call_tree, flame
 from pytest_schedprof.report.pages import as_json
+from pytest_schedprof.store.run_files import read_run
 
 BODY = """
 LIMITS = "share(@comm) <= 99%", "calls(distributed.scheduler:SchedulerState._transition) <= 99"

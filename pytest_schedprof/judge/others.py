@@ -9,20 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.judge.recordings import read_calls, read_samples, trimmed
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.report.page_reading import (
-    RunFiles,
-    TestFiles,
-    read_calls,
-    read_run,
-    read_samples,
-    read_side,
-    trimmed,
-)
 from pytest_schedprof.store.baselines import folder_of, folder_with_sources, is_worth_keeping, load
 from pytest_schedprof.store.run_directory import AGAINST
+from pytest_schedprof.store.run_files import RunFiles, TestFiles, read_run, read_side
 from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
 
 
