@@ -144,13 +144,13 @@ def _clocks(sends: int) -> dict[str, int]:
 
 
 def _read(clocks: Mapping[str, int]) -> dict[str, float]:
-    found = {}
+    used = {}
     for name, clock in clocks.items():
         try:
-            found[name] = time.clock_gettime(clock)
+            used[name] = time.clock_gettime(clock)
         except OSError:  # the thread has ended
             continue
-    return found
+    return used
 
 
 async def _thread() -> int:

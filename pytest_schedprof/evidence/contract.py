@@ -145,13 +145,13 @@ class Kind(ABC):
         self.options: Any = self.read_options(test.options.get(self.name, {}))
 
     @classmethod
-    def read_options(cls, given: Mapping[str, object]) -> Any:
+    def read_options(cls, values: Mapping[str, object]) -> Any:
         """Return the options of which these are given.
 
         Raises:
             SettingsError: for one that is unknown or malformed.
         """
-        return read_options(cls.options_type, cls.name, given, what="evidence")
+        return read_options(cls.options_type, cls.name, values, what="evidence")
 
     def around(self, number: int) -> AbstractContextManager[None]:
         """Return a context manager for one run of the body; the default does nothing.
@@ -167,11 +167,11 @@ class Kind(ABC):
         return _nothing_around()
 
     @abstractmethod
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         """Return everything to keep, after the last run of the body.
 
         Args:
-            found: what the backends found in the same runs.
+            results: what the backends found in the same runs.
 
         Raises:
             EvidenceUnavailableError: if there is nothing to keep.
@@ -218,8 +218,8 @@ class EvidenceRegistry(Registry[type[Kind]]):
         return tuple(map(self.load, self._expanded(names)))
 
     def _expanded(self, names: Iterable[str]) -> Sequence[str]:
-        given = tuple(names)
-        return self.names if given == (ALL,) else given
+        expanded = tuple(names)
+        return self.names if expanded == (ALL,) else expanded
 
     def unknown(self, name: str) -> SettingsError:
         known = ", ".join(self.names)

@@ -60,28 +60,32 @@ class Gathering:
     def keep(
         self,
         directory: Path | None,
-        found: Sequence[BackendResult],
+        results: Sequence[BackendResult],
         beside: Mapping[str, Gathering] = NONE_BESIDE,
     ) -> None:
         """End all kinds and write their files into the directory, if there is one; only once.
 
         Args:
             directory: of the side's files.
-            found: what its backends found.
+            results: what its backends found.
             beside: evidence of the other sides, which has been kept, by their names.
         """
         if self.kept is None:
             for name, kind in self._at_work():
-                theirs = ((side, dict(each._at_work()).get(name)) for side, each in beside.items())
-                kind.others = {side: each for side, each in theirs if each}
-            self.kept = self._keep(directory, found)
+                theirs = (
+                    (side, dict(other._at_work()).get(name)) for side, other in beside.items()
+                )
+                kind.others = {side: other for side, other in theirs if other}
+            self.kept = self._keep(directory, results)
 
-    def _keep(self, directory: Path | None, found: Sequence[BackendResult]) -> tuple[Evidence, ...]:
+    def _keep(
+        self, directory: Path | None, results: Sequence[BackendResult]
+    ) -> tuple[Evidence, ...]:
         kept = {}
         for name, kind in self._at_work():
             with self._noting(name):
-                brought = kind.bring(found)
-                amounts = tuple(self._amounts(each) for each in brought.figures)
+                brought = kind.bring(results)
+                amounts = tuple(self._amounts(figures) for figures in brought.figures)
                 kept[name] = replace(_kept(kind, brought, directory), amounts=amounts)
         for name, kind in self._kinds.items():
             with self._noting(name):
@@ -120,8 +124,8 @@ class Gathering:
         try:
             yield
         except Exception as error:  # dask's instruments may raise anything
-            told = str(as_own(error)).removeprefix("schedprof: ")
-            self._missing[name] = self._missing[name] or told.partition("\n")[0]
+            reason = str(as_own(error)).removeprefix("schedprof: ")
+            self._missing[name] = self._missing[name] or reason.partition("\n")[0]
 
 
 def gather(

@@ -76,16 +76,16 @@ class PhasesKind(
 ):
     """Sums up what the recorder measured of the client and what backends sampled."""
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         """Return the phases as JSON and as one bar."""
-        phases = phases_of(found)
+        phases = phases_of(results)
         if phases is None:
             raise EvidenceUnavailableError("no backend saw the scheduler finish a task of the test")
         notes = [] if HAS_CLOCKS else [NO_CLOCK]
         notes += [] if phases.sampled_by else [UNSAMPLED]
         notes += [TOO_FEW.format(phases.samples)] if _is_too_few(phases) else []
         notes += [] if self.test.known_scheduler else [SAME_THREADS]
-        notes += [] if any(each.where == "workers" for each in phases.phases) else [NO_WORKERS]
+        notes += [] if any(phase.where == "workers" for phase in phases.phases) else [NO_WORKERS]
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
         if steps := bar_of_steps(phases):
             files["phases.steps.svg"] = draw_bar(steps)
@@ -99,9 +99,9 @@ def _is_too_few(phases: Phases) -> bool:
 
 def _figures(phases: Phases) -> Iterator[RunFigures]:
     """Yield what limits bound: the cost of each phase that is known well enough."""
-    for each in phases.phases:
-        if each.where != "scheduler" or not _is_too_few(phases):
-            yield RunFigures("phase", each.name, {TOGETHER: each.cpu_seconds_per_task})
+    for phase in phases.phases:
+        if phase.where != "scheduler" or not _is_too_few(phases):
+            yield RunFigures("phase", phase.name, {TOGETHER: phase.cpu_seconds_per_task})
 
 
 KIND: type[Kind] = PhasesKind

@@ -32,7 +32,7 @@ class ReportKind(Kind, name="report", description="dask's performance report"):
         with self._stream.watched():
             yield
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         """Return the page."""
         code = escape(f"{self.test.test_id}\n\n{self.test.code()}".rstrip())
         with self._stream.watched():

@@ -50,18 +50,18 @@ class SpanKind(
             self._ids.append(name)
             yield
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         """Return the span of each run and all of them merged, as JSON."""
         beats = self._control.call_workers(spans.beat)
-        told = self._control.call(spans.tell_spans, self._ids, self._before)
-        if "problem" in told:
-            raise EvidenceUnavailableError(told["problem"])
-        return brought_spans(told, () if all(beats.values()) else (HOLLOW,))
+        answer = self._control.call(spans.tell_spans, self._ids, self._before)
+        if "problem" in answer:
+            raise EvidenceUnavailableError(answer["problem"])
+        return brought_spans(answer, () if all(beats.values()) else (HOLLOW,))
 
 
-def brought_spans(told: dict[str, Any], notes: tuple[str, ...]) -> Brought:
+def brought_spans(answer: dict[str, Any], notes: tuple[str, ...]) -> Brought:
     """Return what a scheduler told as JSON."""
-    content = msgspec.json.encode(msgspec.convert(told, Spans))
+    content = msgspec.json.encode(msgspec.convert(answer, Spans))
     return Brought({"span.json": msgspec.json.format(content, indent=2)}, notes)
 
 
@@ -91,7 +91,7 @@ def ignored_here(patterns: Sequence[str], directory: str) -> list[str]:
     of a plugin.
     """
     within = directory.replace("\\", "/") + "/"
-    return [each for each in patterns if not re.match(rf".*/({each})/", within)]
+    return [pattern for pattern in patterns if not re.match(rf".*/({pattern})/", within)]
 
 
 @contextmanager

@@ -70,9 +70,9 @@ def draw_pairs(pairs: Pairs) -> bytes:
 
 def _busiest(pairs: Pairs) -> list[str]:
     moved = {name: 0 for pair in pairs for name in pair}
-    for pair, each in pairs.items():
+    for pair, both in pairs.items():
         for name in pair:
-            moved[name] += each.bytes
+            moved[name] += both.bytes
     return sorted(sorted(moved, key=lambda name: (-moved[name], name))[:MOST])
 
 
@@ -109,26 +109,26 @@ class TransfersKind(
         known = {address: count for address, count in counts.items() if count is not None}
         yield
         if known:  # hollow workers have no log
-            told = self._control.call_workers(transfers.tell_sizes, known)
-            self._sizes[number] = [size for each in told.values() for size in each]
+            sizes = self._control.call_workers(transfers.tell_sizes, known)
+            self._sizes[number] = [size for worker in sizes.values() for size in worker]
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         """Return the logs of each worker as JSON."""
-        told = self._control.call_workers(transfers.tell_transfers, self._begun_at)
-        logs = [{"address": address, **each} for address, each in told.items() if each is not None]
+        answers = self._control.call_workers(transfers.tell_transfers, self._begun_at)
+        logs = [{"address": address, **log} for address, log in answers.items() if log is not None]
         if not logs:
             raise EvidenceUnavailableError("hollow workers keep no log of transfers")
         return brought_transfers(logs, self._sizes)
 
 
 def brought_transfers(
-    told: Sequence[Mapping[str, Any]], sizes: Mapping[int, Sequence[int]]
+    answers: Sequence[Mapping[str, Any]], sizes: Mapping[int, Sequence[int]]
 ) -> Brought:
     """Return logs as JSON, and how much arrived in each run."""
-    logs = [msgspec.convert(each, WorkerTransfers) for each in told]
+    logs = [msgspec.convert(answer, WorkerTransfers) for answer in answers]
     figures = [
-        RunFigures("transfers_bytes", "", {run: sum(each) for run, each in sizes.items()}),
-        RunFigures("transfers_count", "", {run: len(each) for run, each in sizes.items()}),
+        RunFigures("transfers_bytes", "", {run: sum(arrived) for run, arrived in sizes.items()}),
+        RunFigures("transfers_count", "", {run: len(arrived) for run, arrived in sizes.items()}),
     ]
     files = {"transfers.json": as_json(logs)}
     if pairs := _pairs(logs):
@@ -139,15 +139,17 @@ def brought_transfers(
 def _pairs(logs: Sequence[WorkerTransfers]) -> dict[tuple[str, str], Moved]:
     """Return what each worker received of each other one, by their names."""
     names = {log.address: log.name for log in logs}
-    found: dict[tuple[str, str], Moved] = {}
+    pairs: dict[tuple[str, str], Moved] = {}
     for log in logs:
-        for each in log.incoming:
-            pair = names.get(each.peer, each.peer), log.name
-            before = found.get(pair, Moved(0, 0.0, 0))
-            found[pair] = Moved(
-                before.bytes + each.bytes, before.seconds + each.duration, before.transfers + 1
+        for transfer in log.incoming:
+            pair = names.get(transfer.peer, transfer.peer), log.name
+            before = pairs.get(pair, Moved(0, 0.0, 0))
+            pairs[pair] = Moved(
+                before.bytes + transfer.bytes,
+                before.seconds + transfer.duration,
+                before.transfers + 1,
             )
-    return found
+    return pairs
 
 
 KIND: type[Kind] = TransfersKind

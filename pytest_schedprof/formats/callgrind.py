@@ -73,8 +73,8 @@ def with_names(content: bytes) -> bytes:
     )
     begins = [begin for begin, _, _ in symbols]
 
-    def name(found: re.Match[bytes]) -> bytes:
-        address = int(found[0], 16)
+    def name(match: re.Match[bytes]) -> bytes:
+        address = int(match[0], 16)
         begin, size, name = symbols[bisect_right(begins, address) - 1] if symbols else (0, 0, b"")
         return name if begin <= address < begin + size else UNKNOWN
 
@@ -145,10 +145,10 @@ class _Reader:
 
     def _named(self, value: str) -> str:
         """Return a function's name: its number may stand for it."""
-        found = NAME.fullmatch(value)
-        if found is None:
+        match = NAME.fullmatch(value)
+        if match is None:
             return function_of(value)
-        number, name = found.groups()
+        number, name = match.groups()
         if name is not None:
             self._names[number] = function_of(name)
         return self._names[number]

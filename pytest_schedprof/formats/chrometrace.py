@@ -68,7 +68,7 @@ def is_json(content: bytes) -> bool:
 
 
 _CONTROLS = bytes(range(32))
-_TAMED = bytes(32 if chr(each).isspace() else ord("?") for each in _CONTROLS)
+_TAMED = bytes(32 if chr(code).isspace() else ord("?") for code in _CONTROLS)
 _AFTER = rb'\},\{"p|\}\], ?"|\}\}|,"args":\{|,"s":"'
 """What follows a name in viztracer's files."""
 

@@ -70,7 +70,8 @@ class _Writer:
 
     def _period(self) -> int:
         """Return the time between samples in nanoseconds."""
-        return max((round(each.seconds * NANOSECONDS) for each in self._file.threads), default=0)
+        periods = (round(thread.seconds * NANOSECONDS) for thread in self._file.threads)
+        return max(periods, default=0)
 
     def _value_type(self, kind: str, unit: str) -> list[bytes]:
         return [_number(1, self._string(kind)), _number(2, self._string(unit))]
@@ -94,11 +95,11 @@ class _Writer:
 
 def _varint(number: int) -> bytes:
     """Encode seven bits in each byte, lowest first; the eighth says that more follow."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def _number(field: int, value: int) -> bytes:
@@ -133,9 +134,9 @@ def join_samples(contents: Sequence[bytes]) -> SpeedscopeFile:
         first_frame, first_stack = len(frames), len(stacks)
         frames += file.frames
         stacks += [tuple(frame + first_frame for frame in stack) for stack in file.stacks]
-        for each in file.threads:
-            moved = array("q", (index + first_stack for index in each.stacks))
-            threads.append(Samples(each.thread, moved, each.empty, each.seconds))
+        for thread in file.threads:
+            moved = array("q", (index + first_stack for index in thread.stacks))
+            threads.append(Samples(thread.thread, moved, thread.empty, thread.seconds))
     return SpeedscopeFile(frames, stacks, threads)
 
 
@@ -146,13 +147,13 @@ def join_traces(contents: Sequence[bytes]) -> bytes:
         FormatError: if the bytes are not Chrome traces.
     """
     try:
-        plain = [gzip.decompress(each) if each.startswith(GZIP) else each for each in contents]
-        events = [msgspec.json.decode(each, type=_Trace).traceEvents for each in plain]
+        plain = [gzip.decompress(raw) if raw.startswith(GZIP) else raw for raw in contents]
+        events = [msgspec.json.decode(trace, type=_Trace).traceEvents for trace in plain]
     except (*UNREADABLE, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"schedprof: not a Chrome trace: {error}") from error
     if len(plain) == 1:
         return plain[0]
-    return msgspec.json.encode({"traceEvents": [event for each in events for event in each]})
+    return msgspec.json.encode({"traceEvents": [event for trace in events for event in trace]})
 
 
 class _Trace(msgspec.Struct):
@@ -215,5 +216,5 @@ def _is(name: str, artifact: Artifact) -> bool:
 def backends_for(form: str, known: Iterable[BackendFacts]) -> list[str]:
     """Return the backends whose recordings a format can be made of, by rank."""
     return recommended(
-        each for each in known if any(one.kind in EXPORTS[form] for one in each.artifacts)
+        backend for backend in known if any(one.kind in EXPORTS[form] for one in backend.artifacts)
     )

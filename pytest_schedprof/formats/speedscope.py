@@ -107,8 +107,12 @@ def count_samples(content: bytes, name: str, path: str) -> int:
         FormatError: if the bytes are not a speedscope file.
     """
     file = read_speedscope(content)
-    wanted = {n for n, each in enumerate(file.frames) if (each.name, each.file) == (name, path)}
-    showing = [not wanted.isdisjoint(stack) for stack in file.stacks]
+    matching = {
+        number
+        for number, frame in enumerate(file.frames)
+        if (frame.name, frame.file) == (name, path)
+    }
+    showing = [not matching.isdisjoint(stack) for stack in file.stacks]
     return sum(showing[index] for thread in file.threads for index in thread.stacks)
 
 
@@ -168,11 +172,13 @@ def without_process(content: bytes, pid: int) -> bytes:
     try:
         whole = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         profiles = msgspec.json.decode(whole["profiles"], type=list[msgspec.Raw])
-        names = [msgspec.json.decode(each, type=_Named).name for each in profiles]
+        names = [msgspec.json.decode(profile, type=_Named).name for profile in profiles]
     except (*UNREADABLE, KeyError):
         return content  # its reader says what is wrong
     start = f"Process {pid} "
-    kept = [each for each, name in zip(profiles, names, strict=True) if not name.startswith(start)]
+    kept = [
+        profile for profile, name in zip(profiles, names, strict=True) if not name.startswith(start)
+    ]
     return msgspec.json.encode({**whole, "profiles": kept})
 
 

@@ -39,20 +39,20 @@ class Names:
 
     def __call__(self, places: Sequence[CodeLocation]) -> list[Function]:
         """Return `module:qualname` of each place."""
-        found = [self._recorded(file, name) for file, name, _ in places]
+        recorded = [self._recorded(file, name) for file, name, _ in places]
         return [
             function or f"{self._module(file)}:{name}"
-            for function, (file, name, _) in zip(found, places, strict=True)
+            for function, (file, name, _) in zip(recorded, places, strict=True)
         ]
 
     @cached_property
     def _aliases(self) -> dict[tuple[str, str], list[Function]]:
         """Functions by last part of the module and name: `tlz` loads modules under its own name."""
-        found: dict[tuple[str, str], list[Function]] = defaultdict(list)
+        aliases: dict[tuple[str, str], list[Function]] = defaultdict(list)
         for function in sorted(self._known):
             module, _, name = function.partition(":")
-            found[module.rpartition(".")[2], name].append(function)
-        return found
+            aliases[module.rpartition(".")[2], name].append(function)
+        return aliases
 
     def _recorded(self, file: str, name: str) -> Function | None:
         for entry, module in _readings(file):
@@ -86,14 +86,14 @@ def _readings(file: str) -> tuple[tuple[str, str], ...]:
 
 def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
-    found: Counter[Stack] = Counter()
+    counts: Counter[Stack] = Counter()
     for profile in profiles:
         kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
         for thread in profile.threads:
             for index, count in Counter(thread.samples).items():
                 if busy := kept[index]:
-                    found[busy.stack] += count
-    return found
+                    counts[busy.stack] += count
+    return counts
 
 
 def trimmed(stacks: Mapping[Stack, int], least: float) -> Counter[Stack]:
@@ -103,13 +103,13 @@ def trimmed(stacks: Mapping[Stack, int], least: float) -> Counter[Stack]:
         for depth in range(1, len(stack) + 1):
             held[stack[:depth]] += count
     smallest = least * sum(stacks.values())
-    found: Counter[Stack] = Counter()
+    kept: Counter[Stack] = Counter()
     for stack, count in stacks.items():
         depth = len(stack)
         while depth > 1 and held[stack[:depth]] < smallest:
             depth -= 1
-        found[stack[:depth]] += count
-    return found
+        kept[stack[:depth]] += count
+    return kept
 
 
 SAMPLES = ".speedscope.json"
@@ -147,14 +147,14 @@ def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[St
 
     Waiting threads are left out too. Files that cannot be read are only linked.
     """
-    found: dict[str, Counter[Stack]] = {}
+    by_name: dict[str, Counter[Stack]] = {}
     for target in backend.targets:
         files = [name for name in target.artifacts if name.endswith(SAMPLES)]
-        sums = found.setdefault("workers" if target.addresses else target.target, Counter())
+        sums = by_name.setdefault("workers" if target.addresses else target.target, Counter())
         with suppress(SchedprofError):
             for profile in _profiles(directory, files, backend.shares):
                 sums.update(_active(profile))
-    return {name: stacks for name, stacks in found.items() if stacks}
+    return {name: stacks for name, stacks in by_name.items() if stacks}
 
 
 def _active(profile: SampleProfile) -> Counter[Stack]:

@@ -194,13 +194,13 @@ def regressions(comparison: Comparison) -> str:
 
     Each cause has a line of its own. It is empty if nothing regressed.
     """
-    found = comparison.of(Outcome.REGRESSED)
-    if not found:
+    regressed = comparison.of(Outcome.REGRESSED)
+    if not regressed:
         return ""
     if causes := list(cause_sentences(comparison)):
         return "\n  ".join(causes)
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{change_sentence(comparison, found[0])}{more}"
+    more = f", and {len(regressed) - 1} more" if len(regressed) > 1 else ""
+    return f"{change_sentence(comparison, regressed[0])}{more}"
 
 
 def cause_sentences(comparison: Comparison) -> Iterator[str]:
@@ -232,9 +232,9 @@ def _following(comparison: Comparison) -> str:
 
 def leading(comparison: Comparison) -> list[Change]:
     """Return the regressions of the causes, or else the gravest one."""
-    found = comparison.of(Outcome.REGRESSED)
+    regressed = comparison.of(Outcome.REGRESSED)
     names = {cause.function for cause in comparison.causes}
-    return [change for change in found if enclosing(change.subject) in names] or found[:1]
+    return [change for change in regressed if enclosing(change.subject) in names] or regressed[:1]
 
 
 def undecided(comparison: Comparison) -> str:

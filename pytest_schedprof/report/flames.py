@@ -118,9 +118,9 @@ def slices_of(profiles: Sequence[SampleProfile], tree: CallTree) -> Slices | Non
     If the stacks are too many, rare calls are counted as their caller's own.
     """
     for count, least in GRAINS:
-        found = _sliced(profiles, _nodes_of(tree, least), count)
-        if found.pairs <= MOST_PAIRS:
-            return found if sum(map(bool, found.nodes)) > 1 else None
+        slices = _sliced(profiles, _nodes_of(tree, least), count)
+        if slices.pairs <= MOST_PAIRS:
+            return slices if sum(map(bool, slices.nodes)) > 1 else None
     return None
 
 
@@ -144,14 +144,14 @@ def _nodes_of(tree: CallTree, least: float) -> dict[Stack, int]:
     """Return the node in which each stack ends, or the last one above it that is not rare."""
     totals = _totals(tree)
     smallest = least * sum(tree.own)
-    found: dict[Stack, int] = {}
+    nodes: dict[Stack, int] = {}
     path: list[tuple[str, int]] = []
     for number, (depth, name) in enumerate(zip(tree.depths, tree.names, strict=True)):
         is_kept = totals[number] >= smallest or not depth
         path[depth:] = [(tree.functions[name], number if is_kept else path[depth - 1][1])]
         if tree.own[number]:
-            found[tuple(function for function, _ in path)] = path[-1][1]
-    return found
+            nodes[tuple(function for function, _ in path)] = path[-1][1]
+    return nodes
 
 
 def _totals(tree: CallTree) -> list[int]:
@@ -168,14 +168,14 @@ def _totals(tree: CallTree) -> list[int]:
 def _sliced(profiles: Sequence[SampleProfile], nodes: Mapping[Stack, int], count: int) -> Slices:
     """Return so many slices. As in blocks, samples of a thread are evenly spread over a round."""
     lengths = [max((len(thread.samples) for thread in p.threads), default=0) for p in profiles]
-    found = Slices([0] * count, [Counter() for _ in range(count)], [])
+    slices = Slices([0] * count, [Counter() for _ in range(count)], [])
     scale, start = count / max(1, sum(lengths)), 0
     for profile, length in zip(profiles, lengths, strict=True):
         if start:
-            found.rounds.append(int(start * scale))
-        _add(found, profile, nodes, start * scale, length * scale)
+            slices.rounds.append(int(start * scale))
+        _add(slices, profile, nodes, start * scale, length * scale)
         start += length
-    return found
+    return slices
 
 
 def _add(
@@ -238,12 +238,12 @@ def flame(
 def _scatter(backend: BackendResult) -> float:
     """Return the typical dispersion of shares, relative to independent samples."""
     functions = backend.shares.functions if backend.shares else ()
-    found = [
+    dispersions = [
         function.share.dispersion
         for function in functions
         if SCATTER_FROM <= function.share.value <= 1 - SCATTER_FROM
     ]
-    return round(median(found), 2) if found else 1.0
+    return round(median(dispersions), 2) if dispersions else 1.0
 
 
 def _owner_of_any(function: Function) -> str:
@@ -271,11 +271,11 @@ def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
     return [part for name in tree.functions for part in _parts(known.get(name))]
 
 
-def _parts(found: FunctionShare | None) -> list[int]:
-    if found is None:
+def _parts(function: FunctionShare | None) -> list[int]:
+    if function is None:
         return [0, 0, 0, 0]
-    share = found.share
-    amounts = (share.value, share.low, share.high, found.self_share.value)
+    share = function.share
+    amounts = (share.value, share.low, share.high, function.self_share.value)
     return [round(amount * PARTS) for amount in amounts]
 
 

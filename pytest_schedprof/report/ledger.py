@@ -141,14 +141,14 @@ def _of_steps(backend: BackendResult, files: Sequence[IntakeFile]) -> list[Step]
     """Return the steps that cost anything, in the order in which a graph passes them."""
     assert backend.costs
     scales = [segment.scale for segment in backend.window.segments]
-    found = {}
+    timed = {}
     for function in backend.costs.functions:
         step = step_of(function.function)
         if step and any(function.total.values()):
             by_scale = _seconds_by_scale(step, scales, files)
             calls = None if step in UNCOUNTED else function.total.get(CALLS, 0.0)
-            found[step] = Step("scheduler", step, function.total.get(CPU, 0.0), by_scale, calls)
-    return [found[step] for step in STEPS if step in found]
+            timed[step] = Step("scheduler", step, function.total.get(CPU, 0.0), by_scale, calls)
+    return [timed[step] for step in STEPS if step in timed]
 
 
 def _seconds_by_scale(

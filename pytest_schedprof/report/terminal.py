@@ -108,8 +108,8 @@ def _title(result: Result) -> Line:
     return Line(f"{result.test_id}  {result.outcome}", {"bold": True})
 
 
-def _hottest_line(found: FunctionShare) -> Line:
-    share, function = found.share, found.function
+def _hottest_line(hottest_function: FunctionShare) -> Line:
+    share, function = hottest_function.share, hottest_function.function
     return Line(f"    {share.value:.1%} ({share.low:.1%} - {share.high:.1%}) in {function}")
 
 

@@ -96,12 +96,12 @@ def _noise(series: Series) -> Iterator[str]:
     values = values_of(series)
     if len(values) < LEAST_RUNS:
         return
-    found = usual(values)
+    ordinary = usual(values)
     is_exact = METRICS[series.metric].is_exact
-    rise = departure(values) if is_exact else counts_from(found)
+    rise = departure(values) if is_exact else counts_from(ordinary)
     relative, absolute = least_change(series.metric)
-    if rise > max(relative * found.level, absolute):
-        words = change_of(series.metric, found.level, found.level + rise)
+    if rise > max(relative * ordinary.level, absolute):
+        words = change_of(series.metric, ordinary.level, ordinary.level + rise)
         why = "runs departed so far and came back" if is_exact else "in two runs"
         yield f"noisy: a comparison with these runs tells {words} and more, {why}"
 
@@ -146,10 +146,10 @@ def history_words(history: History) -> Iterator[str]:
     if steps:
         yield "commits with steps:"
     for (time, name), group in groupby(sorted(steps, key=_when), key=_when):
-        found = list(group)
-        up = sum(step.after > step.before for _, step in found)
-        tests = counted(len({series.setting.test_id for series, _ in found}), "test")
-        yield f"  {name} ({time[:10]}): {up} up, {len(found) - up} down, in {tests}"
+        changed = list(group)
+        up = sum(step.after > step.before for _, step in changed)
+        tests = counted(len({series.setting.test_id for series, _ in changed}), "test")
+        yield f"  {name} ({time[:10]}): {up} up, {len(changed) - up} down, in {tests}"
     short = sum(len(series.figures) < MIN_POINTS for series in history.series)
     if short:
         yield f"{_series(short)} with fewer than {MIN_POINTS} figures, too few to find steps"

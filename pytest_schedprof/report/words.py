@@ -429,8 +429,8 @@ def places(part: Part) -> Iterator[str]:
         yield "its source is the same" if source.is_same else f"its source in {file} changed"
 
 
-def _lines(found: tuple[Place, ...]) -> str:
-    return " and ".join(map(_place_of_change, found))
+def _lines(changed: tuple[Place, ...]) -> str:
+    return " and ".join(map(_place_of_change, changed))
 
 
 def _place_of_change(place: Place) -> str:
