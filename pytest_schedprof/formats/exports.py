@@ -65,13 +65,9 @@ class _Writer:
         for (name, place), number in self._functions.items():
             yield _message(5, [_number(1, number), _number(2, name), _number(4, place)])
         yield _message(11, self._value_type("time", "nanoseconds"))
-        yield _number(12, self._period())
-        yield from (_field(6, text.encode("utf-8", "replace")) for text in self._strings)
-
-    def _period(self) -> int:
-        """Return the time between samples in nanoseconds."""
         periods = (round(thread.seconds * NANOSECONDS) for thread in self._file.threads)
-        return max(periods, default=0)
+        yield _number(12, max(periods, default=0))
+        yield from (_field(6, text.encode("utf-8", "replace")) for text in self._strings)
 
     def _value_type(self, kind: str, unit: str) -> list[bytes]:
         return [_number(1, self._string(kind)), _number(2, self._string(unit))]
@@ -202,15 +198,11 @@ def export_of(names: Sequence[str], form: str, artifacts: Iterable[Artifact]) ->
     known = list(artifacts)
     for kind, make in EXPORTS[form].items():
         for artifact in known:
-            mine = [name for name in names if _is(name, artifact)]
+            ending = f".{artifact.ending}"
+            mine = [n for n in names if n.startswith("scheduler.") and n.endswith(ending)]
             if artifact.kind == kind and mine:
                 return Export(make, tuple(mine))
     return None
-
-
-def _is(name: str, artifact: Artifact) -> bool:
-    """Whether a file is such an artifact, and of the scheduler."""
-    return name.startswith("scheduler.") and name.endswith(f".{artifact.ending}")
 
 
 def backends_for(form: str, known: Iterable[BackendFacts]) -> list[str]:

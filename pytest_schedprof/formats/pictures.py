@@ -30,10 +30,9 @@ def write_flamegraph(file: SpeedscopeFile) -> bytes:
     """Draw callers below callees, each as wide as its number of samples, threads apart."""
     labels = [label_of(frame) for frame in file.frames]
     counts: Counter[tuple[str, ...]] = Counter()
-    for thread in file.threads:
-        for index, count in Counter(thread.stacks).items():
-            stack = (labels[frame] for frame in file.stacks[index])
-            counts["all", thread.thread or "thread without a name", *stack] += count
+    for thread, stack, count in file.counted():
+        frames = (labels[frame] for frame in stack)
+        counts["all", thread or "thread without a name", *frames] += count
     return draw_flamegraph(counts)
 
 

@@ -8,7 +8,8 @@ third are merged later, when the namer uses `Frame.line`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -47,6 +48,12 @@ class SpeedscopeFile:
     frames: list[Frame]
     stacks: list[tuple[int, ...]]
     threads: list[Samples]
+
+    def counted(self) -> Iterator[tuple[str, tuple[int, ...], int]]:
+        """Yield each thread's name with each of its stacks, and how often that was sampled."""
+        for thread in self.threads:
+            for index, count in Counter(thread.stacks).items():
+                yield thread.thread, self.stacks[index], count
 
 
 class _Profile(msgspec.Struct):
@@ -235,9 +242,7 @@ def name_frames(
         empty_samples=sum(samples.empty for samples in file.threads),
         is_held_back=is_held_back,
         is_of_cpu=is_of_cpu,
-        sample_seconds=0.0 if is_of_cpu else _seconds(file),
+        sample_seconds=0.0
+        if is_of_cpu
+        else max((samples.seconds for samples in file.threads), default=0.0),
     )
-
-
-def _seconds(file: SpeedscopeFile) -> float:
-    return max((samples.seconds for samples in file.threads), default=0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -15,7 +15,7 @@ from pytest_schedprof.judge.recordings import read_calls, read_others, read_samp
 from pytest_schedprof.judge.tally import busy_stack
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
-from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
+from pytest_schedprof.model.result import BackendResult, SampledShares
 from pytest_schedprof.report.tables import micros_per_sample
 
 
@@ -246,19 +246,17 @@ def _scatter(backend: BackendResult) -> float:
     return round(median(dispersions), 2) if dispersions else 1.0
 
 
-def _owner_of_any(function: Function) -> str:
-    """Return `worker` or `client` too, which own none of the scheduler's samples."""
-    return side_of(function) or owner_of(function)
+def _tree(tree: CallTree, *, is_of_scheduler: bool = True) -> dict[str, Any]:
+    """Return the nodes and the names of their functions, with each module and owner listed once.
 
-
-def _tree(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dict[str, Any]:
-    """Return the nodes and the names of their functions, with each module and owner listed once."""
+    `worker` and `client` own none of the scheduler's samples.
+    """
     modules: dict[str, int] = {}
     owners: dict[str, int] = {}
     functions = []
     for function in tree.functions:
         module, _, name = function.partition(":")
-        owner = owner_of(function)
+        owner = (not is_of_scheduler and side_of(function)) or owner_of(function)
         number = -1 if owner == FOREIGN else owners.setdefault(owner, len(owners))
         functions += [modules.setdefault(module, len(modules)), name, number]
     nodes = {"depth": list(tree.depths), "name": list(tree.names), "own": list(tree.own)}
@@ -267,16 +265,12 @@ def _tree(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dic
 
 def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
     """Return share, bounds and own share of each function; zeros if only the other side has it."""
-    known = {function.function: function for function in shares.functions}
-    return [part for name in tree.functions for part in _parts(known.get(name))]
-
-
-def _parts(function: FunctionShare | None) -> list[int]:
-    if function is None:
-        return [0, 0, 0, 0]
-    share = function.share
-    amounts = (share.value, share.low, share.high, function.self_share.value)
-    return [round(amount * PARTS) for amount in amounts]
+    known = {
+        one.function: (one.share.value, one.share.low, one.share.high, one.self_share.value)
+        for one in shares.functions
+    }
+    zeros = (0.0, 0.0, 0.0, 0.0)
+    return [round(part * PARTS) for name in tree.functions for part in known.get(name, zeros)]
 
 
 LEAST_OF_OTHERS = 0.002
@@ -298,7 +292,12 @@ class Flames:
     def of(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
         """Return the flame graphs of a backend, and why the scheduler has none."""
         drawn, reason = self._sampled(id, backend) if backend.shares else self._called(id, backend)
-        return (*drawn, *self._of_others(id, backend)), reason
+        for whose, stacks in read_others(self.directory, backend).items():
+            tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
+            content = {"cost": 0, "unit": "", "isSampled": True}  # the record has no figures of it
+            content |= _tree(tree, is_of_scheduler=False)
+            drawn.append(Flame(f"{id}-{whose}", content, of=whose))
+        return tuple(drawn), reason
 
     def _sampled(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
         mine = read_samples(self.directory, backend)
@@ -326,10 +325,3 @@ class Flames:
             content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 1.0}
             return [Flame(id, content, self.other.name)], ""
         return [Flame(id, content)], ""
-
-    def _of_others(self, id: str, backend: BackendResult) -> Iterator[Flame]:
-        """Yield the flame graphs of other processes, which have no figures in the record."""
-        for whose, stacks in read_others(self.directory, backend).items():
-            tree = _tree(call_tree(trimmed(stacks, LEAST_OF_OTHERS)), _owner_of_any)
-            content = {**tree, "cost": 0, "unit": "", "isSampled": True}
-            yield Flame(f"{id}-{whose}", content, of=whose)

@@ -82,6 +82,11 @@ class Ledger(NamedTuple):
         """Return a step as a fraction of the whole way."""
         return step.seconds / self.seconds if self.seconds else 0.0
 
+    @property
+    def heads_by_scale(self) -> list[str]:
+        """Heads of columns for each size, with their classes."""
+        return [f"n wide|at {scale:,}" for scale in self.tasks_by_scale]
+
     def costs_by_scale(self, step: Step) -> Iterator[str]:
         """Yield the CPU time per task at each size; empty texts where it is not known."""
         for scale, tasks in self.tasks_by_scale.items():

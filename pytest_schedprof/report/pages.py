@@ -154,6 +154,7 @@ def _environment() -> Environment:
     public = (pair for module in WORDS for pair in getmembers(module, isfunction))
     environment.filters |= {name: value for name, value in public if not name.startswith("_")}
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
+    environment.filters |= {"numeric": lambda head, more="": f"n|{head}{more}"}
     environment.globals |= {
         "LISTED": tables.LISTED,
         "NEWS": changes.NEWS,

@@ -84,7 +84,16 @@ def _amount(series: Series, value: float) -> str:
 def notes_of_series(series: Series) -> Iterator[str]:
     """Yield the steps and trends of a series, and from which rise on a noisy one tells one."""
     for step in series.course.steps:
-        yield f"step at {_place_of(series, step)}: {_sizes(series, step)}{_versions(series, step)}"
+        before, after = (series.figures[at].moment for at in (step.at - 1, step.at))
+        place = f"after {_label(before)}"  # there may be commits between that no run measured
+        if _label(before) == _label(after):
+            place = "between two runs of that commit"
+        versions = f"; distributed {before.distributed} -> {after.distributed}"
+        has_changed = before.distributed != after.distributed
+        yield (
+            f"step at {_dated(after)}, {place}: "
+            f"{_sizes(series, step)}{versions if has_changed else ''}"
+        )
     for trend in series.course.trends:
         first, last = (series.figures[at].moment for at in (trend.first, trend.last))
         yield f"trend from {_dated(first)} to {_dated(last)}: {_sizes(series, trend)}"
@@ -109,19 +118,6 @@ def _noise(series: Series) -> Iterator[str]:
 def _sizes(series: Series, change: Step | Trend) -> str:
     before, after = (_amount(series, value) for value in (change.before, change.after))
     return f"{before} -> {after}, {change_of(series.metric, change.before, change.after)}"
-
-
-def _place_of(series: Series, step: Step) -> str:
-    """Return where a step is; there may be commits between the two that no run measured."""
-    before, after = (series.figures[at].moment for at in (step.at - 1, step.at))
-    if _label(before) == _label(after):
-        return f"{_dated(after)}, between two runs of that commit"
-    return f"{_dated(after)}, after {_label(before)}"
-
-
-def _versions(series: Series, step: Step) -> str:
-    before, after = (series.figures[at].moment.distributed for at in (step.at - 1, step.at))
-    return f"; distributed {before} -> {after}" if before != after else ""
 
 
 def _label(moment: Moment) -> str:

@@ -396,9 +396,10 @@ def _calls_and_price(explanation: Explanation, part: Part) -> Iterator[str]:
     price = (new.per_call or 0.0) - (old.per_call or 0.0)
     is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
     if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):
-        way = "more" if price > 0 else "less"
-        now = _amount(explanation, new.per_call or 0.0)
-        yield f"{_amount_and_noun(explanation, abs(price))} {way} per call (now {now})"
+        amount, way = _amount(explanation, abs(price)), "more" if price > 0 else "less"
+        noun = METRICS[explanation.metric].noun.partition(" of ")[0]
+        words = f"{amount} {noun.removesuffix('s') if amount == '1' else noun}".rstrip()
+        yield f"{words} {way} per call (now {_amount(explanation, new.per_call or 0.0)})"
 
 
 def _callers(part: Part) -> Iterator[str]:
@@ -424,13 +425,9 @@ def places(part: Part) -> Iterator[str]:
         return
     file = source.file.rpartition("/")[2]
     if source.places and part.by_price > 0:
-        yield f"by {_lines(source.places)} of {file}"
+        yield f"by {' and '.join(map(_place_of_change, source.places))} of {file}"
     else:
         yield "its source is the same" if source.is_same else f"its source in {file} changed"
-
-
-def _lines(changed: tuple[Place, ...]) -> str:
-    return " and ".join(map(_place_of_change, changed))
 
 
 def _place_of_change(place: Place) -> str:
@@ -450,12 +447,6 @@ def _times(calls: float | None) -> str:
 
 def _amount(explanation: Explanation, value: float) -> str:
     return readable(value, METRICS[explanation.metric])
-
-
-def _amount_and_noun(explanation: Explanation, value: float) -> str:
-    amount = _amount(explanation, value)
-    noun = METRICS[explanation.metric].noun.partition(" of ")[0]
-    return f"{amount} {noun.removesuffix('s') if amount == '1' else noun}".rstrip()
 
 
 def _more(explanation: Explanation, value: float) -> str:
