@@ -109,7 +109,11 @@ class ClientWatch:
             standing.close()
             spent = {name: after[name] - before[name] for name in before if name in after}
             timed = {name: watch.seconds[name] for name in PHASES}
-            return _phases(spent, timed, watch.seconds[RECEIVING])
+            receiving = watch.seconds[RECEIVING]
+            # Times of the stopwatch may be of other threads.
+            within = {"construction": sum(timed.values()), "sending": receiving}
+            left = {name: max(0.0, spent[name] - within[name]) for name in spent}
+            return {**left, **timed, RECEIVING: receiving}
 
         return end
 
@@ -124,15 +128,6 @@ def watch_here() -> Callable[[], dict[str, float]]:
         return {name: watch.seconds[name] for name in PHASES}
 
     return end
-
-
-def _phases(
-    spent: dict[str, float], timed: Mapping[str, float], receiving: float
-) -> dict[str, float]:
-    """Combine threads' CPU time with the stopwatch, whose times may be of other threads."""
-    within = {"construction": sum(timed.values()), "sending": receiving}
-    left = {name: max(0.0, spent[name] - within[name]) for name in spent}
-    return {**left, **timed, RECEIVING: receiving}
 
 
 def _clocks(sends: int) -> dict[str, int]:

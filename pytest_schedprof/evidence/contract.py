@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -164,7 +164,7 @@ class Kind(ABC):
         Raises:
             EvidenceUnavailableError: if the evidence cannot be gathered here.
         """
-        return _nothing_around()
+        return nullcontext()
 
     @abstractmethod
     def bring(self, results: Sequence[BackendResult]) -> Brought:
@@ -180,11 +180,6 @@ class Kind(ABC):
     def close(self) -> None:
         """Leave nothing on the scheduler; called once in any case, also after a failure."""
         return
-
-
-@contextmanager
-def _nothing_around() -> Iterator[None]:
-    yield
 
 
 class EvidenceRegistry(Registry[type[Kind]]):

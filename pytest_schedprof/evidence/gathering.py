@@ -14,7 +14,6 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import as_own
 from pytest_schedprof.evidence.contract import (
     NO_SCHEDULER,
-    Brought,
     EvidenceUnavailableError,
     Kind,
     Need,
@@ -86,7 +85,9 @@ class Gathering:
             with self._noting(name):
                 brought = kind.bring(results)
                 amounts = tuple(self._amounts(figures) for figures in brought.figures)
-                kept[name] = replace(_kept(kind, brought, directory), amounts=amounts)
+                files = _written(name, brought.files, directory) if directory else ()
+                evidence = Evidence(name, files, brought.notes, description=kind.description)
+                kept[name] = replace(evidence, amounts=amounts)
         for name, kind in self._kinds.items():
             with self._noting(name):
                 kind.close()
@@ -146,18 +147,11 @@ def _make(kind: type[Kind], test: ObservedTest) -> Kind:
     return kind(test)
 
 
-def _kept(kind: Kind, brought: Brought, directory: Path | None) -> Evidence:
-    files: tuple[str, ...] = ()
-    if directory is not None:
-        files = tuple(brought.files)
-        for file in files:
-            _check_file_name(kind.name, file)
-        for file, content in brought.files.items():
-            write(directory / file, content)
-    return Evidence(kind.name, files, brought.notes, description=kind.description)
-
-
-def _check_file_name(name: str, file: str) -> None:
-    """Refuse names that could overwrite other files of the test, or lie outside its directory."""
-    if not file.startswith(f"{name}.") or Path(file).name != file:
-        raise EvidenceUnavailableError(f"its file {file!r} must be named {name}.SUFFIX")
+def _written(name: str, files: Mapping[str, bytes], directory: Path) -> tuple[str, ...]:
+    """Write files, unless one could overwrite another of the test, or lie outside."""
+    for file in files:
+        if not file.startswith(f"{name}.") or Path(file).name != file:
+            raise EvidenceUnavailableError(f"its file {file!r} must be named {name}.SUFFIX")
+    for file, content in files.items():
+        write(directory / file, content)
+    return tuple(files)

@@ -55,7 +55,6 @@ class _Here(Kind, Observer, name="here", description="observes schedulers of thi
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Observe schedulers and workers."""
         self.number = number
         with observing(self):
             yield
@@ -90,11 +89,9 @@ class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs
                 self._sample(scheduler)
 
     def end(self, scheduler: Scheduler) -> None:
-        """Stop the sampler."""
         self._samplers.pop(scheduler).stop()
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the samples as on other clusters."""
         if not self._samples:
             raise EvidenceUnavailableError(NONE_HERE)
         samples = [
@@ -123,7 +120,6 @@ class TasksHere(_Here, name="tasks", description=TasksKind.description, needs=[]
         self._firsts[scheduler] = task_stream.watch(scheduler), task_stream.activities(scheduler)
 
     def end(self, scheduler: Scheduler) -> None:
-        """Read its tasks and remove it."""
         first, before = self._firsts.pop(scheduler)
         last = task_stream.so_far(scheduler)
         tasks = task_stream.tell_tasks(first, last, scheduler)
@@ -135,7 +131,6 @@ class TasksHere(_Here, name="tasks", description=TasksKind.description, needs=[]
         task_stream.let_go(scheduler)
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the tasks; times of workers are those of their last heartbeats."""
         return brought_tasks(self._answers, self._finished, self._spent)
 
 
@@ -164,7 +159,6 @@ class TransfersHere(_Here, name="transfers", description=TransfersKind.descripti
         self._sizes[self.number] += transfers.tell_sizes(self._counts, worker)
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the logs of each worker."""
         if not self._answers:
             raise EvidenceUnavailableError(NO_WORKER)
         return brought_transfers(self._answers, self._sizes)
@@ -187,14 +181,12 @@ class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
             yield
 
     def end(self, scheduler: Scheduler) -> None:
-        """Read the span of this run."""
         answer = spans.tell_spans(self._ids[-1:], [], scheduler)
         self._problem = answer.get("problem", "")
         if not self._problem:
             self._answers.append(answer)
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the spans of all runs."""
         if not self._answers:
             raise EvidenceUnavailableError(self._problem)
         takes = [take for answer in self._answers for take in answer["takes"]]

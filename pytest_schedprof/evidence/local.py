@@ -256,7 +256,6 @@ class LocalKind(
             yield
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the results as JSON, and dask's own page of aligned plots."""
         if not self._results(self._tasks):
             raise EvidenceUnavailableError("none of dask's local schedulers ran in the test")
         ended = default_timer()

@@ -128,7 +128,6 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Sample until the run ends."""
         started = self._client, self._measures, self._interval
         keys = self._control.call(reports.start_samplers, *started)
         try:
@@ -140,7 +139,6 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
                 self._samples.append(MemorySamples(number, measure, pairs))
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the samples as JSON, and one picture of all sides."""
         others = {side: kind._samples for side, kind in self.others.items()}
         return brought_memory(self._samples, others=others)
 

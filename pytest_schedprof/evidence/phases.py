@@ -77,7 +77,6 @@ class PhasesKind(
     """Sums up what the recorder measured of the client and what backends sampled."""
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the phases as JSON and as one bar."""
         phases = phases_of(results)
         if phases is None:
             raise EvidenceUnavailableError("no backend saw the scheduler finish a task of the test")

@@ -41,7 +41,6 @@ class PluginKind(Kind, Observer, name="plugin", description="a plugin of the use
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Add the plugin, and remove it."""
         self._number = number
         if self.test.known_scheduler is None:
             with observing(self):
@@ -55,7 +54,6 @@ class PluginKind(Kind, Observer, name="plugin", description="a plugin of the use
             self._answers[number] = control.call(plugins.end_plugin, self.name)
 
     def begin(self, scheduler: Scheduler) -> None:
-        """Add the plugin to a scheduler of this process."""
         plugin = self.plugin()
         scheduler.add_plugin(plugin, name=plugins.name_of(self.name))
         complete(plugin.start(scheduler))

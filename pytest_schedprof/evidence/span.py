@@ -51,7 +51,6 @@ class SpanKind(
             yield
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the span of each run and all of them merged, as JSON."""
         beats = self._control.call_workers(spans.beat)
         answer = self._control.call(spans.tell_spans, self._ids, self._before)
         if "problem" in answer:
@@ -71,7 +70,8 @@ def span_around(name: str) -> Iterator[str]:
     frames = max(1, dask.config.get(CODE))
     try:
         seen = {CODE: frames, IGNORED: ignored_here(dask.config.get(IGNORED, []), _directory())}
-        with dask.config.set(seen), _no_warning(), span(name) as identity:
+        with dask.config.set(seen), warnings.catch_warnings(), span(name) as identity:
+            warnings.filterwarnings("ignore", message=WARNING)
             yield identity
     except ValueError:  # a context variable is reset in another context
         raise EvidenceUnavailableError(ELSEWHERE) from None
@@ -92,13 +92,6 @@ def ignored_here(patterns: Sequence[str], directory: str) -> list[str]:
     """
     within = directory.replace("\\", "/") + "/"
     return [pattern for pattern in patterns if not re.match(rf".*/({pattern})/", within)]
-
-
-@contextmanager
-def _no_warning() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=WARNING)
-        yield
 
 
 KIND: type[Kind] = SpanKind

@@ -81,11 +81,9 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
         self._spent.subtract(before)
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the tasks as JSON, and dask's own picture of them."""
         return brought_tasks(self._answers, self._finished, self._spent)
 
     def close(self) -> None:
-        """Remove the task stream, which is a plugin of the scheduler."""
         self._stream.close()
 
     def _fetch(self, number: int, first: int, last: int) -> Iterator[dict[str, Any]]:

@@ -104,7 +104,6 @@ class TransfersKind(
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Read what arrives during the run."""
         counts = self._control.call_workers(transfers.count_incoming)
         known = {address: count for address, count in counts.items() if count is not None}
         yield
@@ -113,7 +112,6 @@ class TransfersKind(
             self._sizes[number] = [size for worker in sizes.values() for size in worker]
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the logs of each worker as JSON."""
         answers = self._control.call_workers(transfers.tell_transfers, self._begun_at)
         logs = [{"address": address, **log} for address, log in answers.items() if log is not None]
         if not logs:

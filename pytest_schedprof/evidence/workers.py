@@ -147,7 +147,6 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
         return {address: answer["ended"] for address, answer in self._begun.items()}
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        """Return the profiles as JSON, as a flame graph, and over time."""
         answers = self._control.call_workers(doings.tell, self._ended)
         all_told = [answer for answer in answers.values() if answer]
         doings_found = doings_of(all_told, list(self._ended.values()))
@@ -166,7 +165,6 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
         return Brought(files, () if is_whole else (FORGOTTEN,))
 
     def close(self) -> None:
-        """Have workers sample as before."""
         if self.options.milliseconds():
             before = {address: answer["before"] for address, answer in self._begun.items()}
             self._control.call_workers(doings.restore, before)
