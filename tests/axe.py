@@ -16,8 +16,8 @@ SCRIPT = PLACE / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
 RUN = """async tags => {
-    const wanted = {runOnly: {type: "tag", values: tags}, resultTypes: ["violations"]}
-    const {violations, passes} = await axe.run(wanted)
+    const options = {runOnly: {type: "tag", values: tags}, resultTypes: ["violations"]}
+    const {violations, passes} = await axe.run(options)
     return {violations, passes: passes.length}
 }"""
 """Thousands of elements that break no rule would take long to be described, sent and read."""
@@ -45,12 +45,12 @@ def check(page: Page) -> None:
     page.evaluate(script())  # not as an element, which would need no more than the page's own ones
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
-        found = page.evaluate(RUN, RULES)
-        told = [f"{scheme}: {_told(each)}" for each in found["violations"]]
-        assert not told, "\n".join(told)
-        assert found["passes"], "no rule was checked"
+        result = page.evaluate(RUN, RULES)
+        broken = [f"{scheme}: {_described(rule)}" for rule in result["violations"]]
+        assert not broken, "\n".join(broken)
+        assert result["passes"], "no rule was checked"
 
 
-def _told(violation: dict[str, Any]) -> str:
-    nodes = [f"{each['html'][:200]}: {each['failureSummary']}" for each in violation["nodes"][:3]]
+def _described(violation: dict[str, Any]) -> str:
+    nodes = [f"{node['html'][:200]}: {node['failureSummary']}" for node in violation["nodes"][:3]]
     return "\n".join([f"{violation['id']} ({len(violation['nodes'])})", *nodes])

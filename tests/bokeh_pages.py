@@ -27,12 +27,12 @@ def lines_of(page: Path) -> list[tuple[str, list[float]]]:
 
 def texts_of(page: Path) -> list[str]:
     """Return the texts between plots, which are HTML."""
-    return [each["text"] for each in _models(_document(page), "Div")]
+    return [text["text"] for text in _models(_document(page), "Div")]
 
 
 def _document(page: Path) -> Any:
-    (found,) = _DOCUMENT.findall(page.read_text(encoding="utf-8"))
-    return json.loads(html.unescape(found))
+    (document,) = _DOCUMENT.findall(page.read_text(encoding="utf-8"))
+    return json.loads(html.unescape(document))
 
 
 def _models(node: Any, name: str) -> Iterator[dict[str, Any]]:
@@ -41,5 +41,5 @@ def _models(node: Any, name: str) -> Iterator[dict[str, Any]]:
         if node.get("type") == "object" and node.get("name") == name:
             yield node["attributes"]
         node = list(node.values())
-    for each in node if isinstance(node, list) else ():
-        yield from _models(each, name)
+    for child in node if isinstance(node, list) else ():
+        yield from _models(child, name)

@@ -83,6 +83,11 @@ def find(page: Page, function: str) -> None:
     page.locator("canvas.main").focus()
 
 
+def words_of_box(page: Page) -> str:
+    """Return what a page tells of the box with the focus."""
+    return page.locator(".told").inner_text()
+
+
 class Reader:
     """Opens pages from disk and records faults: errors, dialogs, and requests to the network."""
 
@@ -129,6 +134,6 @@ class Reader:
         self.faults.append(f"opened a dialog: {dialog.message}")
         dialog.dismiss()
 
-    def _note(self, told: ConsoleMessage) -> None:
-        if told.type == "error":
-            self.faults.append(f"error: {told.text}")
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.faults.append(f"error: {message.text}")

@@ -16,12 +16,12 @@ from pytest_schedprof.formats.speedscope import (
     name_frames,
     write_speedscope,
 )
+from pytest_schedprof.judge.recordings import Names
 from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import CodeLocation, Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run, TestEntry
-from pytest_schedprof.report.page_reading import Names
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.sources import add_sources
 

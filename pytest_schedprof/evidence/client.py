@@ -109,7 +109,11 @@ class ClientWatch:
             standing.close()
             spent = {name: after[name] - before[name] for name in before if name in after}
             timed = {name: watch.seconds[name] for name in PHASES}
-            return _phases(spent, timed, watch.seconds[RECEIVING])
+            receiving = watch.seconds[RECEIVING]
+            # Times of the stopwatch may be of other threads.
+            within = {"construction": sum(timed.values()), "sending": receiving}
+            left = {name: max(0.0, spent[name] - within[name]) for name in spent}
+            return {**left, **timed, RECEIVING: receiving}
 
         return end
 
@@ -126,15 +130,6 @@ def watch_here() -> Callable[[], dict[str, float]]:
     return end
 
 
-def _phases(
-    spent: dict[str, float], timed: Mapping[str, float], receiving: float
-) -> dict[str, float]:
-    """Combine threads' CPU time with the stopwatch, whose times may be of other threads."""
-    within = {"construction": sum(timed.values()), "sending": receiving}
-    left = {name: max(0.0, spent[name] - within[name]) for name in spent}
-    return {**left, **timed, RECEIVING: receiving}
-
-
 def _clocks(sends: int) -> dict[str, int]:
     """Return a CPU clock of each thread, which can be read from any thread."""
     if not HAS_CLOCKS:
@@ -144,13 +139,13 @@ def _clocks(sends: int) -> dict[str, int]:
 
 
 def _read(clocks: Mapping[str, int]) -> dict[str, float]:
-    found = {}
+    used = {}
     for name, clock in clocks.items():
         try:
-            found[name] = time.clock_gettime(clock)
+            used[name] = time.clock_gettime(clock)
         except OSError:  # the thread has ended
             continue
-    return found
+    return used
 
 
 async def _thread() -> int:

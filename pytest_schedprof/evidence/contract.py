@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -145,13 +145,13 @@ class Kind(ABC):
         self.options: Any = self.read_options(test.options.get(self.name, {}))
 
     @classmethod
-    def read_options(cls, given: Mapping[str, object]) -> Any:
+    def read_options(cls, values: Mapping[str, object]) -> Any:
         """Return the options of which these are given.
 
         Raises:
             SettingsError: for one that is unknown or malformed.
         """
-        return read_options(cls.options_type, cls.name, given, what="evidence")
+        return read_options(cls.options_type, cls.name, values, what="evidence")
 
     def around(self, number: int) -> AbstractContextManager[None]:
         """Return a context manager for one run of the body; the default does nothing.
@@ -164,14 +164,14 @@ class Kind(ABC):
         Raises:
             EvidenceUnavailableError: if the evidence cannot be gathered here.
         """
-        return _nothing_around()
+        return nullcontext()
 
     @abstractmethod
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         """Return everything to keep, after the last run of the body.
 
         Args:
-            found: what the backends found in the same runs.
+            results: what the backends found in the same runs.
 
         Raises:
             EvidenceUnavailableError: if there is nothing to keep.
@@ -180,11 +180,6 @@ class Kind(ABC):
     def close(self) -> None:
         """Leave nothing on the scheduler; called once in any case, also after a failure."""
         return
-
-
-@contextmanager
-def _nothing_around() -> Iterator[None]:
-    yield
 
 
 class EvidenceRegistry(Registry[type[Kind]]):
@@ -218,8 +213,8 @@ class EvidenceRegistry(Registry[type[Kind]]):
         return tuple(map(self.load, self._expanded(names)))
 
     def _expanded(self, names: Iterable[str]) -> Sequence[str]:
-        given = tuple(names)
-        return self.names if given == (ALL,) else given
+        expanded = tuple(names)
+        return self.names if expanded == (ALL,) else expanded
 
     def unknown(self, name: str) -> SettingsError:
         known = ", ".join(self.names)

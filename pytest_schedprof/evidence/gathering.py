@@ -14,7 +14,6 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import as_own
 from pytest_schedprof.evidence.contract import (
     NO_SCHEDULER,
-    Brought,
     EvidenceUnavailableError,
     Kind,
     Need,
@@ -60,29 +59,35 @@ class Gathering:
     def keep(
         self,
         directory: Path | None,
-        found: Sequence[BackendResult],
+        results: Sequence[BackendResult],
         beside: Mapping[str, Gathering] = NONE_BESIDE,
     ) -> None:
         """End all kinds and write their files into the directory, if there is one; only once.
 
         Args:
             directory: of the side's files.
-            found: what its backends found.
+            results: what its backends found.
             beside: evidence of the other sides, which has been kept, by their names.
         """
         if self.kept is None:
             for name, kind in self._at_work():
-                theirs = ((side, dict(each._at_work()).get(name)) for side, each in beside.items())
-                kind.others = {side: each for side, each in theirs if each}
-            self.kept = self._keep(directory, found)
+                theirs = (
+                    (side, dict(other._at_work()).get(name)) for side, other in beside.items()
+                )
+                kind.others = {side: other for side, other in theirs if other}
+            self.kept = self._keep(directory, results)
 
-    def _keep(self, directory: Path | None, found: Sequence[BackendResult]) -> tuple[Evidence, ...]:
+    def _keep(
+        self, directory: Path | None, results: Sequence[BackendResult]
+    ) -> tuple[Evidence, ...]:
         kept = {}
         for name, kind in self._at_work():
             with self._noting(name):
-                brought = kind.bring(found)
-                amounts = tuple(self._amounts(each) for each in brought.figures)
-                kept[name] = replace(_kept(kind, brought, directory), amounts=amounts)
+                brought = kind.bring(results)
+                amounts = tuple(self._amounts(figures) for figures in brought.figures)
+                files = _written(name, brought.files, directory) if directory else ()
+                evidence = Evidence(name, files, brought.notes, description=kind.description)
+                kept[name] = replace(evidence, amounts=amounts)
         for name, kind in self._kinds.items():
             with self._noting(name):
                 kind.close()
@@ -120,8 +125,8 @@ class Gathering:
         try:
             yield
         except Exception as error:  # dask's instruments may raise anything
-            told = str(as_own(error)).removeprefix("schedprof: ")
-            self._missing[name] = self._missing[name] or told.partition("\n")[0]
+            reason = str(as_own(error)).removeprefix("schedprof: ")
+            self._missing[name] = self._missing[name] or reason.partition("\n")[0]
 
 
 def gather(
@@ -142,18 +147,11 @@ def _make(kind: type[Kind], test: ObservedTest) -> Kind:
     return kind(test)
 
 
-def _kept(kind: Kind, brought: Brought, directory: Path | None) -> Evidence:
-    files: tuple[str, ...] = ()
-    if directory is not None:
-        files = tuple(brought.files)
-        for file in files:
-            _check_file_name(kind.name, file)
-        for file, content in brought.files.items():
-            write(directory / file, content)
-    return Evidence(kind.name, files, brought.notes, description=kind.description)
-
-
-def _check_file_name(name: str, file: str) -> None:
-    """Refuse names that could overwrite other files of the test, or lie outside its directory."""
-    if not file.startswith(f"{name}.") or Path(file).name != file:
-        raise EvidenceUnavailableError(f"its file {file!r} must be named {name}.SUFFIX")
+def _written(name: str, files: Mapping[str, bytes], directory: Path) -> tuple[str, ...]:
+    """Write files, unless one could overwrite another of the test, or lie outside."""
+    for file in files:
+        if not file.startswith(f"{name}.") or Path(file).name != file:
+            raise EvidenceUnavailableError(f"its file {file!r} must be named {name}.SUFFIX")
+    for file, content in files.items():
+        write(directory / file, content)
+    return tuple(files)

@@ -55,14 +55,9 @@ class _Here(Kind, Observer, name="here", description="observes schedulers of thi
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Observe schedulers and workers."""
         self.number = number
         with observing(self):
             yield
-
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return nothing: subclasses do."""
-        raise NotImplementedError
 
 
 class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs=[]):
@@ -94,18 +89,16 @@ class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs
                 self._sample(scheduler)
 
     def end(self, scheduler: Scheduler) -> None:
-        """Stop the sampler."""
         self._samplers.pop(scheduler).stop()
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the samples as on other clusters."""
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         if not self._samples:
             raise EvidenceUnavailableError(NONE_HERE)
         samples = [
             MemorySamples(
-                run, measure, tuple((when, getattr(held, measure)) for when, held in each)
+                run, measure, tuple((when, getattr(held, measure)) for when, held in held_by_time)
             )
-            for run, each in self._samples.items()
+            for run, held_by_time in self._samples.items()
             for measure in measures_of(self.options, self.test.limits)
         ]
         return brought_memory(samples, (SAME_MEMORY,))
@@ -117,8 +110,8 @@ class TasksHere(_Here, name="tasks", description=TasksKind.description, needs=[]
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._firsts: dict[Scheduler, tuple[int, Mapping[str, float]]] = {}
-        self._told: list[dict[str, Any]] = []
-        self._wanted = 0
+        self._answers: list[dict[str, Any]] = []
+        self._finished = 0
         self._spent: Counter[str] = Counter()
 
     def begin(self, scheduler: Scheduler) -> None:
@@ -127,20 +120,18 @@ class TasksHere(_Here, name="tasks", description=TasksKind.description, needs=[]
         self._firsts[scheduler] = task_stream.watch(scheduler), task_stream.activities(scheduler)
 
     def end(self, scheduler: Scheduler) -> None:
-        """Read its tasks and remove it."""
         first, before = self._firsts.pop(scheduler)
         last = task_stream.so_far(scheduler)
-        told = task_stream.tell_tasks(first, last, scheduler)
-        self._told += [{"take": self.number, **each} for each in told]
-        self._wanted += last - first
+        tasks = task_stream.tell_tasks(first, last, scheduler)
+        self._answers += [{"take": self.number, **task} for task in tasks]
+        self._finished += last - first
         self._spent.update(task_stream.activities(scheduler))
         self._spent.subtract(before)
         task_stream.unwatch(scheduler)
         task_stream.let_go(scheduler)
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the tasks; times of workers are those of their last heartbeats."""
-        return brought_tasks(self._told, self._wanted, self._spent)
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        return brought_tasks(self._answers, self._finished, self._spent)
 
 
 class TransfersHere(_Here, name="transfers", description=TransfersKind.description, needs=[]):
@@ -149,29 +140,28 @@ class TransfersHere(_Here, name="transfers", description=TransfersKind.descripti
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._sizes: dict[int, list[int]] = {}
-        self._told: list[dict[str, Any]] = []
+        self._answers: list[dict[str, Any]] = []
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
         """Note what the logs of living workers have already."""
         self._begun_at = time.time()
-        living = [each for each in list(Worker._instances) if each.status == Status.running]
-        self._counts = {each.address: transfers.count_incoming(each) or 0 for each in living}
+        living = [worker for worker in list(Worker._instances) if worker.status == Status.running]
+        self._counts = {worker.address: transfers.count_incoming(worker) or 0 for worker in living}
         self._sizes[number] = []
         with super().around(number):
             yield
 
     def leave(self, worker: Worker) -> None:
         """Read the logs from the begin of the run on."""
-        told = transfers.tell_transfers(self._begun_at, worker)
-        self._told.append({"address": worker.address, **(told or {})})
+        logs = transfers.tell_transfers(self._begun_at, worker)
+        self._answers.append({"address": worker.address, **(logs or {})})
         self._sizes[self.number] += transfers.tell_sizes(self._counts, worker)
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the logs of each worker."""
-        if not self._told:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        if not self._answers:
             raise EvidenceUnavailableError(NO_WORKER)
-        return brought_transfers(self._told, self._sizes)
+        return brought_transfers(self._answers, self._sizes)
 
 
 class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
@@ -180,7 +170,7 @@ class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._ids: list[str] = []
-        self._told: list[dict[str, Any]] = []
+        self._answers: list[dict[str, Any]] = []
         self._problem = NONE_HERE
 
     @contextmanager
@@ -191,19 +181,17 @@ class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
             yield
 
     def end(self, scheduler: Scheduler) -> None:
-        """Read the span of this run."""
-        told = spans.tell_spans(self._ids[-1:], [], scheduler)
-        self._problem = told.get("problem", "")
+        answer = spans.tell_spans(self._ids[-1:], [], scheduler)
+        self._problem = answer.get("problem", "")
         if not self._problem:
-            self._told.append(told)
+            self._answers.append(answer)
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the spans of all runs."""
-        if not self._told:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        if not self._answers:
             raise EvidenceUnavailableError(self._problem)
-        takes = [take for each in self._told for take in each["takes"]]
-        notes = (SEVERAL,) if len(self._told) > 1 else ()
-        return brought_spans({**self._told[-1], "takes": takes}, notes)
+        takes = [take for answer in self._answers for take in answer["takes"]]
+        notes = (SEVERAL,) if len(self._answers) > 1 else ()
+        return brought_spans({**self._answers[-1], "takes": takes}, notes)
 
 
 HERE: Mapping[type[Kind], type[Kind]] = {

@@ -53,7 +53,7 @@ def described(task: Any) -> str:
 
 
 def _call(function: Any, args: Any, keywords: dict[str, Any]) -> str:
-    parts = [*map(_short, args), *(f"{name}={_short(each)}" for name, each in keywords.items())]
+    parts = [*map(_short, args), *(f"{name}={_short(value)}" for name, value in keywords.items())]
     more = ["..."] if len(parts) > MOST_ARGUMENTS else []
     return f"{funcname(function)}({', '.join([*parts[:MOST_ARGUMENTS], *more])})"
 
@@ -140,7 +140,7 @@ class _Sampler:
         assert self._process.stdout
         line = self._process.stdout.readline()
         # It ends with the line's end, unless the process was killed.
-        return [ResourceData(*each) for each in (json.loads(line) if line[-1:] == "\n" else ())]
+        return [ResourceData(*sample) for sample in (json.loads(line) if line[-1:] == "\n" else ())]
 
     def shutdown(self) -> None:
         """End it. Processes that were forked meanwhile have the pipe, too, so closing is no end."""
@@ -191,15 +191,15 @@ class LocalOptions:
         Raises:
             SettingsError: for one that is none.
         """
-        found = METRICS.get(self.metric) if isinstance(self.metric, str) else self.metric
-        if found is None and ":" in self.metric:
-            found = _imported(self.metric)
-        if not callable(found):
+        metric = METRICS.get(self.metric) if isinstance(self.metric, str) else self.metric
+        if metric is None and ":" in self.metric:
+            metric = _imported(self.metric)
+        if not callable(metric):
             raise SettingsError(
                 f"schedprof: option local.metric must be one of {', '.join(METRICS)}, a function, "
                 f"or where to find one, as 'module:name', got {self.metric!r}"
             )
-        return found, self.metric if self.metric in METRICS else str(funcname(found))
+        return metric, self.metric if self.metric in METRICS else str(funcname(metric))
 
 
 def _imported(place: str) -> Any:
@@ -231,8 +231,8 @@ class LocalKind(
         self._resources = _theirs(callbacks, ResourceProfiler) or ours(dt=self.options.dt)
         self._cache = _theirs(callbacks, CacheProfiler) or CacheProfiler(*self.options.sized())
         three = [self._tasks, self._resources, self._cache]
-        self._callbacks = [*three, *(each for each in callbacks if each not in three)]
-        self._seen = {id(each): len(each.results) for each in three}
+        self._callbacks = [*three, *(callback for callback in callbacks if callback not in three)]
+        self._seen = {id(profiler): len(profiler.results) for profiler in three}
         """Number of results that a user's profiler already has from earlier tests."""
         self._begun = default_timer()
         self._epoch = time() - self._begun
@@ -240,7 +240,7 @@ class LocalKind(
 
     @property
     def _profilers(self) -> list[Any]:
-        return [each for each in self._callbacks if hasattr(each, "visualize")]
+        return [callback for callback in self._callbacks if hasattr(callback, "visualize")]
 
     def _results(self, profiler: Any) -> list[Any]:
         return list(profiler.results[self._seen[id(profiler)] :])
@@ -250,13 +250,12 @@ class LocalKind(
         """Register all callbacks. A resource profiler's process is ended at the latest here."""
         with ExitStack() as opened:
             opened.callback(self._resources.close)
-            for each in self._callbacks:
-                each.register()
-                opened.callback(each.unregister)
+            for callback in self._callbacks:
+                callback.register()
+                opened.callback(callback.unregister)
             yield
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the results as JSON, and dask's own page of aligned plots."""
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         if not self._results(self._tasks):
             raise EvidenceUnavailableError("none of dask's local schedulers ran in the test")
         ended = default_timer()
@@ -292,7 +291,7 @@ class LocalKind(
 
 
 def _theirs(callbacks: Sequence[Callback], kind: type[Callback]) -> Any:
-    return next((each for each in callbacks if isinstance(each, kind)), None)
+    return next((callback for callback in callbacks if isinstance(callback, kind)), None)
 
 
 KIND: type[Kind] = LocalKind

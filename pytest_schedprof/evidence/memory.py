@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from types import MappingProxyType
 
 from pytest_schedprof.agent import instruments as reports
 from pytest_schedprof.errors import SettingsError, quoted
@@ -28,22 +28,7 @@ DASHES = ("solid", "dashed", "dotted", "dotdash", "12 4", "2 8", "16 4 2 4", "6 
 COLOURS = 20
 
 
-class Drawn(NamedTuple):
-    """What one side held."""
-
-    name: str
-    """What tells it apart in the picture; without meaning if it is alone there."""
-    samples: Sequence[MemorySamples]
-
-
-class _Style(NamedTuple):
-    label: str
-    name: str
-    colour: int
-    dash: int
-
-
-def memory_picture(found: Sequence[Drawn]) -> bytes:
+def memory_picture(sides: Mapping[str, Sequence[MemorySamples]]) -> bytes:
     """Draw a line for each run of the body and measure, all of which begin at zero.
 
     Of one side, colours tell measures, and dashes tell runs of the body. Of several, colours tell
@@ -61,41 +46,30 @@ def memory_picture(found: Sequence[Drawn]) -> bytes:
         tools="pan,wheel_zoom,box_zoom,reset,hover",
         tooltips=[("", "$name"), ("seconds", "$x{0.0}"), ("MiB", "$y{0.0}")],
     )
-    for each, style in _styled(found):
-        begun = each.samples[0][0]
-        plot.line(
-            [when - begun for when, _ in each.samples],
-            [held / MEGABYTE for _, held in each.samples],
-            name=style.name,
-            legend_label=style.label,
-            line_dash=DASHES[style.dash % len(DASHES)],
-            line_width=2,
-            color=colours[style.colour % COLOURS],
-        )
+    measures = list(dict.fromkeys(taken.measure for side in sides.values() for taken in side))
+    for number, (side, samples) in enumerate(sides.items()):
+        for taken in samples:
+            if not taken.samples:
+                continue
+            begun, measure = taken.samples[0][0], measures.index(taken.measure)
+            label, colour, dash = f"{side}: {taken.measure}", number, measure
+            name = f"{label}, take {taken.take}"
+            if len(sides) == 1:
+                label = name = name.removeprefix(f"{side}: ")
+                colour, dash = measure, taken.take - 1
+            plot.line(
+                [when - begun for when, _ in taken.samples],
+                [held / MEGABYTE for _, held in taken.samples],
+                name=name,
+                legend_label=label,
+                line_dash=DASHES[dash % len(DASHES)],
+                line_width=2,
+                color=colours[colour % COLOURS],
+            )
     for legend in plot.legend[:1]:
         legend.click_policy = "hide"
         plot.add_layout(legend, "right")
     return page(plot, TITLE)
-
-
-def _styled(found: Sequence[Drawn]) -> list[tuple[MemorySamples, _Style]]:
-    measures = list(dict.fromkeys(each.measure for one in found for each in one.samples))
-    return [
-        (each, _style(number, one.name, each, measures, is_alone=len(found) == 1))
-        for number, one in enumerate(found)
-        for each in one.samples
-        if each.samples
-    ]
-
-
-def _style(
-    number: int, name: str, each: MemorySamples, measures: list[str], *, is_alone: bool
-) -> _Style:
-    measure, take = measures.index(each.measure), f", take {each.take}"
-    if is_alone:
-        return _Style(each.measure + take, each.measure + take, measure, each.take - 1)
-    label = f"{name}: {each.measure}"
-    return _Style(label, label + take, number, measure)
 
 
 FILE = "memory.json"
@@ -116,7 +90,7 @@ class MemoryOptions:
     """Seconds between samples; by default 0.2, or more with many workers."""
 
     def __post_init__(self) -> None:
-        if unknown := [each for each in self.measures if each not in MEASURES]:
+        if unknown := [measure for measure in self.measures if measure not in MEASURES]:
             raise SettingsError(
                 f"schedprof: option memory.measures must be any of {', '.join(MEASURES)}, "
                 f"got {quoted(unknown[0])}"
@@ -128,9 +102,9 @@ def measures_of(options: MemoryOptions, limits: Sequence[Limit]) -> tuple[str, .
     """Return what to sample: what the options name, and what the limits bound."""
     bound = [compile_pattern(limit.pattern) for limit in limits if limit.measured == "memory"]
     return tuple(
-        each
-        for each in MEASURES
-        if each in options.measures or any(pattern.fullmatch(each) for pattern in bound)
+        measure
+        for measure in MEASURES
+        if measure in options.measures or any(pattern.fullmatch(measure) for pattern in bound)
     )
 
 
@@ -154,7 +128,6 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Sample until the run ends."""
         started = self._client, self._measures, self._interval
         keys = self._control.call(reports.start_samplers, *started)
         try:
@@ -162,29 +135,28 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
         finally:
             sampled = self._control.call(reports.stop_samplers, keys)
             for measure, samples in zip(self._measures, sampled, strict=True):
-                found = tuple((when, held) for when, held in samples)
-                self._samples.append(MemorySamples(number, measure, found))
+                pairs = tuple((when, held) for when, held in samples)
+                self._samples.append(MemorySamples(number, measure, pairs))
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the samples as JSON, and one picture of all sides."""
-        others = [Drawn(side, each._samples) for side, each in self.others.items()]
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        others = {side: kind._samples for side, kind in self.others.items()}
         return brought_memory(self._samples, others=others)
 
 
 def brought_memory(
-    samples: Sequence[MemorySamples], notes: tuple[str, ...] = (), others: Sequence[Drawn] = ()
+    samples: Sequence[MemorySamples],
+    notes: tuple[str, ...] = (),
+    others: Mapping[str, Sequence[MemorySamples]] = MappingProxyType({}),
 ) -> Brought:
     """Return samples with a picture and the highest of each run; others are drawn beside."""
-    data, drawn = {FILE: as_json(samples)}, [Drawn(NOW, samples), *others]
-    brought = with_pictures(data, {"memory.html": lambda: memory_picture(drawn)}, notes)
-    measures = dict.fromkeys(each.measure for each in samples)
-    return replace(brought, figures=[_peaks(measure, samples) for measure in measures])
-
-
-def _peaks(measure: str, samples: Sequence[MemorySamples]) -> RunFigures:
-    found = [each for each in samples if each.measure == measure and each.samples]
-    peaks = {each.take: max(float(held) for _, held in each.samples) for each in found}
-    return RunFigures("memory", measure, peaks)
+    pictures = {"memory.html": lambda: memory_picture({NOW: samples, **others})}
+    brought = with_pictures({FILE: as_json(samples)}, pictures, notes)
+    peaks: dict[str, dict[int, float]] = {taken.measure: {} for taken in samples}
+    for taken in samples:
+        if taken.samples:
+            peaks[taken.measure][taken.take] = max(float(held) for _, held in taken.samples)
+    figures = [RunFigures("memory", measure, by_run) for measure, by_run in peaks.items()]
+    return replace(brought, figures=figures)
 
 
 KIND: type[Kind] = MemoryKind

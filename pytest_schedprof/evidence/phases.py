@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from pytest_schedprof.evidence.client import HAS_CLOCKS
 from pytest_schedprof.evidence.contract import (
@@ -15,47 +14,40 @@ from pytest_schedprof.evidence.contract import (
     RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json
-from pytest_schedprof.formats.pictures import COLOURS, ground, picture, plain, write
+from pytest_schedprof.formats.charts import (
+    COLOURS,
+    ROW,
+    Scale,
+    as_file,
+    box,
+    element,
+    legend,
+    words,
+)
 from pytest_schedprof.judge.phases import bar_of, bar_of_steps, phases_of
 from pytest_schedprof.model.evidence import Phases
 from pytest_schedprof.model.limit import MIN_SAMPLES
 from pytest_schedprof.model.result import BackendResult
 
-WIDTH, BAR, ROW, LEFT = 900, 40, 20, 10
+WIDTH, BAR, LEFT = 900, 40, 10
 
 
 def draw_bar(parts: Sequence[tuple[str, float]]) -> bytes:
-    """Draw parts side by side, numbered, with a list of their amounts in microseconds below.
-
-    The numbers make the picture readable without colours.
-    """
+    """Draw parts side by side, numbered, with a list of their amounts in microseconds below."""
     total = sum(amount for _, amount in parts) or 1.0
-    ends = list(accumulate(amount for _, amount in parts))
-    height = 2 * ROW + BAR + ROW * (len(parts) + 1)
-    lines = [ground(WIDTH, height)]
-    lines.append(write(LEFT, ROW - 4, f"{_micro(total)} of CPU per task"))
-    for number, ((label, amount), end) in enumerate(zip(parts, ends, strict=True), start=1):
-        lines += _part(number, label, amount / total, (end - amount) / total, _micro(amount))
-    return picture(WIDTH, height, lines)
-
-
-def _part(number: int, label: str, part: float, begin: float, amount: str) -> list[str]:
-    room = WIDTH - 2 * LEFT
-    x, width, colour = LEFT + room * begin, room * part, COLOURS[(number - 1) % len(COLOURS)]
-    text = plain(f"{number}  {label}: {amount} ({part:.0%})")
-    y = ROW + BAR + ROW * (number + 1)
-    inside = (
-        f'<text x="{x + width / 2:.1f}" y="{ROW + BAR / 2 + 5}" fill="white" '
-        f'text-anchor="middle">{number}</text>'
-        if width > ROW
-        else ""
-    )
-    return [
-        f'<g><title>{text}</title><rect x="{x:.1f}" y="{ROW}" width="{width:.1f}" height="{BAR}" '
-        f'fill="{colour}" stroke="white"/>{inside}</g>\n',
-        f'<rect x="{LEFT}" y="{y - 12}" width="12" height="12" fill="{colour}"/>'
-        f'<text x="{LEFT + 20}" y="{y - 1}">{text}</text>\n',
-    ]
+    x, end = Scale(total, WIDTH - 2 * LEFT, LEFT), 0.0
+    drawn = [words(LEFT, ROW - 4, f"{_micro(total)} of CPU per task")]
+    texts = [f"{label}: {_micro(amount)} ({amount / total:.0%})" for label, amount in parts]
+    for number, (text, (_, amount)) in enumerate(zip(texts, parts, strict=True), start=1):
+        left, width = x(end), x(end + amount) - x(end)
+        end += amount
+        colour = COLOURS[(number - 1) % len(COLOURS)]
+        bar = box(left, ROW, width, BAR, fill=colour, stroke="white")
+        middle = left + width / 2, ROW + BAR / 2 + 5
+        name = words(*middle, f"{number}", fill="white", text_anchor="middle")
+        drawn.append(element("g", bar, name if width > ROW else "", title=f"{number}  {text}"))
+    drawn += legend(LEFT, ROW + BAR + ROW, texts)
+    return as_file(WIDTH, 2 * ROW + BAR + ROW * (len(parts) + 1), drawn)
 
 
 def _micro(seconds: float) -> str:
@@ -84,16 +76,15 @@ class PhasesKind(
 ):
     """Sums up what the recorder measured of the client and what backends sampled."""
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the phases as JSON and as one bar."""
-        phases = phases_of(found)
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        phases = phases_of(results)
         if phases is None:
             raise EvidenceUnavailableError("no backend saw the scheduler finish a task of the test")
         notes = [] if HAS_CLOCKS else [NO_CLOCK]
         notes += [] if phases.sampled_by else [UNSAMPLED]
         notes += [TOO_FEW.format(phases.samples)] if _is_too_few(phases) else []
         notes += [] if self.test.known_scheduler else [SAME_THREADS]
-        notes += [] if any(each.where == "workers" for each in phases.phases) else [NO_WORKERS]
+        notes += [] if any(phase.where == "workers" for phase in phases.phases) else [NO_WORKERS]
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
         if steps := bar_of_steps(phases):
             files["phases.steps.svg"] = draw_bar(steps)
@@ -107,9 +98,9 @@ def _is_too_few(phases: Phases) -> bool:
 
 def _figures(phases: Phases) -> Iterator[RunFigures]:
     """Yield what limits bound: the cost of each phase that is known well enough."""
-    for each in phases.phases:
-        if each.where != "scheduler" or not _is_too_few(phases):
-            yield RunFigures("phase", each.name, {TOGETHER: each.cpu_seconds_per_task})
+    for phase in phases.phases:
+        if phase.where != "scheduler" or not _is_too_few(phases):
+            yield RunFigures("phase", phase.name, {TOGETHER: phase.cpu_seconds_per_task})
 
 
 KIND: type[Kind] = PhasesKind

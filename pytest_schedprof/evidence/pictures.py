@@ -29,13 +29,13 @@ def with_pictures(
     """Add pictures to files, or a note for each picture that could not be drawn."""
     if find_spec("bokeh") is None:
         return Brought(files, (*notes, NO_BOKEH))
-    drawn, told = dict(files), list(notes)
+    drawn, lines = dict(files), list(notes)
     for name, draw in pictures.items():
         try:
             drawn[name] = draw()
         except Exception as error:  # a release of dask may not support this release of Bokeh
-            told.append(f"no {name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
-    return Brought(drawn, tuple(told))
+            lines.append(f"no {name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Brought(drawn, tuple(lines))
 
 
 def tasks_picture(tasks: Sequence[TaskRecord]) -> bytes:
@@ -44,7 +44,7 @@ def tasks_picture(tasks: Sequence[TaskRecord]) -> bytes:
     from distributed.diagnostics.task_stream import rectangles
 
     source, plot = task_stream_figure(sizing_mode="stretch_both")
-    source.data.update(rectangles([_as_dask_has_it(each) for each in tasks]))
+    source.data.update(rectangles([_as_dask_has_it(task) for task in tasks]))
     return page(plot, "task stream")
 
 
@@ -55,7 +55,7 @@ def _as_dask_has_it(task: TaskRecord) -> dict[str, Any]:
         "thread": task.thread,
         "status": "error" if task.has_failed else "OK",
         "startstops": [
-            {"action": each.action, "start": each.start, "stop": each.stop} for each in task.times
+            {"action": time.action, "start": time.start, "stop": time.stop} for time in task.times
         ],
     }
 
@@ -74,7 +74,7 @@ def local_picture(profilers: Sequence[Any], begun: float, ended: float) -> bytes
 
     shown = [copy(profiler) for profiler in profilers]  # users may read their profilers afterwards
     for profiler in shown:
-        profiler.results = [_named(each) for each in profiler.results]
+        profiler.results = [_named(result) for result in profiler.results]
         # Set here because entering a profiler, which sets them, would clear its results.
         profiler.start_time, profiler.end_time = begun, ended
     return page(visualize(shown, show=False, save=False), "local scheduler")

@@ -37,11 +37,10 @@ class PluginKind(Kind, Observer, name="plugin", description="a plugin of the use
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._number = 0
-        self._told: dict[int, Any] = {}
+        self._answers: dict[int, Any] = {}
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Add the plugin, and remove it."""
         self._number = number
         if self.test.known_scheduler is None:
             with observing(self):
@@ -52,45 +51,44 @@ class PluginKind(Kind, Observer, name="plugin", description="a plugin of the use
         try:
             yield
         finally:
-            self._told[number] = control.call(plugins.end_plugin, self.name)
+            self._answers[number] = control.call(plugins.end_plugin, self.name)
 
     def begin(self, scheduler: Scheduler) -> None:
-        """Add the plugin to a scheduler of this process."""
         plugin = self.plugin()
         scheduler.add_plugin(plugin, name=plugins.name_of(self.name))
         complete(plugin.start(scheduler))
 
     def end(self, scheduler: Scheduler) -> None:
         """Keep what the plugin tells of the last scheduler of the run."""
-        self._told[self._number] = plugins.end_plugin(self.name, scheduler)
+        self._answers[self._number] = plugins.end_plugin(self.name, scheduler)
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         """Return what the plugin told of each run; limits can bound its numbers."""
-        if not self._told:
+        if not self._answers:
             raise EvidenceUnavailableError(NONE_HERE)
-        for told in self._told.values():
-            if not isinstance(told, Mapping):
+        for answer in self._answers.values():
+            if not isinstance(answer, Mapping):
+                name = self.plugin.__qualname__
                 raise EvidenceUnavailableError(
-                    f"evidence() of {self.plugin.__qualname__} must return a dict, got {told!r:.99}"
+                    f"evidence() of {name} must return a dict, got {answer!r:.99}"
                 )
-        told = [{"take": number, **each} for number, each in self._told.items()]
-        return Brought({f"{self.name}.json": as_json(told)}, figures=self._figures())
-
-    def _figures(self) -> list[RunFigures]:
-        numbers = {name for told in self._told.values() for name, x in told.items() if is_number(x)}
-        return [
-            RunFigures(
-                "figure",
-                f"{self.name}:{name}",
-                {run: float(told[name]) for run, told in self._told.items() if name in told},
-            )
-            for name in sorted(numbers)
-        ]
+        rows = [{"take": number, **answer} for number, answer in self._answers.items()]
+        return Brought(
+            {f"{self.name}.json": as_json(rows)}, figures=figures_of(self.name, self._answers)
+        )
 
 
-def is_number(found: Any) -> bool:
-    """Whether a limit can bound it."""
-    return isinstance(found, int | float) and not isinstance(found, bool)
+def figures_of(name: str, answers: Mapping[int, Mapping[str, Any]]) -> list[RunFigures]:
+    """Return the numbers of all runs, by the names that limits have for them."""
+    figures: dict[str, dict[int, float]] = {}
+    for run, answer in answers.items():
+        for figure, value in answer.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                figures.setdefault(figure, {})[run] = float(value)
+    return [
+        RunFigures("figure", f"{name}:{figure}", by_run)
+        for figure, by_run in sorted(figures.items())
+    ]
 
 
 def by_value(kind: type[Any]) -> bytes:

@@ -32,8 +32,7 @@ class ReportKind(Kind, name="report", description="dask's performance report"):
         with self._stream.watched():
             yield
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the page."""
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         code = escape(f"{self.test.test_id}\n\n{self.test.code()}".rstrip())
         with self._stream.watched():
             page = self._control.call(reports.draw, self._begun, code)
@@ -44,7 +43,6 @@ class ReportKind(Kind, name="report", description="dask's performance report"):
         return Brought({"report.html": page.encode()})
 
     def close(self) -> None:
-        """Remove the task stream, which is a plugin of the scheduler."""
         self._stream.close()
 
 

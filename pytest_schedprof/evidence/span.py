@@ -50,18 +50,17 @@ class SpanKind(
             self._ids.append(name)
             yield
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the span of each run and all of them merged, as JSON."""
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
         beats = self._control.call_workers(spans.beat)
-        told = self._control.call(spans.tell_spans, self._ids, self._before)
-        if "problem" in told:
-            raise EvidenceUnavailableError(told["problem"])
-        return brought_spans(told, () if all(beats.values()) else (HOLLOW,))
+        answer = self._control.call(spans.tell_spans, self._ids, self._before)
+        if "problem" in answer:
+            raise EvidenceUnavailableError(answer["problem"])
+        return brought_spans(answer, () if all(beats.values()) else (HOLLOW,))
 
 
-def brought_spans(told: dict[str, Any], notes: tuple[str, ...]) -> Brought:
+def brought_spans(answer: dict[str, Any], notes: tuple[str, ...]) -> Brought:
     """Return what a scheduler told as JSON."""
-    content = msgspec.json.encode(msgspec.convert(told, Spans))
+    content = msgspec.json.encode(msgspec.convert(answer, Spans))
     return Brought({"span.json": msgspec.json.format(content, indent=2)}, notes)
 
 
@@ -71,7 +70,8 @@ def span_around(name: str) -> Iterator[str]:
     frames = max(1, dask.config.get(CODE))
     try:
         seen = {CODE: frames, IGNORED: ignored_here(dask.config.get(IGNORED, []), _directory())}
-        with dask.config.set(seen), _no_warning(), span(name) as identity:
+        with dask.config.set(seen), warnings.catch_warnings(), span(name) as identity:
+            warnings.filterwarnings("ignore", message=WARNING)
             yield identity
     except ValueError:  # a context variable is reset in another context
         raise EvidenceUnavailableError(ELSEWHERE) from None
@@ -91,14 +91,7 @@ def ignored_here(patterns: Sequence[str], directory: str) -> list[str]:
     of a plugin.
     """
     within = directory.replace("\\", "/") + "/"
-    return [each for each in patterns if not re.match(rf".*/({each})/", within)]
-
-
-@contextmanager
-def _no_warning() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=WARNING)
-        yield
+    return [pattern for pattern in patterns if not re.match(rf".*/({pattern})/", within)]
 
 
 KIND: type[Kind] = SpanKind

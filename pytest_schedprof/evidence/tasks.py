@@ -64,8 +64,8 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
         super().__init__(test)
         self._control = test.scheduler.control
         self._stream = Stream(self._control)
-        self._told: list[dict[str, Any]] = []
-        self._wanted = 0
+        self._answers: list[dict[str, Any]] = []
+        self._finished = 0
         self._spent: Counter[str] = Counter()
 
     @contextmanager
@@ -75,63 +75,67 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
         with self._stream.watched() as first:
             yield
             last = self._control.call(task_stream.so_far)
-            self._told += self._fetch(number, first, last)
-            self._wanted += last - first
+            self._answers += self._fetch(number, first, last)
+            self._finished += last - first
         self._spent.update(self._activities())
         self._spent.subtract(before)
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the tasks as JSON, and dask's own picture of them."""
-        return brought_tasks(self._told, self._wanted, self._spent)
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        return brought_tasks(self._answers, self._finished, self._spent)
 
     def close(self) -> None:
-        """Remove the task stream, which is a plugin of the scheduler."""
         self._stream.close()
 
     def _fetch(self, number: int, first: int, last: int) -> Iterator[dict[str, Any]]:
         for begin in range(first, last, AT_ONCE):
             end = min(begin + AT_ONCE, last)
-            for told in self._control.call(task_stream.tell_tasks, begin, end):
-                yield {"take": number, **told}
+            for task in self._control.call(task_stream.tell_tasks, begin, end):
+                yield {"take": number, **task}
 
     def _activities(self) -> dict[str, float]:
         self._control.call_workers(spans.beat)
-        found: dict[str, float] = self._control.call(task_stream.activities)
-        return found
+        seconds: dict[str, float] = self._control.call(task_stream.activities)
+        return seconds
 
 
 def brought_tasks(
-    told: Sequence[Mapping[str, Any]], wanted: int, spent: Mapping[str, float]
+    answers: Sequence[Mapping[str, Any]], finished: int, spent: Mapping[str, float]
 ) -> Brought:
     """Return tasks with a picture and their durations.
 
     Args:
-        told: each task, as the agent tells it, with its run.
-        wanted: the number of tasks that there were.
+        answers: each task, as the agent tells it, with its run.
+        finished: the number of tasks that there were.
         spent: seconds of workers by activity.
     """
-    tasks = tuple(msgspec.convert(each, TaskRecord) for each in told)
+    tasks = tuple(msgspec.convert(answer, TaskRecord) for answer in answers)
     if not tasks:
         raise EvidenceUnavailableError("no worker finished a task of the test")
-    lost = f"the first {wanted - len(tasks)} of {wanted} tasks were too many to be kept"
+    lost = f"the first {finished - len(tasks)} of {finished} tasks were too many to be kept"
     brought = with_pictures(
         {"tasks.json": as_json(TaskStream(tasks, _seconds(tasks, spent)))},
         {"tasks.html": lambda: tasks_picture(tasks)},
-        (lost,) if wanted > len(tasks) else (),
+        (lost,) if finished > len(tasks) else (),
     )
     return replace(brought, figures=_durations(tasks))
 
 
 def _durations(tasks: Iterable[TaskRecord]) -> list[RunFigures]:
     """Return the mean time that tasks computed in each run, of all and of each prefix."""
-    found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    durations: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for task in tasks:
-        spent = sum(each.stop - each.start for each in task.times if each.action == "compute")
+        spent = sum(time.stop - time.start for time in task.times if time.action == "compute")
         for subject in ("", key_split(task.key)):
-            found[subject][task.take].append(spent)
+            durations[subject][task.take].append(spent)
     return [
-        RunFigures("duration", subject, {run: fmean(each) for run, each in runs.items()})
-        for subject, runs in found.items()
+        RunFigures(
+            "duration",
+            subject,
+            {run: fmean(spent_of_tasks) for run, spent_of_tasks in runs.items()},
+        )
+        for subject, runs in durations.items()
     ]
 
 
@@ -141,10 +145,10 @@ def _seconds(tasks: Iterable[TaskRecord], activities: Mapping[str, float]) -> Wo
     def spent(names: Iterable[str]) -> float:
         return sum(activities.get(name, 0.0) for name in names)
 
-    waits = (each for task in tasks for each in task.times if each.action == "transfer")
+    waits = (time for task in tasks for time in task.times if time.action == "transfer")
     return WorkerTimes(
         serialisation=spent(SERIALISATION),
-        gathering=sum(each.stop - each.start for each in waits),
+        gathering=sum(time.stop - time.start for time in waits),
         disk=spent(DISK),
         execution=spent(EXECUTION),
         transfer=spent(TRANSFER),

@@ -19,11 +19,11 @@ from pytest_schedprof.evidence.contract import (
     RunFigures,
 )
 from pytest_schedprof.evidence.pictures import as_json
-from pytest_schedprof.formats.pictures import ground, picture, plain, write
+from pytest_schedprof.formats.charts import as_file, box, element, words
 from pytest_schedprof.model.evidence import WorkerTransfers
 from pytest_schedprof.model.result import BackendResult
 
-CELL, LEFT, TOP, LETTER = 64, 150, 60, 18
+CELL, LEFT, TOP, LETTERS = 64, 150, 60, 18
 """Pixels: of a cell, of the names of receivers and of senders; and letters of a name at most."""
 
 MOST = 40
@@ -50,40 +50,30 @@ Pairs = Mapping[tuple[str, str], Moved]
 def draw_pairs(pairs: Pairs) -> bytes:
     """Draw a row for each receiver and a column for each sender, darker where it was faster."""
     names = _busiest(pairs)
-    fastest = max((each.bandwidth for each in pairs.values()), default=0.0)
-    width, height = LEFT + CELL * len(names), TOP + CELL * len(names)
-    lines = [ground(width, height)]
-    lines.append(write(6, 16, "MB/s; columns send, rows receive"))
-    for number, name in enumerate(names):
-        lines.append(write(LEFT + CELL * number + 4, TOP - 8, _cut(name, CELL // 8)))
-        lines.append(write(6, TOP + CELL * number + CELL // 2, _cut(name, LETTER)))
+    fastest = max((moved.bandwidth for moved in pairs.values()), default=0.0)
+    places = {name: CELL * number for number, name in enumerate(names)}
+    parts = [words(6, 16, "MB/s; columns send, rows receive")]
+    for name, place in places.items():
+        parts.append(words(LEFT + place + 4, TOP - 8, _cut(name, CELL // 8)))
+        parts.append(words(6, TOP + place + CELL / 2, _cut(name, LETTERS)))
     for (sender, receiver), moved in sorted(pairs.items()):
-        if {sender, receiver} <= set(names):
-            place = LEFT + CELL * names.index(sender), TOP + CELL * names.index(receiver)
-            lines.append(_cell(place, f"{sender} to {receiver}", moved, fastest))
-    return picture(width, height, lines, size=12)
+        if sender in places and receiver in places:
+            x, y, speed = LEFT + places[sender], TOP + places[receiver], moved.bandwidth / 1e6
+            cell = box(x, y, CELL - 1, CELL - 1, fill=_colour(moved.bandwidth, fastest))
+            size = f"{moved.bytes} bytes in {moved.transfers} transfers"
+            title = f"{sender} to {receiver}: {speed:.3g} MB/s, {size}"
+            parts.append(
+                element("g", cell, words(x + 6, y + CELL / 2, f"{speed:.3g}"), title=title)
+            )
+    return as_file(LEFT + CELL * len(names), TOP + CELL * len(names), parts)
 
 
 def _busiest(pairs: Pairs) -> list[str]:
     moved = {name: 0 for pair in pairs for name in pair}
-    for pair, each in pairs.items():
+    for pair, both in pairs.items():
         for name in pair:
-            moved[name] += each.bytes
+            moved[name] += both.bytes
     return sorted(sorted(moved, key=lambda name: (-moved[name], name))[:MOST])
-
-
-def _cell(place: tuple[int, int], pair: str, moved: Moved, fastest: float) -> str:
-    x, y = place
-    title = (
-        f"{pair}: {moved.bandwidth / 1e6:.3g} MB/s, "
-        f"{moved.bytes} bytes in {moved.transfers} transfers"
-    )
-    return (
-        f"<g><title>{plain(title)}</title>"
-        f'<rect x="{x}" y="{y}" width="{CELL - 1}" height="{CELL - 1}" '
-        f'fill="{_colour(moved.bandwidth, fastest)}"/>'
-        f"{write(x + 6, y + CELL // 2, f'{moved.bandwidth / 1e6:.3g}').strip()}</g>\n"
-    )
 
 
 def _colour(bandwidth: float, fastest: float) -> str:
@@ -114,31 +104,29 @@ class TransfersKind(
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        """Read what arrives during the run."""
         counts = self._control.call_workers(transfers.count_incoming)
         known = {address: count for address, count in counts.items() if count is not None}
         yield
         if known:  # hollow workers have no log
-            told = self._control.call_workers(transfers.tell_sizes, known)
-            self._sizes[number] = [size for each in told.values() for size in each]
+            sizes = self._control.call_workers(transfers.tell_sizes, known)
+            self._sizes[number] = [size for worker in sizes.values() for size in worker]
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the logs of each worker as JSON."""
-        told = self._control.call_workers(transfers.tell_transfers, self._begun_at)
-        logs = [{"address": address, **each} for address, each in told.items() if each is not None]
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        answers = self._control.call_workers(transfers.tell_transfers, self._begun_at)
+        logs = [{"address": address, **log} for address, log in answers.items() if log is not None]
         if not logs:
             raise EvidenceUnavailableError("hollow workers keep no log of transfers")
         return brought_transfers(logs, self._sizes)
 
 
 def brought_transfers(
-    told: Sequence[Mapping[str, Any]], sizes: Mapping[int, Sequence[int]]
+    answers: Sequence[Mapping[str, Any]], sizes: Mapping[int, Sequence[int]]
 ) -> Brought:
     """Return logs as JSON, and how much arrived in each run."""
-    logs = [msgspec.convert(each, WorkerTransfers) for each in told]
+    logs = [msgspec.convert(answer, WorkerTransfers) for answer in answers]
     figures = [
-        RunFigures("transfers_bytes", "", {run: sum(each) for run, each in sizes.items()}),
-        RunFigures("transfers_count", "", {run: len(each) for run, each in sizes.items()}),
+        RunFigures("transfers_bytes", "", {run: sum(arrived) for run, arrived in sizes.items()}),
+        RunFigures("transfers_count", "", {run: len(arrived) for run, arrived in sizes.items()}),
     ]
     files = {"transfers.json": as_json(logs)}
     if pairs := _pairs(logs):
@@ -149,15 +137,17 @@ def brought_transfers(
 def _pairs(logs: Sequence[WorkerTransfers]) -> dict[tuple[str, str], Moved]:
     """Return what each worker received of each other one, by their names."""
     names = {log.address: log.name for log in logs}
-    found: dict[tuple[str, str], Moved] = {}
+    pairs: dict[tuple[str, str], Moved] = {}
     for log in logs:
-        for each in log.incoming:
-            pair = names.get(each.peer, each.peer), log.name
-            before = found.get(pair, Moved(0, 0.0, 0))
-            found[pair] = Moved(
-                before.bytes + each.bytes, before.seconds + each.duration, before.transfers + 1
+        for transfer in log.incoming:
+            pair = names.get(transfer.peer, transfer.peer), log.name
+            before = pairs.get(pair, Moved(0, 0.0, 0))
+            pairs[pair] = Moved(
+                before.bytes + transfer.bytes,
+                before.seconds + transfer.duration,
+                before.transfers + 1,
             )
-    return found
+    return pairs
 
 
 KIND: type[Kind] = TransfersKind

@@ -57,7 +57,7 @@ def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iter
     observed = {process}
     for number in count(1):
         if not number & (number - 1):
-            observed |= {each for each in process.children() if each.pid != os.getpid()}
+            observed |= {child for child in process.children() if child.pid != os.getpid()}
         when, used = default_timer(), list(_used(observed))
         yield when, sum(held for held, _ in used), sum(cpu for _, cpu in used)
         with suppress(queue.Empty):
@@ -67,9 +67,9 @@ def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iter
 
 def _used(observed: set[psutil.Process]) -> Iterator[tuple[float, float]]:
     """Yield megabytes and percent of a core of each process that still runs."""
-    for each in observed:
+    for process in observed:
         try:
-            yield each.memory_info().rss / MEGABYTE, each.cpu_percent()
+            yield process.memory_info().rss / MEGABYTE, process.cpu_percent()
         except psutil.Error:
             continue
 

@@ -15,21 +15,25 @@ from pytest_schedprof.agent import instruments as worker_clocks
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
 from pytest_schedprof.evidence.pictures import as_json
-from pytest_schedprof.formats.pictures import (
+from pytest_schedprof.formats.charts import (
     COLOURS,
-    draw_flamegraph,
-    ground,
-    picture,
-    plain,
-    write,
+    ROW,
+    Scale,
+    as_file,
+    box,
+    element,
+    legend,
+    time_axis,
+    words,
 )
+from pytest_schedprof.formats.pictures import draw_flamegraph
 from pytest_schedprof.model.evidence import ProfileSlice, WorkerDoings, WorkerProfile
 from pytest_schedprof.model.metric import EXECUTION, OVERHEAD
 from pytest_schedprof.model.options import Seconds, check_above_zero
 from pytest_schedprof.model.result import BackendResult
 
-WIDTH, HEIGHT, LEFT, TOP, ROW = 900, 240, 60, 30, 20
-"""Pixels: of the plot, of its margins, and of a line of the legend."""
+WIDTH, HEIGHT, LEFT, TOP = 900, 240, 60, 30
+"""Pixels: of the plot, and of its margins."""
 
 OTHERS = "others"
 
@@ -53,36 +57,23 @@ def draw_stacked(columns: Sequence[Column], title: str, unit: str) -> bytes:
         title: what they are.
         unit: of amounts in a whole stretch.
     """
-    kinds = _kinds(columns)
-    end = max((each.stop for each in columns), default=1.0)
-    most = max((sum(each.amounts.values()) for each in columns), default=0.0) or 1.0
-    height = TOP + HEIGHT + 2 * ROW + ROW * (len(kinds) + 1)
-    width = LEFT + WIDTH + ROW
-    lines = [ground(width, height)]
-    lines.append(write(LEFT, TOP - 10, title))
-    lines += _axes(end, most)
+    whole: Counter[str] = Counter()
     for column in columns:
-        lines += _column(column, kinds, end, most)
-    lines += _legend(kinds, columns, unit)
-    return picture(width, height, lines)
-
-
-def _kinds(columns: Sequence[Column]) -> list[str]:
-    """Return the kinds that are told apart, the largest first."""
-    amounts = _amounts(columns)
-    named = sorted(amounts, key=lambda kind: (-amounts[kind], kind))
-    if len(named) <= len(COLOURS):
-        return named
-    return [*named[: len(COLOURS) - 1], OTHERS]
-
-
-def _amounts(columns: Sequence[Column]) -> Counter[str]:
-    """Return the amount of each kind in all stretches."""
-    found: Counter[str] = Counter()
-    for each in columns:
-        for kind, amount in each.amounts.items():
-            found[kind] += amount * (each.stop - each.start)  # type: ignore[assignment]
-    return found
+        for kind, amount in column.amounts.items():
+            whole[kind] += amount * (column.stop - column.start)  # type: ignore[assignment]
+    kinds = sorted(whole, key=lambda kind: (-whole[kind], kind))
+    if len(kinds) > len(COLOURS):
+        kinds = [*kinds[: len(COLOURS) - 1], OTHERS]
+    most = max((sum(column.amounts.values()) for column in columns), default=0.0) or 1.0
+    x = Scale(max((column.stop for column in columns), default=1.0), WIDTH, LEFT)
+    y, bottom = Scale(most, HEIGHT), TOP + HEIGHT
+    parts = [words(LEFT, TOP - 10, title), *time_axis(x, TOP, bottom)]
+    parts += [words(4, TOP + 10, f"{most:.3g}"), words(4, bottom, "0")]
+    parts += [_drawn(column, kinds, x, y) for column in columns]
+    amounts = _merged(whole, kinds)
+    texts = (f"{kind}: {amounts[kind]:.0f} {unit}" for kind in kinds)
+    parts += legend(LEFT, bottom + 2 * ROW, texts)
+    return as_file(LEFT + WIDTH + 2 * ROW, bottom + ROW * (len(kinds) + 3), parts)
 
 
 def _merged(amounts: Mapping[str, float], kinds: Sequence[str]) -> dict[str, float]:
@@ -92,44 +83,16 @@ def _merged(amounts: Mapping[str, float], kinds: Sequence[str]) -> dict[str, flo
     return merged
 
 
-def _column(column: Column, kinds: Sequence[str], end: float, most: float) -> list[str]:
-    x = LEFT + WIDTH * column.start / end
-    width = max(1.0, WIDTH * (column.stop - column.start) / end - 1)
-    amounts = {kind: each for kind, each in _merged(column.amounts, kinds).items() if each}
-    told = ", ".join(f"{kind} {amount:.2g}" for kind, amount in amounts.items())
-    lines = [f"<g><title>{plain(f'{column.start:.2f} to {column.stop:.2f} s: {told}')}</title>\n"]
-    bottom = float(TOP + HEIGHT)
+def _drawn(column: Column, kinds: Sequence[str], x: Scale, y: Scale) -> str:
+    amounts = {kind: amount for kind, amount in _merged(column.amounts, kinds).items() if amount}
+    parts = ", ".join(f"{kind} {amount:.2g}" for kind, amount in amounts.items())
+    width = max(1.0, x(column.stop) - x(column.start) - 1)
+    boxes, top = [], float(TOP + HEIGHT)
     for kind, amount in amounts.items():
-        tall = HEIGHT * amount / most
-        bottom -= tall
-        lines.append(
-            f'<rect x="{x:.1f}" y="{bottom:.1f}" width="{width:.1f}" height="{tall:.1f}" '
-            f'fill="{COLOURS[kinds.index(kind)]}"/>\n'
-        )
-    return [*lines, "</g>\n"]
-
-
-def _axes(end: float, most: float) -> list[str]:
-    bottom = TOP + HEIGHT
-    return [
-        f'<path d="M{LEFT} {TOP}V{bottom}H{LEFT + WIDTH}" fill="none" stroke="black"/>\n',
-        write(4, TOP + 10, f"{most:.3g}"),
-        write(4, bottom, "0"),
-        write(LEFT, bottom + ROW, "0 s"),
-        write(LEFT + WIDTH - 50, bottom + ROW, f"{end:.3g} s"),
-    ]
-
-
-def _legend(kinds: Sequence[str], columns: Sequence[Column], unit: str) -> list[str]:
-    whole = _merged(_amounts(columns), kinds)
-    lines = []
-    for number, kind in enumerate(kinds):
-        y = TOP + HEIGHT + 2 * ROW + ROW * (number + 1)
-        lines.append(
-            f'<rect x="{LEFT}" y="{y - 12}" width="12" height="12" fill="{COLOURS[number]}"/>'
-        )
-        lines.append(write(LEFT + 20, y - 1, f"{number + 1}  {kind}: {whole[kind]:.0f} {unit}"))
-    return lines
+        top -= y(amount)
+        colour = COLOURS[kinds.index(kind)]
+        boxes.append(box(x(column.start), top, width, y(amount), fill=colour))
+    return element("g", *boxes, title=f"{column.start:.2f} to {column.stop:.2f} s: {parts}")
 
 
 ALL_THREADS = "workers (all threads)"
@@ -159,8 +122,8 @@ class WorkersOptions:
 
     def milliseconds(self) -> dict[str, float]:
         """Return what is given, by dask's names."""
-        given = {doings.SAMPLER: self.interval, doings.CYCLE: self.cycle}
-        return {name: seconds * MILLISECONDS for name, seconds in given.items() if seconds}
+        options = {doings.SAMPLER: self.interval, doings.CYCLE: self.cycle}
+        return {name: seconds * MILLISECONDS for name, seconds in options.items() if seconds}
 
 
 class WorkersKind(Kind, name="workers", description="what workers' threads did"):
@@ -172,7 +135,7 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
         super().__init__(test)
         self._control = test.scheduler.control
         begun = self._control.call_workers(doings.begin_profiles, self.options.milliseconds())
-        self._begun = {address: each for address, each in begun.items() if each is not None}
+        self._begun = {address: answer for address, answer in begun.items() if answer is not None}
         if begun and not self._begun:
             raise EvidenceUnavailableError(
                 "workers have no profiles: they are hollow, or the configuration has "
@@ -181,14 +144,13 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
 
     @property
     def _ended(self) -> dict[str, float]:
-        return {address: each["ended"] for address, each in self._begun.items()}
+        return {address: answer["ended"] for address, answer in self._begun.items()}
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        """Return the profiles as JSON, as a flame graph, and over time."""
-        told = self._control.call_workers(doings.tell, self._ended)
-        all_told = [each for each in told.values() if each]
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        answers = self._control.call_workers(doings.tell, self._ended)
+        all_told = [answer for answer in answers.values() if answer]
         doings_found = doings_of(all_told, list(self._ended.values()))
-        is_whole = all(each["is_whole"] for each in all_told)
+        is_whole = all(answer["is_whole"] for answer in all_told)
         if not doings_found.samples:
             often = f"{doings_found.interval_s * MILLISECONDS:g} ms"
             every = f"workers take one every {often} while a task runs"
@@ -203,22 +165,21 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
         return Brought(files, () if is_whole else (FORGOTTEN,))
 
     def close(self) -> None:
-        """Have workers sample as before."""
         if self.options.milliseconds():
-            before = {address: each["before"] for address, each in self._begun.items()}
+            before = {address: answer["before"] for address, answer in self._begun.items()}
             self._control.call_workers(doings.restore, before)
 
 
-def doings_of(told: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> WorkerDoings:
+def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> WorkerDoings:
     """Merge the profiles of all workers.
 
     Args:
-        told: the answers of workers.
+        answers: the answers of workers.
         ended: when the profiles before those of the test ended.
     """
-    states = _states(told)
+    states = _states(answers)
     intervals: Mapping[str, float] = next(
-        (each["intervals"] for each in told if each["intervals"]), {}
+        (answer["intervals"] for answer in answers if answer["intervals"]), {}
     )
     whole = _tree(dasks.merge(*states.values()), ALL_THREADS)
     prefixes = {prefix: _tree(state, prefix) for prefix, state in states.items()}
@@ -227,44 +188,46 @@ def doings_of(told: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> Work
         whole.samples,
         whole.children,
         dict(sorted(prefixes.items(), key=lambda item: (-item[1].samples, item[0]))),
-        tuple(sorted(_slices(told), key=lambda each: each.stop)),
+        tuple(sorted(_slices(answers), key=lambda part: part.stop)),
         min(ended, default=0.0),
         intervals.get(doings.SAMPLER, 0.0) / MILLISECONDS,
         intervals.get(doings.CYCLE, 0.0) / MILLISECONDS,
     )
 
 
-def _states(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    found: dict[str, list[Any]] = {}
-    for each in told:
-        for _, _, profiles in each["profiles"]:
+def _states(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    states_of: dict[str, list[Any]] = {}
+    for answer in answers:
+        for _, _, profiles in answer["profiles"]:
             for prefix, state in profiles.items():
-                found.setdefault(prefix, []).append(state)
-    return {prefix: dasks.merge(*states) for prefix, states in found.items()}
+                states_of.setdefault(prefix, []).append(state)
+    return {prefix: dasks.merge(*states) for prefix, states in states_of.items()}
 
 
-def _slices(told: Sequence[Mapping[str, Any]]) -> Iterator[ProfileSlice]:
-    for each in told:
-        for start, stop, profiles in each["profiles"]:
+def _slices(answers: Sequence[Mapping[str, Any]]) -> Iterator[ProfileSlice]:
+    for answer in answers:
+        for start, stop, profiles in answer["profiles"]:
             counts = {prefix: state["count"] for prefix, state in profiles.items()}
             # A worker's guess of the scheduler's clock may have gone back by some milliseconds.
-            yield ProfileSlice(each["name"], start, max(start, stop), counts)
+            yield ProfileSlice(answer["name"], start, max(start, stop), counts)
 
 
-def _timeline(found: WorkerDoings) -> bytes:
-    most = f"{1 / found.interval_s:g}" if found.interval_s else "1"
+def _timeline(profiles: WorkerDoings) -> bytes:
+    most = f"{1 / profiles.interval_s:g}" if profiles.interval_s else "1"
     title = f"samples of tasks per second; a thread that is always at work gives {most} at most"
-    return draw_stacked(_columns(found), title, "samples")
+    return draw_stacked(_columns(profiles), title, "samples")
 
 
-def _columns(found: WorkerDoings) -> list[Column]:
+def _columns(profiles: WorkerDoings) -> list[Column]:
     """Return samples a second of tasks of each prefix, on a common grid of time."""
-    cycle = found.cycle_s or 1.0
+    cycle = profiles.cycle_s or 1.0
     columns: dict[int, Counter[str]] = {}
-    for each in found.slices:
-        for number, part in _parts(each.start - found.begun, each.stop - found.begun, cycle):
+    for stretch in profiles.slices:
+        for number, part in _parts(
+            stretch.start - profiles.begun, stretch.stop - profiles.begun, cycle
+        ):
             column = columns.setdefault(number, Counter())
-            for prefix, count in each.samples.items():
+            for prefix, count in stretch.samples.items():
                 column[prefix] += count * part / cycle  # type: ignore[assignment]
     return [
         Column(number * cycle, (number + 1) * cycle, amounts)
@@ -305,17 +268,14 @@ def _branch(state: Mapping[str, Any], samples: int, description: str = "") -> Wo
 
 
 def _name(state: Mapping[str, Any]) -> str:
-    told = state["description"]
-    return f"{told['name']} ({told['filename']}:{told['line_number']})"
+    place = state["description"]
+    return f"{place['name']} ({place['filename']}:{place['line_number']})"
 
 
-def _stacks_by_prefix(found: WorkerDoings) -> Counter[tuple[str, ...]]:
+def _stacks_by_prefix(profiles: WorkerDoings) -> Counter[tuple[str, ...]]:
+    prefixes = profiles.prefixes.items()
     return Counter(
-        dict(
-            stack
-            for prefix, profile in found.prefixes.items()
-            for stack in _stacks(profile, ("workers", prefix))
-        )
+        dict(pair for name, profile in prefixes for pair in _stacks(profile, ("workers", name)))
     )
 
 
@@ -365,13 +325,15 @@ class WorkerWatch:
         return end
 
     def _read(self) -> _Clocks | None:
-        told = self._control.call_workers(worker_clocks.read_clocks)
-        found = {address: each for address, each in told.items() if each is not None}
-        processes = {tuple(each["process"]): float(each["used"]) for each in found.values()}
-        here = tuple(str(part) for part in facts.process())
-        if not processes or here in processes:
+        answers = self._control.call_workers(worker_clocks.read_clocks)
+        clocks = {address: answer for address, answer in answers.items() if answer is not None}
+        processes = {tuple(clock["process"]): float(clock["used"]) for clock in clocks.values()}
+        mine = tuple(str(part) for part in facts.process())
+        if not processes or mine in processes:
             return None
-        return _Clocks(processes, {address: each["execution"] for address, each in found.items()})
+        return _Clocks(
+            processes, {address: clock["execution"] for address, clock in clocks.items()}
+        )
 
 
 def _spent(before: _Clocks, after: _Clocks) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pytest_schedprof.errors import FormatError
@@ -76,8 +75,8 @@ def with_names(content: bytes) -> bytes:
     )
     begins = [begin for begin, _, _ in symbols]
 
-    def name(found: re.Match[bytes]) -> bytes:
-        address = int(found[0], 16)
+    def name(match: re.Match[bytes]) -> bytes:
+        address = int(match[0], 16)
         begin, size, name = symbols[bisect_right(begins, address) - 1] if symbols else (0, 0, b"")
         return name if begin <= address < begin + size else UNKNOWN
 
@@ -118,40 +117,30 @@ class _Reader:
         self._caller = self._called = ""
         self._count: int | None = None
         """How many calls the next line of costs is about; None if it is about the function."""
-        self._keys: dict[str, Callable[[str], None]] = {
-            "fn": self._begin,
-            "cfn": self._call,
-            "calls": self._counted,
-        }
 
     def read(self, line: str) -> None:
         """Take one line."""
         if line[:1].isdigit() or line[:1] in ("+", "-", "*"):
             return self._add(line.split())
-        key, equals, value = line.partition("=")
-        if equals and key in self._keys:
-            return self._keys[key](value)
+        key, _, value = line.partition("=")
+        if key == "fn":
+            self._caller = self._named(value)
+        elif key == "cfn":
+            self._called = self._named(value)
+        elif key == "calls":
+            self._count = _number(value.split()[0])
         key, _, value = line.partition(":")
         if key == "events":
             self._column, self.has_events = value.split().index(EVENT), True
         elif key == "positions":
             self._positions = len(value.split())
 
-    def _begin(self, value: str) -> None:
-        self._caller = self._named(value)
-
-    def _call(self, value: str) -> None:
-        self._called = self._named(value)
-
-    def _counted(self, value: str) -> None:
-        self._count = _number(value.split()[0])
-
     def _named(self, value: str) -> str:
         """Return a function's name: its number may stand for it."""
-        found = NAME.fullmatch(value)
-        if found is None:
+        match = NAME.fullmatch(value)
+        if match is None:
             return function_of(value)
-        number, name = found.groups()
+        number, name = match.groups()
         if name is not None:
             self._names[number] = function_of(name)
         return self._names[number]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -68,7 +67,7 @@ def is_json(content: bytes) -> bool:
 
 
 _CONTROLS = bytes(range(32))
-_TAMED = bytes(32 if chr(each).isspace() else ord("?") for each in _CONTROLS)
+_TAMED = bytes(32 if chr(code).isspace() else ord("?") for code in _CONTROLS)
 _AFTER = rb'\},\{"p|\}\], ?"|\}\}|,"args":\{|,"s":"'
 """What follows a name in viztracer's files."""
 
@@ -112,7 +111,8 @@ def read_times(content: bytes, namer: Namer) -> dict[Stack, float]:
         FormatError: if the bytes are not such a file.
     """
     calls, functions, _ = _read(content, namer)
-    return _times(calls, functions)
+    nodes = zip(*_nodes(calls, functions), strict=True)
+    return {stack: time for stack, time in nodes if time > 0}
 
 
 def _read(content: bytes, namer: Namer) -> tuple[list[_Event], dict[bytes, Function], bool]:
@@ -166,32 +166,27 @@ def _of_c(text: str) -> Function:
 def _costs(
     calls: Sequence[_Event], functions: Mapping[bytes, Function]
 ) -> dict[Function, dict[str, float]]:
-    """Sum the seconds of each function with its callees (recursion counted once) and without.
+    """Sum the seconds of each function with its callees (recursion counted once) and without."""
+    stacks, own = _nodes(calls, functions)
+    costs: dict[Function, dict[str, float]] = {}
+    for stack, time in zip(stacks, own, strict=True):
+        for function in set(stack):
+            cost = costs.setdefault(function, {"seconds": 0.0, "self_seconds": 0.0})
+            cost["seconds"] += time * MICROSECOND
+        costs[stack[-1]]["self_seconds"] += time * MICROSECOND
+    for cost in costs.values():  # a rounding error must not make the own one negative
+        cost["self_seconds"] = max(cost["self_seconds"], 0.0)
+    return costs
+
+
+def _nodes(
+    calls: Sequence[_Event], functions: Mapping[bytes, Function]
+) -> tuple[list[Stack], list[float]]:
+    """Return all stacks, and the microseconds of each itself.
 
     Calls are in the order in which they ended. So in reverse order each call comes after its
     callers, and a call that began later than another cannot be its caller.
     """
-    inclusive: defaultdict[Function, float] = defaultdict(float)
-    own: defaultdict[Function, float] = defaultdict(float)
-    active: Counter[Function] = Counter()
-    callers: list[tuple[float, Function]] = []
-    for call in reversed(calls):
-        since, lasted = call.ts, call.dur * MICROSECOND
-        while callers and since < callers[-1][0]:
-            active[callers.pop()[1]] -= 1
-        function = functions[bytes(call.name)]
-        own[function] += lasted
-        if callers:
-            own[callers[-1][1]] -= lasted
-        if not active[function]:
-            inclusive[function] += lasted
-        active[function] += 1
-        callers.append((since, function))
-    return {name: _row(inclusive[name], own[name]) for name in inclusive}
-
-
-def _times(calls: Sequence[_Event], functions: Mapping[bytes, Function]) -> dict[Stack, float]:
-    """Sum the own time of each stack; in reverse order each call comes after its callers."""
     numbers: dict[tuple[int, Function], int] = {}
     own: list[float] = [0.0]
     """Of each node; node 0 is above all calls."""
@@ -209,9 +204,4 @@ def _times(calls: Sequence[_Event], functions: Mapping[bytes, Function]) -> dict
     stacks: list[Stack] = [()]
     for above, function in numbers:  # in the order of their numbers: callers before callees
         stacks.append((*stacks[above], function))
-    return {stack: time for stack, time in zip(stacks[1:], own[1:], strict=True) if time > 0}
-
-
-def _row(seconds: float, own: float) -> dict[str, float]:
-    """Return both costs; a rounding error must not make the own one negative."""
-    return {"seconds": seconds, "self_seconds": max(own, 0.0)}
+    return stacks[1:], own[1:]

@@ -65,12 +65,9 @@ class _Writer:
         for (name, place), number in self._functions.items():
             yield _message(5, [_number(1, number), _number(2, name), _number(4, place)])
         yield _message(11, self._value_type("time", "nanoseconds"))
-        yield _number(12, self._period())
+        periods = (round(thread.seconds * NANOSECONDS) for thread in self._file.threads)
+        yield _number(12, max(periods, default=0))
         yield from (_field(6, text.encode("utf-8", "replace")) for text in self._strings)
-
-    def _period(self) -> int:
-        """Return the time between samples in nanoseconds."""
-        return max((round(each.seconds * NANOSECONDS) for each in self._file.threads), default=0)
 
     def _value_type(self, kind: str, unit: str) -> list[bytes]:
         return [_number(1, self._string(kind)), _number(2, self._string(unit))]
@@ -94,11 +91,11 @@ class _Writer:
 
 def _varint(number: int) -> bytes:
     """Encode seven bits in each byte, lowest first; the eighth says that more follow."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def _number(field: int, value: int) -> bytes:
@@ -133,9 +130,9 @@ def join_samples(contents: Sequence[bytes]) -> SpeedscopeFile:
         first_frame, first_stack = len(frames), len(stacks)
         frames += file.frames
         stacks += [tuple(frame + first_frame for frame in stack) for stack in file.stacks]
-        for each in file.threads:
-            moved = array("q", (index + first_stack for index in each.stacks))
-            threads.append(Samples(each.thread, moved, each.empty, each.seconds))
+        for thread in file.threads:
+            moved = array("q", (index + first_stack for index in thread.stacks))
+            threads.append(Samples(thread.thread, moved, thread.empty, thread.seconds))
     return SpeedscopeFile(frames, stacks, threads)
 
 
@@ -146,13 +143,13 @@ def join_traces(contents: Sequence[bytes]) -> bytes:
         FormatError: if the bytes are not Chrome traces.
     """
     try:
-        plain = [gzip.decompress(each) if each.startswith(GZIP) else each for each in contents]
-        events = [msgspec.json.decode(each, type=_Trace).traceEvents for each in plain]
+        plain = [gzip.decompress(raw) if raw.startswith(GZIP) else raw for raw in contents]
+        events = [msgspec.json.decode(trace, type=_Trace).traceEvents for trace in plain]
     except (*UNREADABLE, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"schedprof: not a Chrome trace: {error}") from error
     if len(plain) == 1:
         return plain[0]
-    return msgspec.json.encode({"traceEvents": [event for each in events for event in each]})
+    return msgspec.json.encode({"traceEvents": [event for trace in events for event in trace]})
 
 
 class _Trace(msgspec.Struct):
@@ -201,19 +198,15 @@ def export_of(names: Sequence[str], form: str, artifacts: Iterable[Artifact]) ->
     known = list(artifacts)
     for kind, make in EXPORTS[form].items():
         for artifact in known:
-            mine = [name for name in names if _is(name, artifact)]
+            ending = f".{artifact.ending}"
+            mine = [n for n in names if n.startswith("scheduler.") and n.endswith(ending)]
             if artifact.kind == kind and mine:
                 return Export(make, tuple(mine))
     return None
 
 
-def _is(name: str, artifact: Artifact) -> bool:
-    """Whether a file is such an artifact, and of the scheduler."""
-    return name.startswith("scheduler.") and name.endswith(f".{artifact.ending}")
-
-
 def backends_for(form: str, known: Iterable[BackendFacts]) -> list[str]:
     """Return the backends whose recordings a format can be made of, by rank."""
     return recommended(
-        each for each in known if any(one.kind in EXPORTS[form] for one in each.artifacts)
+        backend for backend in known if any(one.kind in EXPORTS[form] for one in backend.artifacts)
     )

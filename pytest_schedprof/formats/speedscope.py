@@ -8,7 +8,8 @@ third are merged later, when the namer uses `Frame.line`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -47,6 +48,12 @@ class SpeedscopeFile:
     frames: list[Frame]
     stacks: list[tuple[int, ...]]
     threads: list[Samples]
+
+    def counted(self) -> Iterator[tuple[str, tuple[int, ...], int]]:
+        """Yield each thread's name with each of its stacks, and how often that was sampled."""
+        for thread in self.threads:
+            for index, count in Counter(thread.stacks).items():
+                yield thread.thread, self.stacks[index], count
 
 
 class _Profile(msgspec.Struct):
@@ -107,8 +114,12 @@ def count_samples(content: bytes, name: str, path: str) -> int:
         FormatError: if the bytes are not a speedscope file.
     """
     file = read_speedscope(content)
-    wanted = {n for n, each in enumerate(file.frames) if (each.name, each.file) == (name, path)}
-    showing = [not wanted.isdisjoint(stack) for stack in file.stacks]
+    matching = {
+        number
+        for number, frame in enumerate(file.frames)
+        if (frame.name, frame.file) == (name, path)
+    }
+    showing = [not matching.isdisjoint(stack) for stack in file.stacks]
     return sum(showing[index] for thread in file.threads for index in thread.stacks)
 
 
@@ -168,11 +179,13 @@ def without_process(content: bytes, pid: int) -> bytes:
     try:
         whole = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         profiles = msgspec.json.decode(whole["profiles"], type=list[msgspec.Raw])
-        names = [msgspec.json.decode(each, type=_Named).name for each in profiles]
+        names = [msgspec.json.decode(profile, type=_Named).name for profile in profiles]
     except (*UNREADABLE, KeyError):
         return content  # its reader says what is wrong
     start = f"Process {pid} "
-    kept = [each for each, name in zip(profiles, names, strict=True) if not name.startswith(start)]
+    kept = [
+        profile for profile, name in zip(profiles, names, strict=True) if not name.startswith(start)
+    ]
     return msgspec.json.encode({**whole, "profiles": kept})
 
 
@@ -229,9 +242,7 @@ def name_frames(
         empty_samples=sum(samples.empty for samples in file.threads),
         is_held_back=is_held_back,
         is_of_cpu=is_of_cpu,
-        sample_seconds=0.0 if is_of_cpu else _seconds(file),
+        sample_seconds=0.0
+        if is_of_cpu
+        else max((samples.seconds for samples in file.threads), default=0.0),
     )
-
-
-def _seconds(file: SpeedscopeFile) -> float:
-    return max((samples.seconds for samples in file.threads), default=0.0)

@@ -99,21 +99,15 @@ def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Stay]:
     opened: list[tuple[str, int]] = []
     now = 0
     for stack, length in stacks:
-        common = _common(opened, stack)
+        common = 0  # frames, from the root on, that are still the same
+        for (label, _), other in zip(opened, stack, strict=False):
+            if label != other:
+                break
+            common += 1
         yield from _closed(opened, common, now)
         opened.extend((label, now) for label in stack[common:])
         now += length
     yield from _closed(opened, 0, now)
-
-
-def _common(opened: Sequence[tuple[str, int]], stack: Sequence[str]) -> int:
-    """Count the frames, from the root on, that are still the same."""
-    count = 0
-    for (label, _), other in zip(opened, stack, strict=False):
-        if label != other:
-            break
-        count += 1
-    return count
 
 
 def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[Stay]:
@@ -126,25 +120,21 @@ def write_collapsed(file: SpeedscopeFile) -> bytes:
     """Write a line for each stack, sorted: `thread;caller (file);callee (file) 12`."""
     labels = [_safe(label_of(frame)) for frame in file.frames]
     counts: Counter[str] = Counter()
-    for thread in file.threads:
-        for index, count in Counter(thread.stacks).items():
-            frames = (labels[frame] for frame in file.stacks[index])
-            counts[";".join([_safe(thread.thread) or "thread", *frames])] += count
+    for thread, stack, count in file.counted():
+        counts[";".join([_safe(thread) or "thread", *(labels[frame] for frame in stack)])] += count
     return _lines(counts)
 
 
 def write_raw(file: SpeedscopeFile) -> bytes:
     """Write collapsed stacks as py-spy does: by line of code, and all threads together."""
-    labels = [_safe(_label_with_line(frame)) for frame in file.frames]
+    labels = [
+        _safe(f"{frame.name} ({frame.file}:{frame.line})" if frame.file else frame.name)
+        for frame in file.frames
+    ]
     counts: Counter[str] = Counter()
-    for thread in file.threads:
-        for index, count in Counter(thread.stacks).items():
-            counts[";".join(labels[frame] for frame in file.stacks[index])] += count
+    for _, stack, count in file.counted():
+        counts[";".join(labels[frame] for frame in stack)] += count
     return _lines(counts)
-
-
-def _label_with_line(frame: Frame) -> str:
-    return f"{frame.name} ({frame.file}:{frame.line})" if frame.file else frame.name
 
 
 def _lines(counts: Counter[str]) -> bytes:

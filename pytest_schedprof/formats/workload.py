@@ -58,25 +58,25 @@ def as_block(content: dict[str, Any]) -> bytes:
 
 def numbers(values: Iterable[int]) -> bytes:
     """Return a column of numbers."""
-    found = tuple(values)
-    if not any(found):
-        return bytes(8 * len(found))
-    return struct.pack(f"<{len(found)}q", *found)  # half as many instructions as an array
+    column = tuple(values)
+    if not any(column):
+        return bytes(8 * len(column))
+    return struct.pack(f"<{len(column)}q", *column)  # half as many instructions as an array
 
 
 def differences(values: Iterable[int]) -> bytes:
     """Return a column of numbers as differences, which are small where the numbers rise slowly."""
-    found = tuple(values)
-    return numbers(map(sub, found, chain((0,), found)))
+    column = tuple(values)
+    return numbers(map(sub, column, chain((0,), column)))
 
 
 def read_numbers(column: bytes) -> array[int]:
     """Return the numbers of a column."""
-    found: array[int] = array("q")
-    found.frombytes(column)
+    values: array[int] = array("q")
+    values.frombytes(column)
     if sys.byteorder == "big":
-        found.byteswap()
-    return found
+        values.byteswap()
+    return values
 
 
 def read_differences(column: bytes) -> list[int]:
@@ -145,8 +145,8 @@ def _read_graph(workload: Workload, block: dict[str, Any]) -> None:
         )
         for number, group, count, annotation in columns
     ]
-    wanted = read_differences(block["wanted"])
-    workload.graphs.append(Graph(block["time"], block["client"], tasks, wanted))
+    results = read_differences(block["wanted"])
+    workload.graphs.append(Graph(block["time"], block["client"], tasks, results))
 
 
 def _read_results(workload: Workload, block: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ def _read_release(workload: Workload, block: dict[str, Any]) -> None:
 
 
 def _read_workers(workload: Workload, block: dict[str, Any]) -> None:
-    workload.workers.extend(WorkerEvent(*each) for each in block["workers"])
+    workload.workers.extend(WorkerEvent(*event) for event in block["workers"])
 
 
 def _read_network(workload: Workload, block: dict[str, Any]) -> None:
@@ -227,13 +227,13 @@ def _contents(workload: Workload) -> Iterator[dict[str, Any]]:
     if workload.bandwidth:
         yield {"kind": "network", "bandwidth": workload.bandwidth}
     if workload.workers:
-        yield {"kind": "workers", "workers": [astuple(each) for each in workload.workers]}
+        yield {"kind": "workers", "workers": [astuple(event) for event in workload.workers]}
     yield from map(_graph_content, workload.graphs)
     results = _runs(workload)
     while rows_of_block := list(islice(results, TOGETHER)):
         yield _results_content(rows_of_block)
     if workload.releases:
-        released = [(each.time, each.client, differences(each.tasks)) for each in workload.releases]
+        released = [(free.time, free.client, differences(free.tasks)) for free in workload.releases]
         yield {"kind": "releases", "releases": released}
 
 
@@ -241,7 +241,7 @@ def _graph_content(graph: Graph) -> dict[str, Any]:
     tasks = graph.tasks
     groups: dict[Group, int] = {}
     annotations: dict[str, int] = {}
-    kinds = [annotations.setdefault(repr(each.annotations), len(annotations)) for each in tasks]
+    kinds = [annotations.setdefault(repr(task.annotations), len(annotations)) for task in tasks]
     firsts: dict[int, dict[str, Any]] = {}
     for kind, task in zip(kinds, tasks, strict=True):
         firsts.setdefault(kind, dict(task.annotations))
@@ -249,14 +249,14 @@ def _graph_content(graph: Graph) -> dict[str, Any]:
         "kind": "graph",
         "time": graph.time,
         "client": graph.client,
-        "group": numbers(groups.setdefault(each.group, len(groups)) for each in tasks),
-        "groups": [(each.prefix, each.number) for each in groups],
+        "group": numbers(groups.setdefault(task.group, len(groups)) for task in tasks),
+        "groups": [(group.prefix, group.number) for group in groups],
         "annotation": numbers(kinds),
         "annotations": list(firsts.values()),
-        "ids": differences(each.number for each in tasks),
-        "degrees": numbers(len(each.dependencies) for each in tasks),
+        "ids": differences(task.number for task in tasks),
+        "degrees": numbers(len(task.dependencies) for task in tasks),
         "dependencies": numbers(
-            each.number - needed for each in tasks for needed in each.dependencies
+            task.number - needed for task in tasks for needed in task.dependencies
         ),
         "wanted": differences(graph.wanted),
     }
@@ -275,10 +275,10 @@ def _results_content(rows: Sequence[tuple[int, Result]]) -> dict[str, Any]:
     return {
         "kind": "results",
         "ids": differences(number for number, _ in rows),
-        "times": differences(round(each.time * MICRO) for each in results),
-        "durations": numbers(round(each.seconds * MICRO) for each in results),
-        "nbytes": numbers(each.nbytes for each in results),
-        "errors": bytes(each.is_error for each in results),
+        "times": differences(round(result.time * MICRO) for result in results),
+        "durations": numbers(round(result.seconds * MICRO) for result in results),
+        "nbytes": numbers(result.nbytes for result in results),
+        "errors": bytes(result.is_error for result in results),
     }
 
 
@@ -297,8 +297,8 @@ def files_of(text: str) -> list[Path]:
 
     The name of a recorded workload that the package ships stands for its file.
     """
-    found = glob.glob(text) if glob.has_magic(text) and not os.path.exists(text) else []
-    return [Path(each) for each in sorted(found)] or [place_of(text)]
+    matching = glob.glob(text) if glob.has_magic(text) and not os.path.exists(text) else []
+    return [Path(path) for path in sorted(matching)] or [place_of(text)]
 
 
 def check_files(text: str) -> None:

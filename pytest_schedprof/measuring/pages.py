@@ -11,13 +11,16 @@ from pathlib import Path
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
+from pytest_schedprof.judge.others import Saved, other_of
 from pytest_schedprof.judge.parting import with_partings
 from pytest_schedprof.judge.series import Choice, series_of
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.run import Series
-from pytest_schedprof.report.page_reading import RunFiles, read_run
-from pytest_schedprof.report.pages import write_run
+from pytest_schedprof.report.pages import PAGE, page_of_run, page_of_test
+from pytest_schedprof.report.trends import shown_series
+from pytest_schedprof.store.run_directory import write
+from pytest_schedprof.store.run_files import RunFiles, read_run
 from pytest_schedprof.store.runs import Archive, decided_in_run
 
 MOST_RUNS = 200
@@ -58,7 +61,20 @@ def write_pages(
         regressed = (each for each in run.kept_tests() if each.result.has_regressed)
         explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
     series, words = _past(history) if history else ((), "")
-    return write_run(run, before, known, explained, series, words)
+    saved = Saved(run.path)
+    for test in run.tests:
+        if test.result is not None:
+            other, name = other_of(test, before, saved), test.entry.test_id
+            reasons = [explanation for explanation in explained if explanation.test_id == name]
+            past = shown_series(figure for figure in series if figure.setting.test_id == name)
+            page = page_of_test(test, run.path, other, known, reasons, past)
+            write(test.directory / PAGE, _encoded(page))
+    write(run.path / PAGE, _encoded(page_of_run(run, known, explained, series, words)))
+    return run.path / PAGE
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _compared(run: RunFiles, before: RunFiles) -> RunFiles:

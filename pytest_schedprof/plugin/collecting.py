@@ -71,7 +71,7 @@ def save_baseline(config: pytest.Config, run: RunDirectory, has_results: bool) -
             f"schedprof: baseline {settings.save!r} was not saved: no profiled test ran"
         )
     line = save_run(settings.save, str(settings.dir), run)
-    from pytest_schedprof.report.others import keep_stacks  # only sessions that save need it
+    from pytest_schedprof.judge.others import keep_stacks  # only sessions that save need it
 
     keep_stacks(run.path, settings.save, str(settings.dir), backends_of(config).facts)
     return line

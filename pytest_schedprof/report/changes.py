@@ -94,21 +94,18 @@ def conditions_of(comparison: Comparison) -> Iterator[str]:
 
 
 def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, Change]]:
-    """Return the regressions of all tests, then the improvements, each with the ID of its test."""
-    comparisons = tuple(comparisons)
-    changes = [
-        *(
-            (comparison.test_id, change)
-            for comparison in comparisons
-            for change in leading(comparison)
-        ),
-        *(
-            (comparison.test_id, change)
-            for comparison in comparisons
-            for change in comparison.of(Outcome.IMPROVED)
-        ),
-    ]
-    return changes[:most]
+    """Return the regressions of all tests, then the improvements, each with the ID of its test.
+
+    Of a comparison with causes those regressions that are of these, of another the gravest one.
+    """
+    leading, improved = [], []
+    for comparison in comparisons:
+        regressed = comparison.of(Outcome.REGRESSED)
+        names = {cause.function for cause in comparison.causes}
+        of_causes = [change for change in regressed if enclosing(change.subject) in names]
+        leading += [(comparison.test_id, change) for change in of_causes or regressed[:1]]
+        improved += [(comparison.test_id, change) for change in comparison.of(Outcome.IMPROVED)]
+    return [*leading, *improved][:most]
 
 
 def gravity(comparison: Comparison) -> int:
@@ -194,47 +191,32 @@ def regressions(comparison: Comparison) -> str:
 
     Each cause has a line of its own. It is empty if nothing regressed.
     """
-    found = comparison.of(Outcome.REGRESSED)
-    if not found:
+    regressed = comparison.of(Outcome.REGRESSED)
+    if not regressed:
         return ""
     if causes := list(cause_sentences(comparison)):
         return "\n  ".join(causes)
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{change_sentence(comparison, found[0])}{more}"
+    more = f", and {len(regressed) - 1} more" if len(regressed) > 1 else ""
+    return f"{change_sentence(comparison, regressed[0])}{more}"
 
 
 def cause_sentences(comparison: Comparison) -> Iterator[str]:
     """Yield a sentence for each cause of what regressed, the last with what follows from them."""
     shown, regressed = comparison.causes[:CAUSES_SHOWN], comparison.of(Outcome.REGRESSED)
+    names = {cause.function for cause in comparison.causes}
+    count = sum(enclosing(change.subject) not in names for change in regressed)
+    verb, source = "follows" if count == 1 else "follow", "it" if len(names) == 1 else "them"
+    following = f", and {counted(count, 'figure')} that {verb} from {source}" if count else ""
     for place, cause in enumerate(shown, start=1):
         change_of_cause = Change(
             cause.metric, cause.function, "", Outcome.REGRESSED, cause.before, cause.after, 0.0, 0.0
         )
         mine = (cause.metric, cause.function)
         own = (change for change in regressed if (change.metric, change.subject) == mine)
-        change = next(
-            own, change_of_cause
-        )  # its own figure stands in tables; those of inner ones have theirs
-        more = _following(comparison) if place == len(shown) else ""
+        # Its own figure stands in tables; those of inner ones have theirs.
+        change = next(own, change_of_cause)
+        more = following if place == len(shown) else ""
         yield f"{change_sentence(comparison, change)}: {ROLES[cause.role]}{more}"
-
-
-def _following(comparison: Comparison) -> str:
-    """Return how many figures follow from the causes; empty if none does."""
-    names = {cause.function for cause in comparison.causes}
-    subjects = (change.subject for change in comparison.of(Outcome.REGRESSED))
-    count = sum(enclosing(subject) not in names for subject in subjects)
-    if not count:
-        return ""
-    verb, source = "follows" if count == 1 else "follow", "it" if len(names) == 1 else "them"
-    return f", and {counted(count, 'figure')} that {verb} from {source}"
-
-
-def leading(comparison: Comparison) -> list[Change]:
-    """Return the regressions of the causes, or else the gravest one."""
-    found = comparison.of(Outcome.REGRESSED)
-    names = {cause.function for cause in comparison.causes}
-    return [change for change in found if enclosing(change.subject) in names] or found[:1]
 
 
 def undecided(comparison: Comparison) -> str:
@@ -294,7 +276,10 @@ def mattering(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
 
     And the others.
     """
-    news = sum(map(_has_news, results))
+    news = sum(
+        result.outcome not in WHOLE or result.verdict is not Verdict.PASS or is_changed(result)
+        for result in results
+    )
     return parted(results, max(HOTTEST, min(news, WITH_NEWS)), _rank)
 
 
@@ -318,11 +303,6 @@ def _rank(result: Result) -> tuple[bool, int, bool, float]:
         not is_changed(result),
         -scheduler_seconds(result),
     )
-
-
-def _has_news(result: Result) -> bool:
-    has_failed = result.outcome not in WHOLE or result.verdict is not Verdict.PASS
-    return has_failed or is_changed(result)
 
 
 def is_changed(result: Result) -> bool:

@@ -2,69 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_schedprof.errors import SchedprofError
-from pytest_schedprof.formats.speedscope import SpeedscopeFile, read_speedscope
 from pytest_schedprof.judge.accounts import KeptSide, accounts_of, metrics_of
 from pytest_schedprof.judge.explanation import side_in
-from pytest_schedprof.judge.tally import busy_stack
+from pytest_schedprof.judge.recordings import Lines, read_lines
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.metric import BYTECODES, METRICS, SELF, readable
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.report.page_reading import SAMPLES, Names
 from pytest_schedprof.report.words import with_mode
-from pytest_schedprof.store.places import inside, read_kept
-
-Lines = Mapping[Function, Mapping[int, float]]
-"""What was seen in each line of each function."""
-
-
-def read_lines(directory: Path, backend: BackendResult) -> tuple[Lines, Lines]:
-    """Read all files of one backend with samples; nothing if any cannot be read.
-
-    Returns:
-        Samples of each line with those of what it called, where a sample counts once for each line;
-        and samples of the line itself.
-    """
-    both: dict[Function, Counter[int]] = defaultdict(Counter)
-    own: dict[Function, Counter[int]] = defaultdict(Counter)
-    functions = backend.shares.functions if backend.shares else ()
-    is_shared = bool(backend.shares and backend.shares.is_shared)
-    names = Names(share.function for share in functions)
-    try:
-        for file in (name for name in backend.artifacts if name.endswith(SAMPLES)):
-            content = read_speedscope(read_kept(inside(directory, file)))
-            for places, count in _busy_places(content, names, is_shared=is_shared):
-                for function, line in dict.fromkeys(places):  # in an order that is always the same
-                    both[function][line] += count
-                function, line = places[-1]
-                own[function][line] += count
-    except SchedprofError:
-        return {}, {}
-    return both, own
-
-
-def _busy_places(
-    file: SpeedscopeFile, names: Names, *, is_shared: bool
-) -> Iterator[tuple[list[tuple[Function, int]], int]]:
-    """Yield function and line of each call of a busy stack, and how often it was sampled."""
-    frames = file.frames
-    named = names([(frame.file or "", frame.name, frame.line or 0) for frame in frames])
-    counts: Counter[int] = Counter()
-    for thread in file.threads:
-        counts.update(thread.stacks)
-    for number, count in counts.items():
-        stack = file.stacks[number]
-        busy = busy_stack(tuple(named[frame] for frame in stack), is_shared)
-        if busy is not None:
-            calls = stack[-len(busy.stack) :]
-            yield [(named[call], frames[call].line or 0) for call in calls], count
-
 
 MOST_FUNCTIONS, MOST_LINES = 15, 250
 """Functions whose code a page shows, and lines of all of them."""

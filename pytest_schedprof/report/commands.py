@@ -60,7 +60,8 @@ def _cell(name: str, text: str) -> Iterator[tuple[str, str]]:
 def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
     machine, there = checkup.here, checkup.scheduler
     started = ", started for this" if checkup.is_own else f", {checkup.workers} workers"
-    yield "scheduler", f"{checkup.address}, process {there.pid} of {_user(there)}{started}"
+    user = f"{there.user or 'an unknown user'} (uid {there.uid})"
+    yield "scheduler", f"{checkup.address}, process {there.pid} of {user}{started}"
     yield "platform", there.platform
     yield "Python", f"{there.implementation} {there.python}, {there.interpreter}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in there.versions.items())
@@ -74,10 +75,6 @@ def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
     yield "free disk", f"{_room(there)} there, {_room(machine)} here"
     offset, doubt = checkup.clock.seconds * 1e3, checkup.clock.uncertainty * 1e3
     yield "clock", f"{offset:+.1f} ms from the one here, give or take {doubt:.1f} ms"
-
-
-def _user(machine: Machine) -> str:
-    return f"{machine.user or 'an unknown user'} (uid {machine.uid})"
 
 
 def _with_notes(text: str, fact: str, checkup: Checkup) -> str:

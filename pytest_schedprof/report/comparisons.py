@@ -10,10 +10,9 @@ from pytest_schedprof.model.comparison import (
     Comparison,
     Difference,
     Outcome,
-    Parting,
     Report,
 )
-from pytest_schedprof.model.explanation import Explanation, Part, SourceChange, SourceLine
+from pytest_schedprof.model.explanation import Explanation, Part, SourceChange
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.changes import (
     CHANGE_HEADS,
@@ -105,7 +104,10 @@ def comparison_lines(
 def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterator[Line]:
     backend = with_mode(comparison.backend, comparison.mode)
     yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
-    yield from _parting_lines(comparison.parting) if comparison.parting else ()
+    if parting := comparison.parting:
+        colour = "green" if parting.what is Difference.NOTHING else "cyan"
+        yield Line(f"  {headline_of(parting)}", {colour: True})
+        yield from (Line(f"    {text}") for text in details_of(parting))
     yield from (Line(f"  {text}", {"light": True}) for text in conditions_of(comparison))
     yield from (Line(f"  undecided: {text}", {"yellow": True}) for text in comparison.reasons)
     shown = [change for change in comparison.changes if is_all or is_told(change)]
@@ -117,12 +119,6 @@ def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterato
     )
     for note, count in hidden.items():
         yield Line(f"  {count} undecided: {note}", {"yellow": True})
-
-
-def _parting_lines(parting: Parting) -> Iterator[Line]:
-    is_same = parting.what is Difference.NOTHING
-    yield Line(f"  {headline_of(parting)}", {"green" if is_same else "cyan": True})
-    yield from (Line(f"    {text}") for text in details_of(parting))
 
 
 def _table(changes: Sequence[Change]) -> Iterator[Line]:
@@ -148,16 +144,12 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def as_markdown(report: Report) -> str:
     """Return a heading with the verdict, and a table for each test in which something changed."""
-    return "\n".join(_markdown(report))
-
-
-def _markdown(report: Report) -> Iterator[str]:
     count, *settings = comparison_lines(code(report.before), report.comparisons, -1)
-    yield f"### {SIGNS[report.verdict]} Scheduler performance: {count.text}"
-    yield from (f"- {plain(line.text.strip())}" for line in settings)
+    lines = [f"### {SIGNS[report.verdict]} Scheduler performance: {count.text}"]
+    lines += [f"- {plain(line.text.strip())}" for line in settings]
     for comparison in report.comparisons:
-        yield from comparison_markdown(comparison)
-    yield from (f"- {plain(text)}" for text in unmatched_tests(report))
+        lines += comparison_markdown(comparison)
+    return "\n".join([*lines, *(f"- {plain(text)}" for text in unmatched_tests(report))])
 
 
 def comparison_markdown(comparison: Comparison) -> Iterator[str]:
@@ -232,22 +224,14 @@ def _source_lines(part: Part, source: SourceChange) -> Iterator[Line]:
     for line, follows in source_lines(source, MOST_LINES):
         if not follows:
             yield Line("        ...", {"light": True})
-        yield Line(source_line(line), _markup(line))
+        sign, number, markup = " ", line.after, {}
+        if line.after is None:
+            sign, number, markup = "-", line.before, {"red": True}
+        elif line.before is None:
+            sign, markup = "+", {"green": True}
+        yield Line(f"  {number:>6} {with_more(line.more):>8} {sign} {line.text.rstrip()}", markup)
     if len(source.lines) > MOST_LINES:
         yield Line(f"        ... {len(source.lines) - MOST_LINES} lines more")
-
-
-def source_line(line: SourceLine) -> str:
-    """Return a line of a source: its number, whether it came or went, and what it costs more."""
-    sign = "-" if line.after is None else "+" if line.before is None else " "
-    number = line.after if line.after is not None else line.before
-    return f"  {number:>6} {with_more(line.more):>8} {sign} {line.text.rstrip()}"
-
-
-def _markup(line: SourceLine) -> dict[str, bool]:
-    if line.after is None:
-        return {"red": True}
-    return {"green": True} if line.before is None else {}
 
 
 def explanation_markdown(explanation: Explanation) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_schedprof.formats.charts import Scale, box, in_page, line, path, time_axis, words
 from pytest_schedprof.model.comparison import Choice, Difference, Parting
 from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.metric import BYTES, Metric, readable
 
 WIDTH, ROWS_HEIGHT, CURVE_HEIGHT = 560, 360, 120
-"""Size of a stream without its labels, and height of a curve, as in `decisions.html`."""
+"""Size of a stream without its labels, and height of a curve."""
+
+MICROSECONDS = 1e6
 
 GAP = 0.6
 """Tasks of one kind on one thread are drawn as one if the gap between them is narrower."""
@@ -20,13 +23,15 @@ MOST_WORKERS = 40
 """Rows of a stream. Workers that the first difference is about are among them."""
 
 COLOURS = 8
-MOST_TICKS = 6
 
 Area = tuple[str, int, str]
 """All tasks of one kind: its name, its colour and a path."""
 
 Side = tuple[str, Decided, Choice | None]
 """The name of a side, what it decided, and the decision to mark."""
+
+Curve = tuple[str, str, list[tuple[str, list[tuple[float, float]]]]]
+"""A title, the most that was held, and class and points of each side's line."""
 
 
 class Picture:
@@ -39,28 +44,29 @@ class Picture:
             sides: the earlier one first.
             parting: whose first difference is marked; None if there is nothing to mark.
         """
-        decided = [of for _, of in sides]
+        decided = [side for _, side in sides]
         choices = _choices(parting, len(sides))
-        names = dict.fromkeys(_sorted(name for of in decided for name in of.workers))
+        names = dict.fromkeys(_sorted(name for side in decided for name in side.workers))
         self.sides: list[Side] = [
             (*side, choice) for side, choice in zip(sides, choices, strict=True)
         ]
         self.kinds = _kinds(decided)
-        self.shown = _shown(list(names), parting)
-        self.hidden = len(names) - len(self.shown)
+        self.colours = {kind: number % COLOURS for number, kind in enumerate(self.kinds)}
+        shown = _shown(list(names), parting)
+        self.hidden = len(names) - len(shown)
         """Workers that have no row."""
         several = parting is not None and parting.rounds > 1
         self.note = f"round {parting.round} of {parting.rounds}" if parting and several else ""
-        self._span = max((_end(of) for of in decided), default=0) or 1
-        """Microseconds that the width stands for."""
-        self._row = max(8.0, min(24.0, ROWS_HEIGHT / max(1, len(self.shown))))
+        self._x = Scale(max(map(_end, decided), default=0) or 1, WIDTH)
+        """Of microseconds."""
+        self._row = max(8.0, min(24.0, ROWS_HEIGHT / max(1, len(shown))))
         """Height of a worker's row."""
-        self._tops = {name: number * self._row for number, name in enumerate(self.shown)}
+        self._tops = {name: number * self._row for number, name in enumerate(shown)}
 
     @property
     def height(self) -> float:
         """Height of a stream."""
-        return self._row * len(self.shown)
+        return self._row * len(self._tops)
 
     @property
     def rows(self) -> list[tuple[float, str]]:
@@ -68,38 +74,36 @@ class Picture:
         tops = self._tops.items()
         return [(top + self._row / 2, name.removeprefix("worker-")) for name, top in tops]
 
-    @property
-    def colours(self) -> dict[str, int]:
-        """The colour of each kind of tasks."""
-        return {kind: number % COLOURS for number, kind in enumerate(self.kinds)}
-
-    @property
-    def ticks(self) -> Iterator[tuple[float, str]]:
-        """The place and the name of round times."""
-        step = 10 ** (len(str(self._span)) - 1)
-        steps = (step // 5 or 1, step // 2 or 1, step, step * 2)
-        step = next(size for size in steps if self._span / size <= MOST_TICKS)
-        for at in range(0, self._span + 1, step):
-            yield round(at / self._span * WIDTH, 1), f"{at / 1e6:g} s"
+    def stream(self, title: str, decided: Decided, choice: Choice | None) -> str:
+        """Return the task stream of a side."""
+        parts = [words(-4, middle + 3, name, class_="worker") for middle, name in self.rows]
+        parts += time_axis(self._x, 0, self.height, MICROSECONDS)
+        for kind, colour, area in self.areas(decided):
+            parts.append(path(area, title=kind, class_=f"s{colour}"))
+        if fetched := "".join(self._transfers(decided)):
+            parts.append(path(fetched, title="fetching dependencies", class_="fetched"))
+        if choice:
+            mark = f"M{self.mark(choice):g} -4V{self.height + 4:g}"
+            parts.append(path(mark, title="the first decision that differs", class_="mark"))
+            if place := self.marked(decided, choice):
+                parts.append(box(*place, title="the task that it is about", class_="mark"))
+        view = (-34, -4, WIDTH + 44, self.height + 22)
+        return in_page(f"task stream {title}", view, parts)
 
     def mark(self, choice: Choice) -> float:
         """Return the place of a decision."""
-        return self._x(choice.at_s * 1e6)
+        return self._x(choice.at_s * MICROSECONDS)
 
-    def _x(self, at: float) -> float:
-        """Return the place of a time in microseconds."""
-        return round(at / self._span * WIDTH, 1)
-
-    def areas(self, of: Decided) -> list[Area]:
+    def areas(self, decided: Decided) -> list[Area]:
         """Return the tasks of a side by kind."""
         areas: dict[str, list[str]] = {}
-        for kind, left, width, top, height in self._bars(of):
+        for kind, left, width, top, height in self._bars(decided):
             areas.setdefault(kind, []).append(f"M{left:g} {top:g}h{width:g}v{height:g}h-{width:g}z")
         return [(kind, self.colours[kind], "".join(paths)) for kind, paths in areas.items()]
 
-    def _bars(self, of: Decided) -> Iterator[tuple[str, float, float, float, float]]:
+    def _bars(self, decided: Decided) -> Iterator[tuple[str, float, float, float, float]]:
         """Yield kind, left, width, top and height of what is drawn for tasks."""
-        for name, tasks in _by_worker(of, self._tops).items():
+        for name, tasks in _by_worker(decided, self._tops).items():
             threads = _threads(tasks)
             height = round((self._row - 1) / max(1, len(threads)), 1)
             for number, thread in enumerate(threads):
@@ -107,76 +111,75 @@ class Picture:
                 for kind, left, right in self._merged(thread):
                     yield kind, left, round(max(0.4, right - left), 1), top, height
 
-    def _merged(self, thread: list[tuple[int, int, str]]) -> Iterator[tuple[str, float, float]]:
-        """Yield kind, left and right of the tasks of one thread, as few as one can see."""
-        open_one: tuple[str, float, float] | None = None
+    def _merged(self, thread: list[tuple[int, int, str]]) -> list[tuple[str, float, float]]:
+        """Return kind, left and right of the tasks of one thread, as few as one can see."""
+        merged: list[tuple[str, float, float]] = []
         for start, stop, key in thread:
             kind, left, right = kind_of(key), self._x(start), self._x(stop)
-            if open_one and open_one[0] == kind and left - open_one[2] < GAP:
-                open_one = kind, open_one[1], max(right, open_one[2])
-                continue
-            if open_one:
-                yield open_one
-            open_one = kind, left, right
-        if open_one:
-            yield open_one
+            if merged and merged[-1][0] == kind and left - merged[-1][2] < GAP:
+                _, left, before = merged.pop()
+                right = max(right, before)
+            merged.append((kind, left, right))
+        return merged
 
-    def fetched(self, of: Decided) -> str:
-        """Return the path of the transfers of a side."""
-        return "".join(self._transfers(of))
-
-    def _transfers(self, of: Decided) -> Iterator[str]:
-        rows = zip(of.transfers.worker, of.transfers.start, of.transfers.took, strict=True)
+    def _transfers(self, decided: Decided) -> Iterator[str]:
+        """Yield the steps of a path for the transfers of a side."""
+        transfers = decided.transfers
+        rows = zip(transfers.worker, transfers.start, transfers.took, strict=True)
         last: dict[int, float] = {}
         for worker, start, took in sorted(rows):
             left, right = self._x(start), self._x(start + took)
-            if of.workers[worker] not in self._tops or right - last.get(worker, -1.0) < 0.3:
-                continue
-            last[worker] = right
-            top = self._tops[of.workers[worker]] + self._row - 2
-            yield f"M{left:g} {top:g}h{max(0.4, right - left):.1f}v1.6H{left:g}z"
+            name = decided.workers[worker]
+            if name in self._tops and right - last.get(worker, -1.0) >= 0.3:
+                last[worker] = right
+                top = self._tops[name] + self._row - 2
+                yield f"M{left:g} {top:g}h{max(0.4, right - left):.1f}v1.6H{left:g}z"
 
-    def marked(self, of: Decided, choice: Choice) -> tuple[float, float, float, float] | None:
+    def marked(self, decided: Decided, choice: Choice) -> tuple[float, float, float, float] | None:
         """Return the rectangle of the task that a decision is about, where it ran."""
-        rows = zip(of.tasks.key, of.tasks.worker, of.tasks.start, of.tasks.took, strict=True)
-        for key, worker, start, took in rows:
-            name = of.workers[worker]
-            if of.keys[key] == choice.key and start >= choice.at_s * 1e6 and name in self._tops:
+        tasks = decided.tasks
+        for key, worker, start, took in zip(
+            tasks.key, tasks.worker, tasks.start, tasks.took, strict=True
+        ):
+            name, is_later = decided.workers[worker], start >= choice.at_s * MICROSECONDS
+            if decided.keys[key] == choice.key and is_later and name in self._tops:
                 left = self._x(start)
                 top = self._tops[name] - 1
                 return left - 1, top, max(3.0, self._x(start + took) - left + 2), self._row
         return None
 
-    def curves(self) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-        """Yield a title, the most that was held, and class and points of each side's line."""
-        helds = [decided.held for _, decided, _ in self.sides]
-        yield self._curve("all workers together", [(held.at, held.all) for held in helds])
-        yield self._curve("the worker that held most", [(held.at, held.worst) for held in helds])
+    def curves(self) -> Iterator[Curve]:
+        """Yield what was held over time, on one scale for both sides."""
+        holdings = [decided.held for _, decided, _ in self.sides]
+        yield self._curve("all workers together", [(held.at, held.all) for held in holdings])
+        worst = [(held.at, held.worst) for held in holdings]
+        yield self._curve("the worker that held most", worst)
 
-    def _curve(
-        self, title: str, series: Sequence[tuple[Sequence[int], Sequence[int]]]
-    ) -> tuple[str, str, list[tuple[str, str]]]:
-        most = max((amount for _, held in series for amount in held), default=0)
-        classes = ("old", "new")[-len(series) :]
+    def _curve(self, title: str, series: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Curve:
+        most = max((amount for _, amounts in series for amount in amounts), default=0)
+        y = Scale(most, 4 - CURVE_HEIGHT, CURVE_HEIGHT - 2)
         lines = [
-            (name, self._points(at, held, most))
-            for name, (at, held) in zip(classes, series, strict=True)
+            (name, [(min(self._x(t), float(WIDTH)), y(a)) for t, a in zip(*sides, strict=True)])
+            for name, sides in zip(("old", "new")[-len(series) :], series, strict=True)
         ]
         return title, readable(most, Metric(BYTES, "")) if most else "0 B", lines
+
+    def curve(
+        self, title: str, most: str, lines: list[tuple[str, list[tuple[float, float]]]]
+    ) -> str:
+        """Return the picture of a curve."""
+        parts = [*time_axis(self._x, 0, CURVE_HEIGHT, MICROSECONDS)]
+        parts += [line(points, class_=name) for name, points in lines]
+        if self.first_mark is not None:
+            parts.append(path(f"M{self.first_mark:g} -4V{CURVE_HEIGHT + 4}", class_="mark"))
+        view = (-34, -4, WIDTH + 44, CURVE_HEIGHT + 26)
+        return in_page(f"held by {title}, at most {most}", view, parts)
 
     @property
     def first_mark(self) -> float | None:
         """Place of the first difference; None if there is nothing to mark."""
         marks = [self.mark(choice) for _, _, choice in self.sides if choice is not None]
         return min(marks, default=None)
-
-    def _points(self, at: Sequence[int], held: Sequence[int], most: int) -> str:
-        edge = CURVE_HEIGHT - 4
-        heights = [round(edge + 2 - edge * value / (most or 1), 1) for value in held]
-        return " ".join(
-            f"{min(self._x(when), float(WIDTH)):g},{height:g}"
-            for when, height in zip(at, heights, strict=True)
-        )
 
 
 def kind_of(key: str) -> str:
@@ -191,16 +194,16 @@ def kind_of(key: str) -> str:
     return "-".join(kept) or key
 
 
-def _by_worker(of: Decided, tops: dict[str, float]) -> dict[str, list[tuple[int, int, str]]]:
+def _by_worker(decided: Decided, tops: dict[str, float]) -> dict[str, list[tuple[int, int, str]]]:
     """Return start, stop and key of each worker's tasks, in order."""
-    found: dict[str, list[tuple[int, int, str]]] = {}
-    tasks = of.tasks
+    by_worker: dict[str, list[tuple[int, int, str]]] = {}
+    tasks = decided.tasks
     for key, worker, start, took in zip(
         tasks.key, tasks.worker, tasks.start, tasks.took, strict=True
     ):
-        if (name := of.workers[worker]) in tops:
-            found.setdefault(name, []).append((start, start + took, of.keys[key]))
-    return {name: sorted(tasks_of_worker) for name, tasks_of_worker in found.items()}
+        if (name := decided.workers[worker]) in tops:
+            by_worker.setdefault(name, []).append((start, start + took, decided.keys[key]))
+    return {name: sorted(rows) for name, rows in by_worker.items()}
 
 
 def _threads(tasks: list[tuple[int, int, str]]) -> list[list[tuple[int, int, str]]]:
@@ -226,9 +229,8 @@ def _kinds(decided: Iterable[Decided]) -> dict[str, int]:
     return counts
 
 
-def _end(of: Decided) -> int:
-    ends = (start + took for start, took in zip(of.tasks.start, of.tasks.took, strict=True))
-    return max(ends, default=0)
+def _end(decided: Decided) -> int:
+    return max(map(sum, zip(decided.tasks.start, decided.tasks.took, strict=True)), default=0)
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

@@ -3,27 +3,90 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from pytest_schedprof.judge.others import Other
 from pytest_schedprof.judge.owners import FOREIGN, owner_of, side_of
+from pytest_schedprof.judge.recordings import read_calls, read_others, read_samples, trimmed
 from pytest_schedprof.judge.tally import busy_stack
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
-from pytest_schedprof.model.result import BackendResult, FunctionShare, SampledShares
-from pytest_schedprof.report.others import Other
-from pytest_schedprof.report.page_reading import (
-    CallTree,
-    call_tree,
-    read_calls,
-    read_others,
-    read_samples,
-    trimmed,
-)
+from pytest_schedprof.model.result import BackendResult, SampledShares
 from pytest_schedprof.report.tables import micros_per_sample
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """Nodes in depth-first order: each before the nodes that it called."""
+
+    functions: tuple[Function, ...]
+    depths: tuple[int, ...]
+    """Depth of each node; roots have 0."""
+    names: tuple[int, ...]
+    """Index of each node's function."""
+    own: tuple[int, ...]
+    """Number of samples that end in each node."""
+    before: tuple[int, ...] = ()
+    """Number of samples of the other side that end in each node; empty without another side."""
+
+
+@dataclass(slots=True)
+class _Node:
+    name: int
+    depth: int
+    own: int = 0
+    before: int = 0
+    total: int = 0
+    """Samples of both sides that contain the node."""
+    children: dict[int, _Node] = field(default_factory=dict)
+
+
+def call_tree(stacks: Mapping[Stack, int], before: Mapping[Stack, int] | None = None) -> CallTree:
+    """Merge stacks to a tree, with the children of a node in order of their samples."""
+    numbers: dict[Function, int] = {}
+    root = _Node(-1, -1)
+    for stack, count in stacks.items():
+        _leaf(root, stack, count, numbers).own += count
+    for stack, count in (before or {}).items():
+        _leaf(root, stack, count, numbers).before += count
+    nodes = list(_in_order(root))
+    return CallTree(
+        tuple(numbers),
+        tuple(node.depth for node in nodes),
+        tuple(node.name for node in nodes),
+        tuple(node.own for node in nodes),
+        tuple(node.before for node in nodes) if before is not None else (),
+    )
+
+
+def _leaf(root: _Node, stack: Stack, count: int, numbers: dict[Function, int]) -> _Node:
+    node = root
+    for function in stack:
+        name = numbers.setdefault(function, len(numbers))
+        child = node.children.get(name)
+        if child is None:
+            child = node.children[name] = _Node(name, node.depth + 1)
+        child.total += count
+        node = child
+    return node
+
+
+def _in_order(root: _Node) -> Iterator[_Node]:
+    """Return all nodes; not recursive, because stacks may be deeper than Python's own limit."""
+    waiting = _lightest_first(root)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += _lightest_first(node)
+
+
+def _lightest_first(node: _Node) -> list[_Node]:
+    return sorted(node.children.values(), key=lambda child: (child.total, -child.name))
+
 
 GRAINS = ((120, 0.0), (120, 0.001), (60, 0.002), (60, 0.005), (30, 0.01))
 """Numbers of slices, each with the part of all samples from which on a call is told apart; the
@@ -55,9 +118,9 @@ def slices_of(profiles: Sequence[SampleProfile], tree: CallTree) -> Slices | Non
     If the stacks are too many, rare calls are counted as their caller's own.
     """
     for count, least in GRAINS:
-        found = _sliced(profiles, _nodes_of(tree, least), count)
-        if found.pairs <= MOST_PAIRS:
-            return found if sum(map(bool, found.nodes)) > 1 else None
+        slices = _sliced(profiles, _nodes_of(tree, least), count)
+        if slices.pairs <= MOST_PAIRS:
+            return slices if sum(map(bool, slices.nodes)) > 1 else None
     return None
 
 
@@ -81,14 +144,14 @@ def _nodes_of(tree: CallTree, least: float) -> dict[Stack, int]:
     """Return the node in which each stack ends, or the last one above it that is not rare."""
     totals = _totals(tree)
     smallest = least * sum(tree.own)
-    found: dict[Stack, int] = {}
+    nodes: dict[Stack, int] = {}
     path: list[tuple[str, int]] = []
     for number, (depth, name) in enumerate(zip(tree.depths, tree.names, strict=True)):
         is_kept = totals[number] >= smallest or not depth
         path[depth:] = [(tree.functions[name], number if is_kept else path[depth - 1][1])]
         if tree.own[number]:
-            found[tuple(function for function, _ in path)] = path[-1][1]
-    return found
+            nodes[tuple(function for function, _ in path)] = path[-1][1]
+    return nodes
 
 
 def _totals(tree: CallTree) -> list[int]:
@@ -105,14 +168,14 @@ def _totals(tree: CallTree) -> list[int]:
 def _sliced(profiles: Sequence[SampleProfile], nodes: Mapping[Stack, int], count: int) -> Slices:
     """Return so many slices. As in blocks, samples of a thread are evenly spread over a round."""
     lengths = [max((len(thread.samples) for thread in p.threads), default=0) for p in profiles]
-    found = Slices([0] * count, [Counter() for _ in range(count)], [])
+    slices = Slices([0] * count, [Counter() for _ in range(count)], [])
     scale, start = count / max(1, sum(lengths)), 0
     for profile, length in zip(profiles, lengths, strict=True):
         if start:
-            found.rounds.append(int(start * scale))
-        _add(found, profile, nodes, start * scale, length * scale)
+            slices.rounds.append(int(start * scale))
+        _add(slices, profile, nodes, start * scale, length * scale)
         start += length
-    return found
+    return slices
 
 
 def _add(
@@ -175,27 +238,25 @@ def flame(
 def _scatter(backend: BackendResult) -> float:
     """Return the typical dispersion of shares, relative to independent samples."""
     functions = backend.shares.functions if backend.shares else ()
-    found = [
+    dispersions = [
         function.share.dispersion
         for function in functions
         if SCATTER_FROM <= function.share.value <= 1 - SCATTER_FROM
     ]
-    return round(median(found), 2) if found else 1.0
+    return round(median(dispersions), 2) if dispersions else 1.0
 
 
-def _owner_of_any(function: Function) -> str:
-    """Return `worker` or `client` too, which own none of the scheduler's samples."""
-    return side_of(function) or owner_of(function)
+def _tree(tree: CallTree, *, is_of_scheduler: bool = True) -> dict[str, Any]:
+    """Return the nodes and the names of their functions, with each module and owner listed once.
 
-
-def _tree(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dict[str, Any]:
-    """Return the nodes and the names of their functions, with each module and owner listed once."""
+    `worker` and `client` own none of the scheduler's samples.
+    """
     modules: dict[str, int] = {}
     owners: dict[str, int] = {}
     functions = []
     for function in tree.functions:
         module, _, name = function.partition(":")
-        owner = owner_of(function)
+        owner = (not is_of_scheduler and side_of(function)) or owner_of(function)
         number = -1 if owner == FOREIGN else owners.setdefault(owner, len(owners))
         functions += [modules.setdefault(module, len(modules)), name, number]
     nodes = {"depth": list(tree.depths), "name": list(tree.names), "own": list(tree.own)}
@@ -204,16 +265,12 @@ def _tree(tree: CallTree, owner_of: Callable[[Function], str] = owner_of) -> dic
 
 def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
     """Return share, bounds and own share of each function; zeros if only the other side has it."""
-    known = {function.function: function for function in shares.functions}
-    return [part for name in tree.functions for part in _parts(known.get(name))]
-
-
-def _parts(found: FunctionShare | None) -> list[int]:
-    if found is None:
-        return [0, 0, 0, 0]
-    share = found.share
-    amounts = (share.value, share.low, share.high, found.self_share.value)
-    return [round(amount * PARTS) for amount in amounts]
+    known = {
+        one.function: (one.share.value, one.share.low, one.share.high, one.self_share.value)
+        for one in shares.functions
+    }
+    zeros = (0.0, 0.0, 0.0, 0.0)
+    return [round(part * PARTS) for name in tree.functions for part in known.get(name, zeros)]
 
 
 LEAST_OF_OTHERS = 0.002
@@ -235,7 +292,12 @@ class Flames:
     def of(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
         """Return the flame graphs of a backend, and why the scheduler has none."""
         drawn, reason = self._sampled(id, backend) if backend.shares else self._called(id, backend)
-        return (*drawn, *self._of_others(id, backend)), reason
+        for whose, stacks in read_others(self.directory, backend).items():
+            tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
+            content = {"cost": 0, "unit": "", "isSampled": True}  # the record has no figures of it
+            content |= _tree(tree, is_of_scheduler=False)
+            drawn.append(Flame(f"{id}-{whose}", content, of=whose))
+        return tuple(drawn), reason
 
     def _sampled(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
         mine = read_samples(self.directory, backend)
@@ -263,10 +325,3 @@ class Flames:
             content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 1.0}
             return [Flame(id, content, self.other.name)], ""
         return [Flame(id, content)], ""
-
-    def _of_others(self, id: str, backend: BackendResult) -> Iterator[Flame]:
-        """Yield the flame graphs of other processes, which have no figures in the record."""
-        for whose, stacks in read_others(self.directory, backend).items():
-            tree = _tree(call_tree(trimmed(stacks, LEAST_OF_OTHERS)), _owner_of_any)
-            content = {**tree, "cost": 0, "unit": "", "isSampled": True}
-            yield Flame(f"{id}-{whose}", content, of=whose)

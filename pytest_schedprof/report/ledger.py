@@ -82,6 +82,11 @@ class Ledger(NamedTuple):
         """Return a step as a fraction of the whole way."""
         return step.seconds / self.seconds if self.seconds else 0.0
 
+    @property
+    def heads_by_scale(self) -> list[str]:
+        """Heads of columns for each size, with their classes."""
+        return [f"n wide|at {scale:,}" for scale in self.tasks_by_scale]
+
     def costs_by_scale(self, step: Step) -> Iterator[str]:
         """Yield the CPU time per task at each size; empty texts where it is not known."""
         for scale, tasks in self.tasks_by_scale.items():
@@ -141,14 +146,14 @@ def _of_steps(backend: BackendResult, files: Sequence[IntakeFile]) -> list[Step]
     """Return the steps that cost anything, in the order in which a graph passes them."""
     assert backend.costs
     scales = [segment.scale for segment in backend.window.segments]
-    found = {}
+    timed = {}
     for function in backend.costs.functions:
         step = step_of(function.function)
         if step and any(function.total.values()):
             by_scale = _seconds_by_scale(step, scales, files)
             calls = None if step in UNCOUNTED else function.total.get(CALLS, 0.0)
-            found[step] = Step("scheduler", step, function.total.get(CPU, 0.0), by_scale, calls)
-    return [found[step] for step in STEPS if step in found]
+            timed[step] = Step("scheduler", step, function.total.get(CPU, 0.0), by_scale, calls)
+    return [timed[step] for step in STEPS if step in timed]
 
 
 def _seconds_by_scale(

@@ -95,13 +95,13 @@ def code(text: str) -> Escaped:
     if text.strip() and text.isprintable() and not _STRUCTURE.search(text):
         return Escaped(f"`{text}`")
     # An entity is never read as markup, and a pipe in it does not end a cell.
-    safe = _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", _printable(text))
+    safe = _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", _printable(text))
     return Escaped(f"<code>{safe}</code>")
 
 
 def plain(text: str) -> Escaped:
     """Escape a sentence that may hold names; `@comm` in it must not notify a user of that name."""
-    escaped = _MARKUP.sub(lambda found: f"\\{found[0]}", _printable(text.replace("&", "&amp;")))
+    escaped = _MARKUP.sub(lambda match: f"\\{match[0]}", _printable(text.replace("&", "&amp;")))
     escaped = escaped.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("@", "@<!-- -->")
     return Escaped(escaped)
 
@@ -147,9 +147,9 @@ def fitted(sections: Sequence[Section], room: int, where: str) -> str:
     room -= sum(map(_size, notes))  # reserved, so that a note fits whatever is left out
     lines: list[str] = []
     for section, note in zip(written, notes, strict=True):
-        found = list(_fitting(section, room, where))
-        lines += found
-        room -= sum(map(_size, found)) - _size(note)
+        fitting = list(_fitting(section, room, where))
+        lines += fitting
+        room -= sum(map(_size, fitting)) - _size(note)
     return "".join(f"{line}\n" for line in lines)
 
 

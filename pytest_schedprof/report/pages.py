@@ -1,10 +1,10 @@
-"""Write the pages of a run and of its tests into its directory."""
+"""The pages of a run and of its tests."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib.resources import files
 from inspect import getmembers, isfunction
@@ -15,23 +15,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
+from pytest_schedprof.judge.others import Other
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.run import Series
 from pytest_schedprof.report import changes, results, run_page, tables, trends, words
 from pytest_schedprof.report.code import code_of
-from pytest_schedprof.report.others import Other, Saved, other_of
-from pytest_schedprof.report.page_reading import RunFiles, TestFiles
 from pytest_schedprof.report.pictures import drawn
-from pytest_schedprof.store.run_directory import write
+from pytest_schedprof.store.run_files import RunFiles, TestFiles
 
 PAGE = "index.html"
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
-
-SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 240, 36, 4
-"""Size of a sparkline, as in `parts.html`, and the margin that its circles need."""
 
 COMMON = ("keys.js",)
 OF_CODE = "opening.js"
@@ -158,7 +154,7 @@ def _environment() -> Environment:
     public = (pair for module in WORDS for pair in getmembers(module, isfunction))
     environment.filters |= {name: value for name, value in public if not name.startswith("_")}
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
-    environment.filters |= {"points": _points, "x": _x, "y": _y}
+    environment.filters |= {"numeric": lambda head, more="": f"n|{head}{more}"}
     environment.globals |= {
         "LISTED": tables.LISTED,
         "NEWS": changes.NEWS,
@@ -189,19 +185,6 @@ def worded(text: str) -> Markup:
     )
 
 
-def _points(points: Iterable[trends.Point]) -> str:
-    """Return the points of a sparkline as SVG has them."""
-    return " ".join(f"{_x(point):g},{_y(point):g}" for point in points)
-
-
-def _x(point: trends.Point) -> float:
-    return round(SPARK_EDGE + (SPARK_WIDTH - 2 * SPARK_EDGE) * point[0], 1)
-
-
-def _y(point: trends.Point) -> float:
-    return round(SPARK_HEIGHT - SPARK_EDGE - (SPARK_HEIGHT - 2 * SPARK_EDGE) * point[1], 1)
-
-
 @cache
 def _script(names: tuple[str, ...]) -> Markup:
     """Return the scripts in one function, so that they define no global names."""
@@ -223,40 +206,3 @@ SOURCE_LINES = 120
 
 SERIES_SHOWN = 30
 """Most series that the page of a run shows."""
-
-
-def write_run(
-    run: RunFiles,
-    before: RunFiles | None = None,
-    known: KnownBackends = NO_BACKENDS,
-    explained: Sequence[Explanation] = (),
-    series: Sequence[Series] = (),
-    history: str = "",
-) -> Path:
-    """Write the page of a run, and the pages of its tests, which it links.
-
-    Args:
-        run: with all that its tests were compared with.
-        before: another run, for its samples.
-        known: facts about backends, which tell what opens their files.
-        explained: why tests regressed.
-        series: of figures over many runs, to show trends.
-        history: where these come from, in words; empty without a history.
-
-    Raises:
-        ArtifactError: if a page cannot be written.
-    """
-    saved = Saved(run.path)
-    for test in run.tests:
-        if test.result is not None:
-            other, name = other_of(test, before, saved), test.entry.test_id
-            reasons = [explanation for explanation in explained if explanation.test_id == name]
-            past = trends.shown_series(one for one in series if one.setting.test_id == name)
-            page = page_of_test(test, run.path, other, known, reasons, past)
-            write(test.directory / PAGE, _encoded(page))
-    write(run.path / PAGE, _encoded(page_of_run(run, known, explained, series, history)))
-    return run.path / PAGE
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_schedprof.judge.others import Other
+from pytest_schedprof.judge.recordings import read_steps
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.comparison import Difference, Parting
-from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
 from pytest_schedprof.report.ledger import Ledger, ledger_of
-from pytest_schedprof.report.others import Other
-from pytest_schedprof.report.page_reading import read_steps
 from pytest_schedprof.store.runs import decided_in
 
 
@@ -65,15 +63,14 @@ def _decisions(
     number = parting.round - 1 if parting else 0
     before = other.backend(backend) if other else None
     theirs = decided_in(other.directory, (before,)) if other and before else []
-    if len(mine) <= number or not _are_of(parting, theirs[number : number + 1]):
-        return Picture([("", mine[0])], None)
-    assert other is not None
-    earlier = (f"before: {other.name}", theirs[number])
-    return Picture([earlier, ("now", mine[number])], parting)
-
-
-def _are_of(parting: Parting | None, rounds: Sequence[Decided]) -> bool:
-    """Whether these are the decisions that the comparison was about, and others than now."""
-    if parting is None or parting.what is Difference.NOTHING:
-        return False
-    return bool(rounds) and rounds[0].hash == parting.hashes[0]
+    # The decisions must be those that the comparison was about, and others than now.
+    if (
+        other
+        and parting
+        and parting.what is not Difference.NOTHING
+        and number < min(len(mine), len(theirs))
+        and theirs[number].hash == parting.hashes[0]
+    ):
+        sides = [(f"before: {other.name}", theirs[number]), ("now", mine[number])]
+        return Picture(sides, parting)
+    return Picture([("", mine[0])], None)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import WHOLE, Result
 from pytest_schedprof.report.changes import is_changed, scheduler_seconds
-from pytest_schedprof.report.page_reading import TestFiles
 from pytest_schedprof.report.tables import GRAVEST_FIRST
+from pytest_schedprof.store.run_files import TestFiles
 
 MANY = 20
 """Tests from which on a page shows their files."""

@@ -66,10 +66,19 @@ def _sections(
     why = [explanation_markdown(explanation) for explanation in explained[:MOST_EXPLAINED]]
     yield Section("\n### Why", why, "explanations")
     broken, doubts = (
-        list(_limits(results, verdict)) for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+        [
+            f"- {code(result.test_id)}: {code(describe(limit))}"
+            for result in results
+            for limit in result.limits
+            if limit.verdict is verdict
+        ]
+        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
     )
     yield Section("\n### Broken limits\n", broken, "broken limits")
-    yield Section("\n### Problems with profiling\n", list(_troubles(results)), "problems")
+    troubles = [
+        f"- {code(result.test_id)}: {plain(text)}" for result in results for text in result.troubles
+    ]
+    yield Section("\n### Problems with profiling\n", troubles, "problems")
     yield Section("\n### Undecided limits\n", doubts, "undecided limits")
     items = [f"- {plain(line.text.strip())}" for line in unmatched]
     yield Section("\n### New, vanished and renamed tests\n", items, "tests")
@@ -99,16 +108,12 @@ def _facts(results: Sequence[Result], where: str) -> Iterator[str]:
     yield f"- Artifacts: {code(where)}"
     yield from (f"- Compared with {code(name)}." for name in baseline_names(results))
     yield from (f"- {plain(text)}" for text in condition_words(_comparisons(results)))
-    yield from _false_alarms(results)
-    if skipped := skipped_words(results):
-        yield f"- Limits: {skipped}"
-    yield from (f"- Note: {plain(text)}" for text in environment_notes(results))
-
-
-def _false_alarms(results: Sequence[Result]) -> Iterator[str]:
     if null := [comparison for result in results for comparison in result.null]:
         alarms = sum(len(comparison.of(Outcome.REGRESSED)) for comparison in null)
         yield f"- The same code on another scheduler (null arm): {counted(alarms, 'false alarm')}."
+    if skipped := skipped_words(results):
+        yield f"- Limits: {skipped}"
+    yield from (f"- Note: {plain(text)}" for text in environment_notes(results))
 
 
 def _comparisons(results: Sequence[Result]) -> list[Comparison]:
@@ -122,19 +127,6 @@ def _compared(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:
             yield text
 
 
-def _limits(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:
-    for result in results:
-        for limit in result.limits:
-            if limit.verdict is verdict:
-                yield f"- {code(result.test_id)}: {code(describe(limit))}"
-
-
-def _troubles(results: Sequence[Result]) -> Iterator[str]:
-    for result in results:
-        for text in result.troubles:
-            yield f"- {code(result.test_id)}: {plain(text)}"
-
-
 def _rows(result: Result) -> Iterator[str]:
     for backend in result.backends:
         window = backend.window
@@ -144,16 +136,11 @@ def _rows(result: Result) -> Iterator[str]:
             plain(result.outcome),
             plain(backend.backend),
             plain(f"{window.tasks:,}"),
-            plain(_cpu(backend)),
+            # Backends that do not sample add to the CPU time.
+            plain(f"{cost:.0f} us" if (cost := window.cpu_us_per_task) and backend.shares else ""),
             lines(_hot(backend)),
         ]
         yield row(cells)
-
-
-def _cpu(backend: BackendResult) -> str:
-    """Return the CPU per task; empty for backends that do not sample, which add to it."""
-    cost = backend.window.cpu_us_per_task if backend.shares else None
-    return f"{cost:.0f} us" if cost else ""
 
 
 def _hot(backend: BackendResult) -> Iterator[Escaped]:

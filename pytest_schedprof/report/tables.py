@@ -251,10 +251,10 @@ def hottest(functions: Sequence[FunctionShare], most: int) -> list[FunctionShare
 
 def sampling(result: Result, known: KnownBackends) -> BackendResult | None:
     """Return the most recommended backend that has busy samples; None if there is none."""
-    found = [
+    busy = [
         backend for backend in result.backends if backend.shares and backend.shares.busy_samples
     ]
-    return min(found, key=lambda backend: rank_of(backend.backend, known), default=None)
+    return min(busy, key=lambda backend: rank_of(backend.backend, known), default=None)
 
 
 def micros_per_sample(backend: BackendResult) -> float:

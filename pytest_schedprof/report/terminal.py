@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_schedprof.judge.series import Recent, label_of
 from pytest_schedprof.model.backend import KnownBackends, kind_of
@@ -11,7 +11,6 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.model.result import (
     BackendResult,
-    FunctionShare,
     MeasuredCosts,
     Result,
     SampledShares,
@@ -91,26 +90,16 @@ def brief_lines(result: Result) -> Iterator[Line]:
     for backend in result.backends:
         yield Line(f"  {label_of(backend)}: {headline(backend)}")
         if backend.shares:
-            yield from (_hottest_line(share) for share in hottest(backend.shares.functions, 1))
+            for hot in hottest(backend.shares.functions, 1):
+                bounds = f"({hot.share.low:.1%} - {hot.share.high:.1%})"
+                yield Line(f"    {hot.share.value:.1%} {bounds} in {hot.function}")
         if backend.costs:
             yield from _whole_lines(backend.costs, backend.window.tasks)
         yield from _warning_lines(backend)
 
 
-def seed_lines(test: str, results: Mapping[int, Result]) -> Iterator[Line]:
-    """Return how a test ended under its seeds, and which values its figures had."""
-    yield Line(f"{test}  {outcomes_of(results)}", {"bold": True})
-    for label, ranges in ranges_of(results.values()).items():
-        yield Line(f"  {label}: {', '.join(ranges)}")
-
-
 def _title(result: Result) -> Line:
     return Line(f"{result.test_id}  {result.outcome}", {"bold": True})
-
-
-def _hottest_line(found: FunctionShare) -> Line:
-    share, function = found.share, found.function
-    return Line(f"    {share.value:.1%} ({share.low:.1%} - {share.high:.1%}) in {function}")
 
 
 def _backend_lines(backend: BackendResult, most: int) -> Iterator[Line]:
@@ -178,12 +167,12 @@ def cost_lines(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
 
 
 def _whole_lines(costs: MeasuredCosts, tasks: int) -> Iterator[Line]:
-    if whole := [_whole(*fact) for fact in whole_costs(costs, tasks)]:
+    whole = [
+        f"{metric} {amount}{'' if METRICS[metric].is_peak else '/task'}"
+        for metric, amount in whole_costs(costs, tasks)
+    ]
+    if whole:
         yield Line("  whole scheduler: " + ", ".join(whole))
-
-
-def _whole(metric: str, amount: str) -> str:
-    return f"{metric} {amount}" + ("" if METRICS[metric].is_peak else "/task")
 
 
 def _owner_width(owners: Iterable[str]) -> int:
@@ -221,14 +210,21 @@ def summary_lines(
         bars: characters for series, the lowest first.
     """
     seeded, others = by_seed(results)
+    seed_lines: list[Line] = []
+    for test, by_number in seeded.items():
+        seed_lines.append(Line(f"{test}  {outcomes_of(by_number)}", {"bold": True}))
+        for label, ranges in ranges_of(by_number.values()).items():
+            seed_lines.append(Line(f"  {label}: {', '.join(ranges)}"))
     if verbosity >= 0:
-        yield from capped(
-            [line for test in seeded.items() for line in seed_lines(*test)], verbosity
-        )
+        yield from capped(seed_lines, verbosity)
     if verbosity == 0 and len(others) > FEW_TESTS:
         yield from _mattering_lines(others)
     elif verbosity >= 0:
-        yield from _all_lines(others, verbosity, recent, bars)
+        most = _functions_shown(verbosity, len(others))
+        for result in others:
+            yield from profile_lines(result, most, recent, bars)
+        if not most:
+            yield Line(f"-vv shows the functions of more than {MANY_TESTS} tests")
     yield from _limit_lines(results, verbosity)
     yield from _baseline_lines(results, verbosity)
     yield from _version_lines(results)
@@ -247,16 +243,6 @@ def _mattering_lines(results: Sequence[Result]) -> Iterator[Line]:
         yield Line(f"{counted(len(left), 'more test')}{more}: -v shows all")
 
 
-def _all_lines(
-    results: Sequence[Result], verbosity: int, recent: Recent, bars: str
-) -> Iterator[Line]:
-    most = _functions_shown(verbosity, len(results))
-    for result in results:
-        yield from profile_lines(result, most, recent, bars)
-    if not most:
-        yield Line(f"-vv shows the functions of more than {MANY_TESTS} tests")
-
-
 def test_lines(
     result: Result, directory: str, verbosity: int, known: KnownBackends
 ) -> Iterator[Line]:
@@ -270,7 +256,11 @@ def test_lines(
     yield from _version_lines([result])
     yield from map(Line, _facts(result))
     yield Line(f"artifacts in {directory}:")
-    yield from _file_lines(result, known)
+    names = [*(name for piece in result.evidence for name in piece.artifacts), RECORD]
+    kinds = profile_files(result, known) | {name: kind_of(name) for name in names}
+    width = max(map(len, kinds))
+    for name, kind in kinds.items():
+        yield Line(f"  {name:<{width}}  {kind.opener if kind else ''}".rstrip())
     for backend in result.backends:
         if text := left_out_words(backend):
             yield Line(f"  {backend.backend}: {text}")
@@ -295,17 +285,6 @@ def _facts(result: Result) -> Iterator[str]:
         facts = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
         facts += main_versions(environment)
         yield f"measured: {result.started_at}, {', '.join(filter(None, facts))}"
-
-
-def _file_lines(result: Result, known: KnownBackends) -> Iterator[Line]:
-    names = [
-        *(name for piece in result.evidence for name in piece.artifacts),
-        RECORD,
-    ]
-    kinds = profile_files(result, known) | {name: kind_of(name) for name in names}
-    width = max(map(len, kinds))
-    for name, kind in kinds.items():
-        yield Line(f"  {name:<{width}}  {kind.opener if kind else ''}".rstrip())
 
 
 def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
@@ -339,20 +318,17 @@ def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
         yield Line(f"limits: {', '.join(words)}", VERDICT_MARKUP[Verdict.worst(verdicts)])
     shown = [Verdict.FAIL, *([Verdict.INCONCLUSIVE] if verbosity >= 0 else [])]
     for verdict in [*shown, *([Verdict.PASS] if verbosity > 0 else [])]:
-        yield from capped(list(_verdict_lines(results, verdict)), verbosity)
-    yield from capped(list(_trouble_lines(results)), verbosity)
-
-
-def _verdict_lines(results: Sequence[Result], verdict: Verdict) -> Iterator[Line]:
-    for result in results:
-        for limit in result.limits:
-            if limit.verdict is verdict:
-                text = f"  {LIMIT_WORDS[verdict]}: {describe(limit)} [{result.test_id}]"
-                yield Line(text, VERDICT_MARKUP[verdict])
-
-
-def _trouble_lines(results: Sequence[Result]) -> Iterator[Line]:
-    """Return what went wrong with profiling; pytest shows it for tests that failed."""
-    for result in results:
-        if result.outcome != "failed":
-            yield from (Line(f"  {t} [{result.test_id}]", {"red": True}) for t in result.troubles)
+        lines = [
+            f"  {LIMIT_WORDS[verdict]}: {describe(limit)} [{result.test_id}]"
+            for result in results
+            for limit in result.limits
+            if limit.verdict is verdict
+        ]
+        yield from capped([Line(line, VERDICT_MARKUP[verdict]) for line in lines], verbosity)
+    troubles = [
+        Line(f"  {trouble} [{result.test_id}]", {"red": True})
+        for result in results
+        if result.outcome != "failed"  # for these pytest shows them
+        for trouble in result.troubles
+    ]
+    yield from capped(troubles, verbosity)

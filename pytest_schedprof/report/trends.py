@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import TypeAlias
 
+from pytest_schedprof.formats.charts import Scale, element, in_page, line
 from pytest_schedprof.judge.change_points import MIN_POINTS
 from pytest_schedprof.judge.series import LEAST_RUNS, counts_from, departure, least_change, usual
 from pytest_schedprof.model.metric import METRICS, readable
@@ -83,7 +84,16 @@ def _amount(series: Series, value: float) -> str:
 def notes_of_series(series: Series) -> Iterator[str]:
     """Yield the steps and trends of a series, and from which rise on a noisy one tells one."""
     for step in series.course.steps:
-        yield f"step at {_place_of(series, step)}: {_sizes(series, step)}{_versions(series, step)}"
+        before, after = (series.figures[at].moment for at in (step.at - 1, step.at))
+        place = f"after {_label(before)}"  # there may be commits between that no run measured
+        if _label(before) == _label(after):
+            place = "between two runs of that commit"
+        versions = f"; distributed {before.distributed} -> {after.distributed}"
+        has_changed = before.distributed != after.distributed
+        yield (
+            f"step at {_dated(after)}, {place}: "
+            f"{_sizes(series, step)}{versions if has_changed else ''}"
+        )
     for trend in series.course.trends:
         first, last = (series.figures[at].moment for at in (trend.first, trend.last))
         yield f"trend from {_dated(first)} to {_dated(last)}: {_sizes(series, trend)}"
@@ -95,12 +105,12 @@ def _noise(series: Series) -> Iterator[str]:
     values = values_of(series)
     if len(values) < LEAST_RUNS:
         return
-    found = usual(values)
+    ordinary = usual(values)
     is_exact = METRICS[series.metric].is_exact
-    rise = departure(values) if is_exact else counts_from(found)
+    rise = departure(values) if is_exact else counts_from(ordinary)
     relative, absolute = least_change(series.metric)
-    if rise > max(relative * found.level, absolute):
-        words = change_of(series.metric, found.level, found.level + rise)
+    if rise > max(relative * ordinary.level, absolute):
+        words = change_of(series.metric, ordinary.level, ordinary.level + rise)
         why = "runs departed so far and came back" if is_exact else "in two runs"
         yield f"noisy: a comparison with these runs tells {words} and more, {why}"
 
@@ -108,19 +118,6 @@ def _noise(series: Series) -> Iterator[str]:
 def _sizes(series: Series, change: Step | Trend) -> str:
     before, after = (_amount(series, value) for value in (change.before, change.after))
     return f"{before} -> {after}, {change_of(series.metric, change.before, change.after)}"
-
-
-def _place_of(series: Series, step: Step) -> str:
-    """Return where a step is; there may be commits between the two that no run measured."""
-    before, after = (series.figures[at].moment for at in (step.at - 1, step.at))
-    if _label(before) == _label(after):
-        return f"{_dated(after)}, between two runs of that commit"
-    return f"{_dated(after)}, after {_label(before)}"
-
-
-def _versions(series: Series, step: Step) -> str:
-    before, after = (series.figures[at].moment.distributed for at in (step.at - 1, step.at))
-    return f"; distributed {before} -> {after}" if before != after else ""
 
 
 def _label(moment: Moment) -> str:
@@ -145,10 +142,10 @@ def history_words(history: History) -> Iterator[str]:
     if steps:
         yield "commits with steps:"
     for (time, name), group in groupby(sorted(steps, key=_when), key=_when):
-        found = list(group)
-        up = sum(step.after > step.before for _, step in found)
-        tests = counted(len({series.setting.test_id for series, _ in found}), "test")
-        yield f"  {name} ({time[:10]}): {up} up, {len(found) - up} down, in {tests}"
+        changed = list(group)
+        up = sum(step.after > step.before for _, step in changed)
+        tests = counted(len({series.setting.test_id for series, _ in changed}), "test")
+        yield f"  {name} ({time[:10]}): {up} up, {len(changed) - up} down, in {tests}"
     short = sum(len(series.figures) < MIN_POINTS for series in history.series)
     if short:
         yield f"{_series(short)} with fewer than {MIN_POINTS} figures, too few to find steps"
@@ -184,6 +181,21 @@ def marks_of(series: Series) -> Iterator[tuple[Point, str]]:
     for step in series.course.steps:
         figure = series.figures[step.at]
         yield _point(series, step.at, figure.value), _label(figure.moment)
+
+
+def spark(series: Series, label: str) -> str:
+    """Draw a series with its levels and steps; the margin is what the circles of steps need."""
+    x, y = Scale(1.0, 232, 4), Scale(1.0, -28, 32)
+
+    def through(points: Iterable[Point], name: str) -> str:
+        return line([(x(along), y(up)) for along, up in points], class_=name)
+
+    parts = [through(line_of(series), "line")]
+    parts += [through(level, "level") for level in levels_of(series)]
+    for (along, up), commit in marks_of(series):
+        place = {"cx": x(along), "cy": y(up), "r": 3}
+        parts.append(element("circle", class_="step", title=commit, **place))
+    return in_page(label, (0, 0, 240, 36), parts, class_="spark", width=240, height=36)
 
 
 def _point(series: Series, number: int, value: float) -> Point:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pytest_schedprof.formats.charts import Scale, element, in_page, path
 from pytest_schedprof.judge.series import label_of
 from pytest_schedprof.model.comparison import Choice, Difference, Parting, SeenWorker
 from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceChange, SourceLine
@@ -117,6 +118,19 @@ def interval_of(
         None if limit is None else part(limit),
         None if before is None else part(before),
     )
+
+
+def strip(interval: Interval, label: str) -> str:
+    """Draw an interval."""
+    x = Scale(1.0, 114, 3)
+    low, value, high, limit, before = (None if p is None else f"{x(p):g}" for p in interval)
+    parts = [path(f"M{low} 7H{high}", class_="range")]
+    parts.append(element("circle", class_="value", cx=f"{value}", cy=7, r=2.5))
+    if before is not None:
+        parts.append(path(f"M{before} 3V11", class_="before"))
+    if limit is not None:
+        parts.append(path(f"M{limit} 0v14", class_="limit"))
+    return in_page(label, (0, 0, 120, 14), parts, class_="interval")
 
 
 def size_of(bytes: int) -> str:
@@ -382,9 +396,10 @@ def _calls_and_price(explanation: Explanation, part: Part) -> Iterator[str]:
     price = (new.per_call or 0.0) - (old.per_call or 0.0)
     is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
     if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):
-        way = "more" if price > 0 else "less"
-        now = _amount(explanation, new.per_call or 0.0)
-        yield f"{_amount_and_noun(explanation, abs(price))} {way} per call (now {now})"
+        amount, way = _amount(explanation, abs(price)), "more" if price > 0 else "less"
+        noun = METRICS[explanation.metric].noun.partition(" of ")[0]
+        words = f"{amount} {noun.removesuffix('s') if amount == '1' else noun}".rstrip()
+        yield f"{words} {way} per call (now {_amount(explanation, new.per_call or 0.0)})"
 
 
 def _callers(part: Part) -> Iterator[str]:
@@ -410,13 +425,9 @@ def places(part: Part) -> Iterator[str]:
         return
     file = source.file.rpartition("/")[2]
     if source.places and part.by_price > 0:
-        yield f"by {_lines(source.places)} of {file}"
+        yield f"by {' and '.join(map(_place_of_change, source.places))} of {file}"
     else:
         yield "its source is the same" if source.is_same else f"its source in {file} changed"
-
-
-def _lines(found: tuple[Place, ...]) -> str:
-    return " and ".join(map(_place_of_change, found))
 
 
 def _place_of_change(place: Place) -> str:
@@ -436,12 +447,6 @@ def _times(calls: float | None) -> str:
 
 def _amount(explanation: Explanation, value: float) -> str:
     return readable(value, METRICS[explanation.metric])
-
-
-def _amount_and_noun(explanation: Explanation, value: float) -> str:
-    amount = _amount(explanation, value)
-    noun = METRICS[explanation.metric].noun.partition(" of ")[0]
-    return f"{amount} {noun.removesuffix('s') if amount == '1' else noun}".rstrip()
 
 
 def _more(explanation: Explanation, value: float) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import axe
 import pytest
-from browsing import Reader
+from browsing import WIDTH, Reader
 from drawn import DUMPS, IN_TASKS, WRITE, drawn, drawn_test, kept
 from measured import measured
 from playwright.sync_api import Browser, Page
@@ -16,8 +16,6 @@ from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
-
-NARROW = {"width": 400, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -55,32 +53,22 @@ def test_a_page_with_faults_fails(browser: Browser, tmp_path: Path) -> None:
     """Otherwise, no test here could fail."""
     (tmp_path / "page.html").write_text("<p style='color:#bbb'>pale</p><canvas tabindex=0>")
     page = Reader(browser).open(tmp_path / "page.html")
-    with pytest.raises(AssertionError) as told:
+    with pytest.raises(AssertionError) as caught:
         axe.check(page)
     for rule in ("color-contrast", "document-title", "html-has-lang"):
-        assert rule in str(told.value)
+        assert rule in str(caught.value)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
-def test_the_page_of_a_run(run: Path, reader: Reader, viewport: dict[str, int] | None) -> None:
-    axe.check(reader.open(run / "index.html", **({"viewport": viewport} if viewport else {})))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
-def test_the_page_of_a_test(run: Path, reader: Reader, viewport: dict[str, int] | None) -> None:
-    page = reader.open(run / "0" / "index.html", **({"viewport": viewport} if viewport else {}))
-    for words in ("What changed", "Limits", "Evidence", "Flame graph"):
-        assert words in page.locator("main").inner_text()
-    axe.check(page)
-
-
-@pytest.mark.slow
-def test_the_page_of_a_test_with_troubles(run: Path, reader: Reader) -> None:
-    page = reader.open(run / "1" / "index.html")
-    assert page.locator(".note.fail").count() == 1
-    axe.check(page)
+@pytest.mark.parametrize("width", [WIDTH, 400])
+def test_pages_of_a_run_and_of_its_tests(run: Path, reader: Reader, width: int) -> None:
+    for place in (run, run / "0", run / "1"):
+        page = reader.open(place / "index.html", viewport={"width": width, "height": 800})
+        axe.check(page)
+        if place != run:
+            for words in ("What changed", "Limits", "Evidence", "Flame graph"):
+                assert words in page.locator("main").inner_text()
+            assert page.locator(".note.fail").count() == int(place.name)
 
 
 CONTRAST = """() => {
@@ -110,6 +98,6 @@ CONTRAST = """() => {
 @pytest.mark.parametrize("scheme", axe.SCHEMES)
 def test_text_on_the_colours_of_a_flame_graph(run: Path, reader: Reader, scheme: str) -> None:
     page: Page = reader.open(run / "0" / "index.html", color_scheme=scheme)
-    found = page.evaluate(CONTRAST)
-    assert len(found) > 20
-    assert min(found) >= 4.5
+    contrasts = page.evaluate(CONTRAST)
+    assert len(contrasts) > 20
+    assert min(contrasts) >= 4.5

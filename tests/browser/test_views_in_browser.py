@@ -8,7 +8,7 @@ from pathlib import Path
 
 import axe
 import pytest
-from browsing import Reader, find
+from browsing import Reader, find, words_of_box
 from drawn import (
     DUMPS,
     LOOP,
@@ -48,13 +48,9 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
-def told(page: Page) -> str:
-    return page.locator(".told").inner_text()
-
-
 def says(page: Page, function: str, samples: int) -> None:
     """The box with the focus is that of a function, and has so many samples."""
-    said = told(page)
+    said = words_of_box(page)
     assert said.startswith(function)
     assert f" {samples} samples" in said, said
 
@@ -83,7 +79,7 @@ def test_the_inverted_graph_begins_with_the_functions_in_which_samples_end(page:
     press(page, "ArrowDown")
     seen = []
     for _ in hottest:
-        seen.append(told(page).split(" ")[0])
+        seen.append(words_of_box(page).split(" ")[0])
         says(page, seen[-1], ending(seen[-1]))
         press(page, "ArrowRight")
     assert sorted(seen) == sorted(function for function, _ in hottest)
@@ -132,15 +128,8 @@ def test_the_callers_can_be_clicked_and_left(page: Page) -> None:
 def test_callers_of_nothing_are_those_of_the_function_with_most_samples(page: Page) -> None:
     page.get_by_role("radio", name="callers and callees").check()
     (function, count), *_ = Counter(STACKS[index][-1] for index in ORDER).most_common()
-    assert told(page).startswith(function)
+    assert words_of_box(page).startswith(function)
     assert count == ending(function)
-
-
-@pytest.mark.slow
-def test_views_can_be_read_out_and_seen(page: Page) -> None:
-    for key in ("i", "b"):
-        press(page, key)
-        axe.check(page)
 
 
 def window(page: Page, first: int, last: int) -> None:
@@ -174,7 +163,7 @@ def test_a_window_has_its_own_samples_in_every_view(page: Page) -> None:
     find(page, OCCUPANCY)
     says(page, OCCUPANCY, held[STACKS[1]])
     share = f"in all stacks of the window {held[STACKS[1]] / held.total():.1%}"
-    assert share in told(page)
+    assert share in words_of_box(page)
     press(page, "b")
     page.locator("canvas.callers").focus()
     press(page, "ArrowUp")
@@ -200,11 +189,14 @@ def test_a_window_is_dragged_and_keeps_the_zoom(page: Page, reader: Reader) -> N
     says(page, TRANSITION, held)
     assert page.locator(".whole").is_visible()
     again = reader.open_address(page.url)
-    assert told(again) == told(page)
+    assert words_of_box(again) == words_of_box(page)
 
 
 @pytest.mark.slow
-def test_a_window_can_be_read_out(page: Page) -> None:
+def test_views_and_windows_can_be_read_out(page: Page) -> None:
+    for key in ("i", "b"):
+        press(page, key)
+        axe.check(page)
     window(page, 20, 100)
     axe.check(page)
 
@@ -213,23 +205,23 @@ def test_a_window_can_be_read_out(page: Page) -> None:
 def test_the_address_opens_the_same_view(page: Page, reader: Reader) -> None:
     find(page, OCCUPANCY)
     press(page, "ArrowUp", "Enter")
-    zoomed, picture = told(page), page.locator("canvas.main").screenshot()
+    zoomed, picture = words_of_box(page), page.locator("canvas.main").screenshot()
     again = reader.open_address(page.url)
     again.locator("canvas.main").focus()
     assert again.locator(".search").input_value() == OCCUPANCY
-    assert told(again) == zoomed
+    assert words_of_box(again) == zoomed
     assert again.locator("canvas.main").screenshot() == picture
     press(page, "b")
     again = reader.open_address(page.url)
     assert again.locator(".views input:checked").get_attribute("value") == "sandwich"
-    assert told(again) == told(page)
+    assert words_of_box(again) == words_of_box(page)
 
 
 def test_an_address_of_another_run_opens_what_there_is(path: Path, reader: Reader) -> None:
-    for told in ("view=sandwich&of=no:function", "at=zzzz&view=none", "from=7&to=x", "%"):
-        page = reader.open_address(f"{path.as_uri()}#graph=flame-0&{told}")
+    for view in ("view=sandwich&of=no:function", "at=zzzz&view=none", "from=7&to=x", "%"):
+        page = reader.open_address(f"{path.as_uri()}#graph=flame-0&{view}")
         assert page.locator(".views input:checked").get_attribute("value") == "calls"
-        assert "here 100.0%" in page.locator(".told").inner_text()
+        assert "here 100.0%" in words_of_box(page)
 
 
 def test_a_stack_can_be_copied(path: Path, reader: Reader) -> None:
@@ -248,6 +240,9 @@ def test_a_stack_can_be_copied(path: Path, reader: Reader) -> None:
 @pytest.mark.slow
 def test_a_box_and_a_row_open_the_code_with_samples_in_each_line(page: Page) -> None:
     code = page.locator("details.code[open]")
+    find(page, DUMPS)
+    press(page, "s")
+    assert page.locator(".found").inner_text() == "the page has no code of this function"
     assert code.count() == 0
     find(page, TRANSITION)
     press(page, "s")
@@ -265,9 +260,3 @@ def test_a_box_and_a_row_open_the_code_with_samples_in_each_line(page: Page) -> 
     page.locator("tbody a", has_text="TCP.write").first.click()
     page.locator("details.code[open] summary", has_text="TCP.write").wait_for()
     axe.check(page)
-
-
-def test_a_box_without_code_says_so(page: Page) -> None:
-    find(page, DUMPS)
-    press(page, "s")
-    assert page.locator(".found").inner_text() == "the page has no code of this function"

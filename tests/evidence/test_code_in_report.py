@@ -56,7 +56,7 @@ def test_the_report_has_the_source_of_the_test(project: Project) -> None:
         "def test_method(self, schedprof_scheduler, number):",
     ]
     assert code_in(project, "test_made") == ["test_it.py::test_made"]
-    assert not any(each.missing for of in project.results().values() for each in of.evidence)
+    assert not any(kind.missing for of in project.results().values() for kind in of.evidence)
 
 
 def test_what_has_no_source_gives_none() -> None:
@@ -82,5 +82,5 @@ def test_calling_code_is_that_of_the_caller(tmp_path: Path) -> None:
     assert indirectly == directly
     script = tmp_path / "script.py"
     script.write_text("x = 1\n\nwith Asking() as source:\n    y = 2\n")
-    found = runpy.run_path(str(script), {"Asking": Asking})
-    assert found["source"] == script.read_text()
+    names = runpy.run_path(str(script), {"Asking": Asking})
+    assert names["source"] == script.read_text()

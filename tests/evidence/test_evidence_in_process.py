@@ -9,18 +9,15 @@ import pytest
 from support import Project
 
 from pytest_schedprof.evidence.in_process import NO_WORKER
-from pytest_schedprof.model.evidence import Spans, TaskStream, WorkerTransfers
+from pytest_schedprof.model.evidence import MemorySamples, Spans, TaskStream, WorkerTransfers
 
-IMPORTS = """
+BODY = """
 from distributed import Client, Scheduler, span
+from distributed.utils_test import gen_cluster
 from pytest_schedprof import measure
 
 def total(one, other):
     return len(one) + len(other)
-"""
-
-GEN_CLUSTER = f"""{IMPORTS}
-from distributed.utils_test import gen_cluster
 
 LIMITS = ["transfers(count) <= 2", "transfers(bytes) <= 1kB"]
 
@@ -38,9 +35,13 @@ async def test_it(c, s, a, b):
 async def test_that_breaks_its_observer(c, s, a, b):
     s._schedprof_task_stream = None
     await c.submit(total, b"1", b"2")
-"""
 
-CLUSTERS = f"""{IMPORTS}
+@pytest.mark.schedprof("memory(unmanaged) <= 40GiB", backend="counts")
+@gen_cluster(client=True)
+async def test_memory(c, s, a, b):
+    for _ in range(10):
+        await c.submit(inc, 1, pure=False)
+
 @pytest.mark.schedprof(backend="counts", evidence="tasks,transfers,memory")
 def test_workers_elsewhere():
     with Client(processes=True, n_workers=1, dashboard_address=":0") as client:
@@ -66,42 +67,54 @@ def test_nothing_is_left(client):
 """
 
 
-def read(project: Project, test: str, file: str, kind: Any) -> Any:
-    (path,) = project.run_directory.glob(f"tests/*{test}*/{file}")
-    return msgspec.json.decode(path.read_bytes(), type=kind)
+MEMORY = ("memory.measures=process,optimistic", "memory.interval=10min")
+
+
+@pytest.fixture
+def read(project: Project) -> Any:
+    """What a file of a test has."""
+
+    def content(test: str, file: str, kind: Any) -> Any:
+        (path,) = project.run_directory.glob(f"tests/*{test}-*/{file}")
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+
+    return content
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("apart")
-def test_schedulers_that_live_within_the_body(project: Project) -> None:
-    project.run_test(GEN_CLUSTER).assert_outcomes(passed=1, failed=1)
+def test_schedulers_of_the_tests_own_process(project: Project, read: Any) -> None:
+    options = [f"--schedprof-option={option}" for option in MEMORY]
+    project.run_test(BODY, *options).assert_outcomes(passed=5, failed=1)
     records = project.results()
-    both = records["test_it"]
-    assert {each.limit: each.verdict.value for each in both.limits} == {
+    of_limits = records["test_it"]
+    assert {limit.limit: limit.verdict.value for limit in of_limits.limits} == {
         "transfers(count) <= 2": "pass",
         "transfers(bytes) <= 1kB": "fail",
     }
-    assert both.backends[0].window.tasks == 2
-    logs = read(project, "test_it", "transfers.json", list[WorkerTransfers])
-    received = sorted(sum(each.bytes for each in log.incoming) // 1000 for log in logs)
+    assert of_limits.backends[0].window.tasks == 2
+    logs = read("test_it", "transfers.json", list[WorkerTransfers])
+    received = sorted(sum(one.bytes for one in log.incoming) // 1000 for log in logs)
     assert received == [0, 0, 100, 100]
-    stream = read(project, "test_it", "tasks.json", TaskStream)
-    assert [each.take for each in stream.tasks] == [1, 1, 1, 2, 2, 2]
-    spans = read(project, "test_it", "span.json", Spans)
+    assert [task.take for task in read("test_it", "tasks.json", TaskStream).tasks] == [
+        *[1] * 3,
+        *[2] * 3,
+    ]
+    spans = read("test_it", "span.json", Spans)
     assert [[child.name[-1] for child in take.children] for take in spans.takes] == [["inner"]] * 2
     assert [take.tasks for take in spans.takes] == [3, 3]
     (broken,) = records["test_that_breaks_its_observer"].evidence
     assert "NoneType" in broken.missing
 
+    samples = read("test_memory", "memory.json", list[MemorySamples])
+    counts = {one.measure: len(one.samples) for one in samples}
+    assert set(counts) == {"process", "optimistic", "unmanaged"}
+    assert counts["process"] == 3  # one as the scheduler starts, and one as each worker leaves
+    assert [limit.verdict.value for limit in records["test_memory"].limits] == ["pass"]
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("apart")
-def test_clusters_in_a_thread_and_workers_elsewhere(project: Project) -> None:
-    project.run_test(CLUSTERS).assert_outcomes(passed=3)
-    records = project.results()
-    kinds = {each.kind: each.missing for each in records["test_workers_elsewhere"].evidence}
-    assert kinds == {"tasks": "", "transfers": NO_WORKER, "memory": ""}
+    elsewhere = {kind.kind: kind.missing for kind in records["test_workers_elsewhere"].evidence}
+    assert elsewhere == {"tasks": "", "transfers": NO_WORKER, "memory": ""}
     goes_on = records["test_one_that_goes_on"]
     assert goes_on.backends[0].window.tasks == 1
-    assert not any(each.missing for each in goes_on.evidence)
-    assert len(read(project, "goes_on", "tasks.json", TaskStream).tasks) == 2
+    assert not any(kind.missing for kind in goes_on.evidence)
+    assert len(read("test_one_that_goes_on", "tasks.json", TaskStream).tasks) == 2

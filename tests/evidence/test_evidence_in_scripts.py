@@ -28,14 +28,14 @@ def scheduler() -> Iterator[SchedulerUnderTest]:
 
 
 def missing(result: Result) -> list[str]:
-    return [each.kind for each in result.evidence if each.missing]
+    return [kind.kind for kind in result.evidence if kind.missing]
 
 
 def tasks_of_the_span(directory: Path) -> int:
     return msgspec.json.decode((directory / "span.json").read_bytes(), type=Spans).merged.tasks
 
 
-def told_by_report(directory: Path) -> str:
+def texts_of_report(directory: Path) -> str:
     return "\n".join(texts_of(directory / "report.html"))
 
 
@@ -47,7 +47,7 @@ def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     assert {"construction", "sending"} <= set(profile.result.backends[0].window.segments[0].client)
     assert "include the cost of gathering evidence" in profile.result.backends[0].warnings[-1]
     assert tasks_of_the_span(tmp_path) == profile.result.backends[0].window.tasks == 20
-    assert "\ndef test_of_a_body(" in told_by_report(tmp_path)
+    assert "\ndef test_of_a_body(" in texts_of_report(tmp_path)
 
 
 def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path
     assert {*missing(result)} - {"workers"} == {"span", "local"}
     assert result.evidence[0].missing == ELSEWHERE
     assert result.backends[0].window.segments[0].client == {}
-    assert "\nasync def body()" in told_by_report(tmp_path)
-    assert "# this line is in the report" in told_by_report(tmp_path)
+    assert "\nasync def body()" in texts_of_report(tmp_path)
+    assert "# this line is in the report" in texts_of_report(tmp_path)
 
 
 def test_kinds_that_there_are_not(scheduler: SchedulerUnderTest) -> None:

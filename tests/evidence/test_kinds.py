@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support import Project
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Brought, EvidenceRegistry, Kind, Need
+from pytest_schedprof.evidence.pictures import with_pictures
 from pytest_schedprof.model.result import BackendResult
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -20,25 +22,15 @@ PAGE, OPTIONS_PAGE = DOCS / "evidence.md", DOCS / "options.md"
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_built_in_kind_is_of_that_name(name: str) -> None:
+def test_every_built_in_kind_is_of_that_name_and_in_the_docs(name: str) -> None:
     (kind,) = EvidenceRegistry().kinds([name])
     assert kind.name == name
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_kind_has_a_row_and_a_section_in_its_page(name: str) -> None:
     lines = PAGE.read_text().splitlines()
-    assert (
-        len([line for line in lines if line.startswith(f"| [`{name}`](#{name}) | `{name}.")]) == 1
-    )
+    assert sum(line.startswith(f"| [`{name}`](#{name}) | `{name}.") for line in lines) == 1
     assert f"## {name}" in lines
-
-
-def test_the_page_of_options_names_every_kind() -> None:
-    (row,) = [
-        line for line in OPTIONS_PAGE.read_text().splitlines() if "`schedprof_evidence`" in line
-    ]
-    assert [name for name in KINDS if f"`{name}`" not in row] == []
+    options = OPTIONS_PAGE.read_text().splitlines()
+    (row,) = [line for line in options if "`schedprof_evidence`" in line]
+    assert f"`{name}`" in row
 
 
 def test_the_descriptor_is_checked_when_a_class_is_made() -> None:
@@ -66,8 +58,8 @@ class Unfinished(Kind, name="unfinished", description="has no method bring"):
 class Counted(Kind, name="counted", description="the number of backends", needs=()):
     """A kind that needs nothing."""
 
-    def bring(self, found: Sequence[BackendResult]) -> Brought:
-        return Brought({"counted.json": json.dumps(len(found)).encode()})
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        return Brought({"counted.json": json.dumps(len(results)).encode()})
 
 
 def test_a_kind_that_lacks_a_method_is_refused() -> None:
@@ -77,19 +69,40 @@ def test_a_kind_that_lacks_a_method_is_refused() -> None:
         EvidenceRegistry([[object]])  # type: ignore[list-item]
 
 
-def test_all_has_every_kind_and_added_ones() -> None:
+def test_all_has_every_kind_and_added_ones_and_no_other_is_known() -> None:
     registry = EvidenceRegistry([[Counted]])
     assert registry.names == (*KINDS, "counted")
-    assert [each.name for each in registry.kinds(("all",))] == [*KINDS, "counted"]
+    assert [kind.name for kind in registry.kinds(("all",))] == [*KINDS, "counted"]
     assert registry.kinds(["counted"]) == (Counted,)
     assert Counted.needs == frozenset()
     assert Unfinished.needs == {Need.SCHEDULER}
-
-
-def test_unknown_names_are_told_with_those_that_are_known() -> None:
     known = f"{', '.join(KINDS)}, counted, or 'all'"
     with pytest.raises(SettingsError, match=f"evidence must be any of {known}, got 'spam'"):
-        EvidenceRegistry([[Counted]]).check(["span", "spam"])
+        registry.check(["span", "spam"])
+
+
+OPTIONS_THAT_CANNOT_BE = [
+    ("local.dt=0", "option local.dt must be above 0, got 0"),
+    ("local.dt=soon", "option local.dt must be a number"),
+    ("local.metric=weight", "one of bytes, count, a function, or where .* got 'weight'"),
+    ("local.metric=no.such:name", "one of bytes, count, a function, or where .* got 'no.such"),
+    ("local.size=1", "evidence 'local' has no option 'size'; known: dt, metric"),
+    ("memory.measures=process,rss", "measures must be any of process, managed, .* got 'rss'"),
+    ("memory.measures=", "memory.measures must be names, separated by commas, got ''"),
+    ("memory.interval=0", "memory.interval must be above 0, got 0"),
+    ("memory.interval=soon", "memory.interval must be a time such as 500ms .* got 'soon'"),
+    ("memory.rate=5", "evidence 'memory' has no option 'rate'; known: interval, measures"),
+    ("workers.interval=0", r"workers\.interval must be above 0, got 0"),
+    ("workers.cycle=0", r"workers\.cycle must be above 0, got 0"),
+]
+
+
+@pytest.mark.parametrize(("option", "message"), OPTIONS_THAT_CANNOT_BE)
+def test_options_that_cannot_be(option: str, message: str) -> None:
+    name, _, value = option.partition("=")
+    kind, _, field = name.partition(".")
+    with pytest.raises(SettingsError, match=message):
+        EvidenceRegistry().load(kind).read_options({field: value})
 
 
 THEIRS = """
@@ -102,13 +115,13 @@ class TasksOfClient(Kind, name="theirs", description="how many futures the clien
         self.runs = 0
         self.closed = False
 
-    def bring(self, found):
+    def bring(self, results):
         futures = len(self.test.scheduler.client.futures)
         return Brought({"theirs.txt": f"{self.test.test_id} {futures}".encode()}, ("a note",))
 
 
 class Misplaced(Kind, name="misplaced", description="files with the names of others", needs=()):
-    def bring(self, found):
+    def bring(self, results):
         return Brought({"result.json": b"{}"})
 
 
@@ -116,7 +129,7 @@ class Raising(Kind, name="raising", description="an error where none is expected
     def around(self, number):
         raise OSError("as it should")
 
-    def bring(self, found):
+    def bring(self, results):
         raise AssertionError("it is not at work any more")
 """
 
@@ -141,17 +154,26 @@ def artifact(project: Project, name: str) -> str:
     return file.read_text()
 
 
+def test_an_option_that_cannot_be_ends_a_session(project: Project) -> None:
+    words = {"local.dt=0": "option local.dt must be above 0", "lokal.dt=1": "'lokal' is unknown"}
+    for option, message in words.items():
+        arguments = ("--schedprof-evidence=local", f"--schedprof-option={option}")
+        result = project.run_test(BODY, *OPTIONS, *arguments)
+        assert result.ret != 0
+        assert message in result.stdout.str() + result.stderr.str()
+
+
 def test_kinds_of_a_conftest(project: Project) -> None:
     (project.path / "theirs.py").write_text(THEIRS)
     (project.path / "conftest.py").write_text(HOOK)
     result = project.run_test(BODY, *OPTIONS, "--schedprof-evidence=theirs,misplaced,raising,span")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*evidence: theirs, span*"])
-    found = {each.kind: each for each in project.result().evidence}
-    assert found["theirs"].notes == ("a note",)
-    assert found["theirs"].description == "how many futures the client has"
-    assert found["misplaced"].missing == "its file 'result.json' must be named misplaced.SUFFIX"
-    assert "OSError: as it should" in found["raising"].missing
+    kinds = {evidence.kind: evidence for evidence in project.result().evidence}
+    assert kinds["theirs"].notes == ("a note",)
+    assert kinds["theirs"].description == "how many futures the client has"
+    assert kinds["misplaced"].missing == "its file 'result.json' must be named misplaced.SUFFIX"
+    assert "OSError: as it should" in kinds["raising"].missing
     assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
 
 
@@ -168,24 +190,22 @@ def install(project: Project, entry_point: str, module: str = THEIRS) -> None:
     project.pytester.syspathinsert(place)
 
 
-def test_a_kind_of_an_installed_distribution(project: Project) -> None:
-    install(project, "theirs = theirs:TasksOfClient")
-    project.run_test(BODY, *OPTIONS, "--schedprof-evidence=theirs").assert_outcomes(passed=1)
-    assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
-    assert [each.name for each in EvidenceRegistry().kinds(["all"])] == [*KINDS, "theirs"]
-
-
-def test_the_kind_of_the_page_works_as_an_installed_distribution(project: Project) -> None:
+def test_kinds_of_an_installed_distribution_and_the_one_of_the_page(project: Project) -> None:
     section = PAGE.read_text().partition("\n## Write a kind of your own\n")[2]
     code = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
-    install(project, "durations = theirs:DurationsKind", code)
-    project.run_test(BODY, *OPTIONS, "--schedprof-evidence=durations").assert_outcomes(passed=1)
-    (found,) = json.loads(artifact(project, "durations.json"))
-    assert found["inc"] > 0
+    points = "theirs = theirs:TasksOfClient\ndurations = theirs:DurationsKind"
+    install(project, points, THEIRS + code)
+    evidence = "--schedprof-evidence=theirs,durations"
+    project.run_test(BODY, *OPTIONS, evidence).assert_outcomes(passed=1)
+    assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
+    (durations,) = json.loads(artifact(project, "durations.json"))
+    assert durations["inc"] > 0
+    names = {kind.name for kind in EvidenceRegistry().kinds(["all"])}
+    assert names == {*KINDS, "theirs", "durations"}
 
 
 @pytest.mark.parametrize(
-    ("entry_point", "told"),
+    ("entry_point", "fault"),
     [
         ("theirs = theirs:Nothing", "AttributeError: * has no attribute 'Nothing'"),
         ("theirs = nowhere:Kind", "ModuleNotFoundError: No module named 'nowhere'"),
@@ -194,18 +214,24 @@ def test_the_kind_of_the_page_works_as_an_installed_distribution(project: Projec
     ],
 )
 def test_a_broken_entry_point_is_one_clear_error_for_those_who_ask_for_it(
-    project: Project, entry_point: str, told: str
+    project: Project, entry_point: str, fault: str
 ) -> None:
     install(project, entry_point)
     value = entry_point.partition(" = ")[2]
     entry = f"entry point '{value}' of theirs-distribution 1.0"
-    start = f"ERROR: schedprof: evidence 'theirs' ({entry}) cannot be used: "
-    for asked in ("theirs", "all"):
-        result = project.run_test(BODY, *OPTIONS, f"--schedprof-evidence={asked}")
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"{start}{told}; see docs/evidence.md"])
-        assert len([line for line in result.stderr.lines if line.strip()]) == 1
+    message = (
+        f"schedprof: evidence 'theirs' ({entry}) cannot be used: {fault}; see docs/evidence.md"
+    )
+    for name in ("theirs", "all"):
+        with pytest.raises(SettingsError) as caught:
+            EvidenceRegistry().check([name])
+        assert fnmatchcase(str(caught.value), message)
     EvidenceRegistry().check(["span", "phases"])  # who does not ask for it does not meet it
+    if "Misplaced" in entry_point:
+        result = project.run_test(BODY, *OPTIONS, "--schedprof-evidence=all")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = [line for line in result.stderr.lines if line.strip()]
+        assert line == f"ERROR: {message}"
 
 
 def test_a_name_that_two_distributions_add_is_refused(project: Project) -> None:
@@ -217,8 +243,8 @@ def test_a_name_that_two_distributions_add_is_refused(project: Project) -> None:
     (second / "entry_points.txt").write_text(points.read_text())
     with pytest.raises(SettingsError, match="cannot be used: several distributions") as caught:
         EvidenceRegistry().check(["theirs"])
-    for each in ("of second 2.0", "of theirs-distribution 1.0"):  # in the order of the directory
-        assert each in str(caught.value)
+    for name in ("of second 2.0", "of theirs-distribution 1.0"):  # in the order of the directory
+        assert name in str(caught.value)
 
 
 def test_the_hook_wins_over_built_in_kinds_and_these_over_installed_ones(project: Project) -> None:
@@ -253,8 +279,18 @@ def test_entry_points_are_not_read_without_the_option(project: Project) -> None:
     assert json.loads(line.removeprefix("loaded ")) == ["pytest_schedprof.evidence"]
 
 
-def test_the_error_of_a_module_that_cannot_be_imported_is_told(project: Project) -> None:
+def test_the_error_of_a_module_that_cannot_be_imported_is_shown(project: Project) -> None:
     install(project, "theirs = theirs:Kind", "raise RuntimeError('as it should')")
     with pytest.raises(SettingsError, match="cannot be used: RuntimeError: as it should") as caught:
         EvidenceRegistry().check(["theirs"])
     assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_data_outlast_a_picture_that_fails() -> None:
+    def fail() -> bytes:
+        raise AttributeError("module 'bokeh' has no attribute 'x'\nand more")
+
+    brought = with_pictures({"a.json": b"1"}, {"a.html": fail, "b.html": lambda: b"2"}, ("note",))
+    assert brought.files == {"a.json": b"1", "b.html": b"2"}
+    reason = "no a.html: AttributeError: module 'bokeh' has no attribute 'x'"
+    assert brought.notes == ("note", reason)

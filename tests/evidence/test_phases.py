@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -60,22 +61,22 @@ def test_phases_are_costs_of_the_window_that_limits_hold(project: Project) -> No
     )
     record = project.result()
     (directory,) = (project.run_directory / "tests").iterdir()
-    told = msgspec.json.decode((directory / "phases.json").read_bytes(), type=Phases)
-    assert told.tasks == 2000
-    assert told.sampled_by == "cputime"
-    names = [each.name for each in told.phases if each.where == "scheduler"]
+    content = msgspec.json.decode((directory / "phases.json").read_bytes(), type=Phases)
+    assert content.tasks == 2000
+    assert content.sampled_by == "cputime"
+    of_scheduler = [phase for phase in content.phases if phase.where == "scheduler"]
+    names = [phase.name for phase in of_scheduler]
     assert names == ["intake", "transitions", "messages", "rest"]
     (backend,) = record.backends
     cpu = backend.window.cpu_seconds / 2000
-    costs = [each.cpu_seconds_per_task for each in told.phases if each.where == "scheduler"]
+    costs = [phase.cpu_seconds_per_task for phase in of_scheduler]
     assert sum(costs) == pytest.approx(cpu, rel=0.05)
-    limits = {each.limit: each for each in backend.limits}
-    assert [each.verdict.value for each in limits.values()] == ["pass", "fail", "pass"]
-    held = {name: each.findings[0].estimate.value for name, each in limits.items()}
+    assert [limit.verdict.value for limit in backend.limits] == ["pass", "fail", "pass"]
+    held = {limit.limit: limit.findings[0].estimate.value for limit in backend.limits}
     assert held["cpu(@graph-intake) <= 60ms"] == pytest.approx(costs[0], rel=0.05)
-    client = {each.name: each.cpu_seconds_per_task for each in told.phases[:4]}
-    execution, overhead, receiving = told.phases[8:]
-    places = [(each.where, each.name) for each in told.phases[8:]]
+    client = {phase.name: phase.cpu_seconds_per_task for phase in content.phases[:4]}
+    execution, overhead, receiving = content.phases[8:]
+    places = [(phase.where, phase.name) for phase in content.phases[8:]]
     assert places == [("workers", "execution"), ("workers", "overhead"), ("client", "receiving")]
     assert execution.cpu_seconds_per_task > 20 * 0.02 / 2000
     assert overhead.cpu_seconds_per_task > 0
@@ -104,22 +105,27 @@ class Graph:
 
 
 @pytest.mark.slow
-def test_phases_of_the_client_are_the_time_of_its_threads() -> None:
+def test_phases_are_the_time_of_threads_that_are_there_to_the_end() -> None:
     with opened("local") as scheduler:
         end = ClientWatch(scheduler.client)()
         made = Graph()
         array = dask.array.ones((60, 60), chunks=1) + 1
         wait([scheduler.client.submit(id, made), scheduler.client.persist(array)])
         seconds = end()
-    assert set(seconds) == {*CLIENT, RECEIVING}
-    assert seconds["construction"] > 0.3
-    assert seconds["serialisation"] > 0.2
-    assert seconds["optimisation"] > 0.001
-    assert seconds["sending"] > 0.001
+        assert set(seconds) == {*CLIENT, RECEIVING}
+        assert seconds["construction"] > 0.3
+        assert seconds["serialisation"] > 0.2
+        assert seconds["optimisation"] > 0.001
+        assert seconds["sending"] > 0.001
 
+        ends: list[Callable[[], dict[str, float]]] = []
+        first = threading.Thread(target=lambda: ends.append(ClientWatch(scheduler.client)()))
+        first.start()
+        wait_for(lambda: not Path(f"/proc/self/task/{first.native_id}").exists(), "its end")
+        seconds = ends[0]()
+        assert "construction" not in seconds  # its thread has ended, so its CPU clock is gone
+        assert seconds["sending"] >= 0
 
-def test_workers_have_no_phases_if_some_leave() -> None:
-    with opened("local") as scheduler:
         watch = WorkerWatch(scheduler.control)
         stays = watch()
         assert set(stays()) == set(WORKERS)
@@ -128,65 +134,55 @@ def test_workers_have_no_phases_if_some_leave() -> None:
         assert leaves() == {}
 
 
-def test_a_window_may_end_where_it_did_not_begin() -> None:
-    with opened("local") as scheduler:
-        watch, ends = ClientWatch(scheduler.client), []
-        first = threading.Thread(target=lambda: ends.append(watch()))
-        first.start()
-        wait_for(lambda: not Path(f"/proc/self/task/{first.native_id}").exists(), "its end")
-        (end,) = ends
-        told = end()
-    assert "construction" not in told  # its thread has ended, so its CPU clock is gone
-    assert told["sending"] >= 0
-
-
-COUNTED = """
-@pytest.mark.schedprof(backend="counts", evidence="phases", cluster="simulated", workers=2)
-def test_it(schedprof_scheduler):
+UNDECIDED = """
+@pytest.mark.schedprof(backend="counts", evidence="phases")
+def test_counted(schedprof_scheduler):
     wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+
+@pytest.mark.schedprof("phase(intake) <= 1us", "phase(construction) <= 10s", backend="cputime")
+def test_few(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+
+@pytest.mark.asyncio
+@pytest.mark.schedprof("cpu(@client-construction) <= 1us", backend="cputime")
+async def test_thread(schedprof_scheduler):
+    async with schedprof_scheduler.measure():  # begins in a thread that constructs nothing
+        wait(schedprof_scheduler.client.map(inc, range(500), pure=False))
 """
 
 
-def test_without_samples_the_client_has_phases_alone(project: Project) -> None:
-    project.run_test(COUNTED).assert_outcomes(passed=1)
-    (evidence,) = project.result().evidence
+def test_what_was_not_measured_decides_nothing(project: Project) -> None:
+    """No samples, too few of them, and a window that begins in another thread."""
+    options = ("--schedprof-cluster=simulated", "--schedprof-workers=2")
+    project.run_test(UNDECIDED, *options).assert_outcomes(passed=3)
+    records = project.results()
+    (evidence,) = records["test_counted"].evidence
     assert evidence.notes == (UNSAMPLED, NO_WORKERS)
     assert evidence.artifacts == ("phases.json", "phases.svg")
-
-
-FEW = """
-@pytest.mark.schedprof(
-    "phase(intake) <= 1us", "phase(construction) <= 10s", backend="cputime",
-    cluster="simulated", workers=2,
-)
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
-"""
-
-
-def test_few_samples_decide_nothing_about_the_schedulers_phases(project: Project) -> None:
-    project.run_test(FEW).assert_outcomes(passed=1)
-    intake, construction = project.result().limits
+    intake, construction = records["test_few"].limits
     assert (intake.verdict, construction.verdict) == (Verdict.INCONCLUSIVE, Verdict.PASS)
     assert "busy samples, at least 50 are needed" in intake.note
+    (limit,) = records["test_thread"].limits
+    assert limit.verdict is Verdict.INCONCLUSIVE
+    assert "the client's construction was not timed: " in limit.note
 
 
 def test_limit_on_a_phase_that_was_not_timed_is_inconclusive() -> None:
     timed = Segment(1.0, 0.5, 100, 600, client={"sending": 0.02})
     limit = parse_limit("cpu(@client-sending) <= 300us")
     assert judge(limit, ClientCosts([[timed], [timed]]), []).verdict is Verdict.PASS
-    told = judge(limit, ClientCosts([[timed], [replace(timed, client={})]]), [])
-    assert told.verdict is Verdict.INCONCLUSIVE
-    assert told.note.startswith("the client's sending was not timed: it needs schedprof_scheduler")
+    untimed = judge(limit, ClientCosts([[timed], [replace(timed, client={})]]), [])
+    assert untimed.verdict is Verdict.INCONCLUSIVE
+    assert untimed.note.startswith("the client's sending was not timed: it needs schedprof_sched")
 
 
 def test_how_a_phase_grows() -> None:
     sizes = (100, 1000, 10_000)
     rounds = [[Segment(1, 1, n, n, scale=n, client={"construction": n**2 * 1e-6})] for n in sizes]
     limit = parse_limit("growth(cpu, @client-construction) <= 1.5")
-    told = judge(limit, ClientCosts(rounds), [])
-    assert told.verdict is Verdict.FAIL
-    assert told.findings[0].estimate.value == pytest.approx(2)
+    result = judge(limit, ClientCosts(rounds), [])
+    assert result.verdict is Verdict.FAIL
+    assert result.findings[0].estimate.value == pytest.approx(2)
 
 
 class Client:
@@ -223,5 +219,5 @@ def test_stopwatch_counts_what_is_within_once_and_leaves_all_as_it_was() -> None
 @pytest.mark.parametrize("parts", [[], [("nothing", 0.0)], [("<b>", 1e-6), ("&", 3e-6)]])
 def test_bar_of_any_parts(parts: list[tuple[str, float]]) -> None:
     picture = ElementTree.fromstring(draw_bar(parts))
-    titles = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
+    titles = [title.text or "" for title in picture.iter("{http://www.w3.org/2000/svg}title")]
     assert [title.split("  ")[1].split(":")[0] for title in titles] == [label for label, _ in parts]

@@ -15,7 +15,7 @@ from support import Project
 from witness import opened
 
 from pytest_schedprof.agent import facts
-from pytest_schedprof.evidence.contract import ObservedTest
+from pytest_schedprof.evidence.contract import Brought, ObservedTest
 from pytest_schedprof.evidence.span import HOLLOW, SpanKind, ignored_here
 from pytest_schedprof.model.evidence import Span, Spans
 
@@ -31,19 +31,24 @@ FIELDS = (
 )
 
 
+def fields_of(span: Any) -> dict[str, Any]:
+    """What a span has, of the live scheduler or of the file."""
+    return {field: getattr(span, field) for field in FIELDS}
+
+
 def live_span(name: str, dask_scheduler: Scheduler) -> dict[str, Any]:
     """Values of the live span's own properties."""
-    found = dask_scheduler.extensions["spans"].spans[name]
+    live = dask_scheduler.extensions["spans"].spans[name]
     return {
-        **{field: getattr(found, field) for field in FIELDS},
-        "nthreads_intervals": found.nthreads_intervals,
-        "code": [[frame.code for frame in frames] for frames in found.code],
-        "metrics": {tuple(k): v for k, v in found.cumulative_worker_metrics.items()},
-        "children": [child.id for child in found.children],
-        "parent": found.parent.id if found.parent else "",
-        "annotation": found.annotation,
-        "metadata": found.metadata and found.metadata["collections"],
-        "groups": {group.name: dict(group.states) for group in found.groups},
+        **fields_of(live),
+        "nthreads_intervals": live.nthreads_intervals,
+        "code": [[frame.code for frame in frames] for frames in live.code],
+        "metrics": {tuple(k): v for k, v in live.cumulative_worker_metrics.items()},
+        "children": [child.id for child in live.children],
+        "parent": live.parent.id if live.parent else "",
+        "annotation": live.annotation,
+        "metadata": live.metadata and live.metadata["collections"],
+        "groups": {group.name: dict(group.states) for group in live.groups},
     }
 
 
@@ -51,42 +56,46 @@ def merged_of(which: str, names: list[str], dask_scheduler: Scheduler) -> dict[s
     """What dask's own searches and sums return: of `merge_all`, or of these tags."""
     extension = dask_scheduler.extensions["spans"]
     merge = {"all": extension.merge_all, "tags": extension.merge_by_tags}[which]
-    return {field: getattr(merge(*names), field) for field in FIELDS}
+    return fields_of(merge(*names))
 
 
-def found_by_tags(tags: list[str], dask_scheduler: Scheduler) -> list[str]:
-    return [each.id for each in dask_scheduler.extensions["spans"].find_by_tags(*tags)]
+def by_tags(tags: list[str], dask_scheduler: Scheduler) -> list[str]:
+    return [span.id for span in dask_scheduler.extensions["spans"].find_by_tags(*tags)]
 
 
 def merged_span(names: list[str], dask_scheduler: Scheduler) -> dict[str, Any]:
-    spans = dask_scheduler.extensions["spans"].spans
-    found = [spans[name] for name in names]
-    merged = type(found[0]).merge(*found)
+    spans = [dask_scheduler.extensions["spans"].spans[name] for name in names]
+    merged = type(spans[0]).merge(*spans)
     return {
-        **{field: getattr(merged, field) for field in FIELDS},
+        **fields_of(merged),
         "nthreads_intervals": merged.nthreads_intervals,
         "metrics": {tuple(k): v for k, v in merged.cumulative_worker_metrics.items()},
     }
 
 
-def plain(found: Span) -> dict[str, Any]:
+def plain(span: Span) -> dict[str, Any]:
     return {
-        **{field: getattr(found, field) for field in FIELDS},
-        "nthreads_intervals": list(found.nthreads_intervals),
-        "code": [[frame.code for frame in frames] for frames in found.code],
-        "metrics": {each.name: each.value for each in found.cumulative_worker_metrics},
-        "children": [child.id for child in found.children],
-        "parent": found.parent,
-        "annotation": found.annotation and msgspec.to_builtins(found.annotation),
-        "metadata": list(found.metadata),
-        "groups": {group.name: group.states for group in found.groups},
+        **fields_of(span),
+        "nthreads_intervals": list(span.nthreads_intervals),
+        "code": [[frame.code for frame in frames] for frames in span.code],
+        "metrics": {metric.name: metric.value for metric in span.cumulative_worker_metrics},
+        "children": [child.id for child in span.children],
+        "parent": span.parent,
+        "annotation": span.annotation and msgspec.to_builtins(span.annotation),
+        "metadata": list(span.metadata),
+        "groups": {group.name: group.states for group in span.groups},
     }
 
 
+def spans_in(brought: Brought) -> Spans:
+    return msgspec.json.decode(brought.files["span.json"], type=Spans)
+
+
 @pytest.fixture(scope="module")
-def spans() -> Any:
-    """Evidence of two body runs, with what the scheduler itself reported right after them."""
+def evidence() -> Any:
+    """What the file has of two body runs, and who asks the scheduler for the same."""
     with opened("local") as scheduler:
+        wait(scheduler.client.submit(str, 0, pure=False))  # before the test, in a default span
         kind = SpanKind(ObservedTest("tests/test_it.py::test_it", scheduler))
         for number in (1, 2):
             with kind.around(number):
@@ -97,99 +106,63 @@ def spans() -> Any:
                     wait(delayed(sum)([1, 2], dask_key_name=f"sum-{number}").persist())
                 with span("other"):
                     wait(scheduler.client.map(pos, range(3), pure=False))
-            # Released keys are forgotten with a delay, which must not fall between two reads.
-            assert scheduler.control.call(facts.wait_until_idle, 10.0) == 0
-        brought = kind.bring(())
-        found = msgspec.json.decode(brought.files["span.json"], type=Spans)
-        ask: Any = scheduler.client.run_on_scheduler
-        names = [each.id for each in found.takes]
-        live = [ask(live_span, name) for name in names]
-        inner = ask(live_span, found.takes[0].children[0].children[0].id)
-        yield brought, found, live, inner, ask(merged_span, names)
-
-
-@pytest.fixture(scope="module")
-def searches() -> Any:
-    """What the file has of searches and sums, beside what dask's own return."""
-    with opened("local") as scheduler:
-        wait(scheduler.client.submit(str, 0, pure=False))  # before the test, in a default span
-        kind = SpanKind(ObservedTest("tests/test_it.py::test_it", scheduler))
-        for _ in range(2):
-            with kind.around(1):
-                with span("inner", "most"):
-                    wait(scheduler.client.map(abs, range(5), pure=False))
-                with span("most"), span("inner"):
-                    wait(scheduler.client.map(neg, range(4), pure=False))
-                with span("other"):
-                    wait(scheduler.client.map(pos, range(3), pure=False))
                 # Annotations are of the context: this is how a task comes from elsewhere.
                 submit = partial(scheduler.client.submit, str, 1, pure=False)
                 wait(contextvars.Context().run(submit))
+            # Released keys are forgotten with a delay, which must not fall between two reads.
             assert scheduler.control.call(facts.wait_until_idle, 10.0) == 0
-        found = msgspec.json.decode(kind.bring(()).files["span.json"], type=Spans)
-        yield found, scheduler.client.run_on_scheduler
+        brought = kind.bring(())
+        assert brought.notes == ()
+        yield spans_in(brought), scheduler.client.run_on_scheduler
 
 
-def in_short(found: Span) -> dict[str, Any]:
-    return {field: getattr(found, field) for field in FIELDS}
-
-
-def test_sums_by_tag_are_those_of_dask(searches: Any) -> None:
-    found, ask = searches
-    assert set(found.tags) == {"inner", "most", "other"}
-    for tag, each in found.tags.items():
-        assert in_short(each) == ask(merged_of, "tags", [tag])
-    assert {tag: each.tasks for tag, each in found.tags.items()} == {
-        "inner": 18,
-        "most": 18,
+def test_sums_and_searches_by_tag_are_those_of_dask(evidence: Any) -> None:
+    spans, ask = evidence
+    assert {tag: summed.tasks for tag, summed in spans.tags.items()} == {
+        "inner": 12,
+        "most": 12,
         "other": 6,
     }
+    for tag, summed in spans.tags.items():
+        assert fields_of(summed) == ask(merged_of, "tags", [tag])
+    for tags in (["inner"], ["most"], ["inner", "other"], ["nowhere"]):
+        assert {match.id for match in spans.find_by_tags(*tags)} == set(ask(by_tags, tags))
 
 
-@pytest.mark.parametrize("tags", [["inner"], ["most"], ["inner", "other"], ["nowhere"]])
-def test_spans_are_found_by_tags_as_by_dask(searches: Any, tags: list[str]) -> None:
-    found, ask = searches
-    assert {each.id for each in found.find_by_tags(*tags)} == set(ask(found_by_tags, tags))
+def test_tasks_from_elsewhere_are_in_the_default_span_and_in_the_sum_of_all(evidence: Any) -> None:
+    spans, ask = evidence
+    assert [default.name for default in spans.default] == [("default",)] * 2
+    assert [default.annotation for default in spans.default] == [None, None]
+    assert sum(default.tasks for default in spans.default) == 2
+    assert spans.all.tasks == spans.merged.tasks + 2 == 60
+    assert sum(ask(merged_of, "all", [])["states"].values()) == 61  # with the one before the test
 
 
-def test_tasks_from_elsewhere_are_in_the_default_span_and_in_the_sum_of_all(searches: Any) -> None:
-    found, ask = searches
-    assert [each.name for each in found.default] == [("default",)] * 2
-    assert [each.annotation for each in found.default] == [None, None]
-    assert sum(each.tasks for each in found.default) == 2
-    assert found.all.tasks == found.merged.tasks + 2 == 26
-    assert sum(ask(merged_of, "all", [])["states"].values()) == 27  # with the one before the test
-
-
-def test_every_field_is_that_of_the_live_span(spans: Any) -> None:
-    brought, found, live, inner, _ = spans
-    assert brought.notes == ()
-    assert [plain(each) for each in found.takes] == live
-    assert plain(found.takes[0].children[0].children[0]) == inner
-    assert list(inner["annotation"]["ids"][-3:-1]) == [found.takes[0].id, inner["parent"]]
-    assert [each.name for each in found.takes] == [("tests/test_it.py::test_it",)] * 2
-    assert found.takes[0].children[0].name == ("tests/test_it.py::test_it", "inner")
-
-
-def test_it_tells_of_work_that_was_done(spans: Any) -> None:
-    _, found, _, _, _ = spans
-    for each in found.takes:
-        assert each.done
-        assert each.tasks == 29
-        assert [child.tasks for child in each.children] == [5, 1, 3]
-        (summed,) = each.children[1].children
+def test_every_field_is_that_of_the_live_span_and_tells_of_work_that_was_done(
+    evidence: Any,
+) -> None:
+    spans, ask = evidence
+    names = [take.id for take in spans.takes]
+    assert [plain(take) for take in spans.takes] == [ask(live_span, name) for name in names]
+    first = spans.takes[0]
+    inner = ask(live_span, first.children[0].children[0].id)
+    assert plain(first.children[0].children[0]) == inner
+    assert list(inner["annotation"]["ids"][-3:-1]) == [first.id, inner["parent"]]
+    assert first.children[0].name == ("tests/test_it.py::test_it", "inner")
+    merged = ask(merged_span, names)
+    assert {name: plain(spans.merged)[name] for name in merged} == merged
+    for take in spans.takes:
+        assert take.name == ("tests/test_it.py::test_it",)
+        assert take.done
+        assert take.tasks == 29
+        assert [child.tasks for child in take.children] == [5, 1, 3]
+        (summed,) = take.children[1].children
         (collection,) = summed.metadata
         assert collection["type"].endswith("Delayed")
-        assert each.enqueued <= each.start <= each.stop
-        names = {metric.name for metric in each.cumulative_worker_metrics}
-        assert ("execute", "neg", "thread-cpu", "seconds") in names
-        assert any("client.map(neg" in frame.code for frames in each.code for frame in frames)
-
-
-def test_runs_are_merged_as_dask_merges_spans(spans: Any) -> None:
-    _, found, _, _, merged = spans
-    assert {name: plain(found.merged)[name] for name in merged} == merged
-    assert found.merged.tasks == 58
+        assert take.enqueued <= take.start <= take.stop
+        metrics = {metric.name for metric in take.cumulative_worker_metrics}
+        assert ("execute", "neg", "thread-cpu", "seconds") in metrics
+        assert any("client.map(neg" in frame.code for frames in take.code for frame in frames)
 
 
 DASKS = ["runpy", r".*py\.?test.*", "pycharm"]
@@ -210,50 +183,36 @@ def test_code_of_a_checkout_that_dask_takes_for_pytest_is_told(
     assert ignored_here(DASKS, directory) == ignored
 
 
-NESTED = """
-@pytest.mark.schedprof(rounds=2, evidence="span")
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
-"""
-
-
-@pytest.mark.slow
-def test_its_tasks_are_those_that_costs_are_divided_by(project: Project) -> None:
-    result = project.run_test(NESTED, "--schedprof=cputime")
-    result.assert_outcomes(passed=1)
-    record = project.result()
-    (directory,) = (project.run_directory / "tests").iterdir()
-    (evidence,) = record.evidence
-    content = (directory / evidence.artifacts[0]).read_bytes()
-    found = msgspec.json.decode(content, type=Spans)
-    assert found.merged.tasks == record.backends[0].window.tasks == 40
-
-
-def test_hollow_workers_measure_nothing_and_a_body_without_tasks_has_no_span() -> None:
-    with opened("simulated") as scheduler:
-        kind = SpanKind(ObservedTest("test_it", scheduler))
-        with kind.around(1):
-            wait(scheduler.client.map(neg, range(20), pure=False))
-        brought = kind.bring(())
-        found = msgspec.json.decode(brought.files["span.json"], type=Spans)
-        assert found.merged.tasks == 20
-        assert brought.notes == (HOLLOW,)
-
-
-DATAFRAME = """
+BODY = """
 import dask.dataframe
 import pandas
 
-@pytest.mark.schedprof(backend="cputime", evidence="span")
-def test_it(schedprof_scheduler):
+@pytest.mark.schedprof(rounds=2)
+def test_tasks(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+
+def test_frame(schedprof_scheduler):
     frame = pandas.DataFrame({"number": range(8)})
     assert dask.dataframe.from_pandas(frame, npartitions=2).number.sum().compute() == 28
 """
 
 
 @pytest.mark.slow
-def test_dask_does_not_warn_of_what_the_test_has_not_asked_for(project: Project) -> None:
-    result = project.run_test(DATAFRAME, "-W", "error::UserWarning")
-    result.assert_outcomes(passed=1)
-    (evidence,) = project.result().evidence
-    assert not evidence.missing
+def test_its_tasks_are_those_of_costs_and_dask_warns_of_nothing(project: Project) -> None:
+    options = ("--schedprof=cputime", "--schedprof-evidence=span", "-W", "error::UserWarning")
+    project.run_test(BODY, *options).assert_outcomes(passed=2)
+    records = project.results()
+    assert not any(piece.missing for record in records.values() for piece in record.evidence)
+    (path,) = project.run_directory.glob("tests/*test_tasks*/span.json")
+    spans = msgspec.json.decode(path.read_bytes(), type=Spans)
+    assert spans.merged.tasks == records["test_tasks"].backends[0].window.tasks == 40
+
+
+def test_hollow_workers_measure_nothing() -> None:
+    with opened("simulated") as scheduler:
+        kind = SpanKind(ObservedTest("test_it", scheduler))
+        with kind.around(1):
+            wait(scheduler.client.map(neg, range(20), pure=False))
+        brought = kind.bring(())
+        assert spans_in(brought).merged.tasks == 20
+        assert brought.notes == (HOLLOW,)

@@ -14,7 +14,6 @@ from witness import opened
 
 from pytest_schedprof.agent.instruments import CYCLE, SAMPLER
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     Brought,
     EvidenceRegistry,
@@ -31,6 +30,7 @@ from pytest_schedprof.model.evidence import (
 )
 from pytest_schedprof.model.metric import SAMPLED
 
+SVG = "{http://www.w3.org/2000/svg}"
 KINDS = ("span", "report", "memory", "tasks", "transfers", "workers")
 
 
@@ -60,7 +60,7 @@ def fail(value: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def told() -> Any:
+def evidence() -> Any:
     """Evidence of each kind from two body runs on one scheduler, and the scheduler's own data."""
     with opened("local") as scheduler:
         wait(scheduler.client.map(before, range(4), pure=False))
@@ -134,40 +134,35 @@ def read(brought: Brought, file: str, kind: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_memory_is_that_of_the_sampler(told: Any) -> None:
-    found = read(told[0]["memory"], "memory.json", list[MemorySamples])
-    assert {(each.take, each.measure) for each in found} == {
+def test_memory_is_that_of_the_sampler(evidence: Any) -> None:
+    content = read(evidence[0]["memory"], "memory.json", list[MemorySamples])
+    assert {(one.take, one.measure) for one in content} == {
         (take, measure) for take in (1, 2) for measure in SAMPLED
     }
-    assert [list(each.samples) for each in found] == [
-        [tuple(sample) for sample in samples] for samples in told[3]
+    assert [list(one.samples) for one in content] == [
+        [tuple(sample) for sample in samples] for samples in evidence[3]
     ]
-    assert all(
-        held > 1e6 for each in found if each.measure == "process" for _, held in each.samples
-    )
+    processes = [held for one in content if one.measure == "process" for _, held in one.samples]
+    assert min(processes) > 1e6
 
 
-def test_tasks_are_those_of_the_stream(told: Any) -> None:
-    stream = read(told[0]["tasks"], "tasks.json", TaskStream)
-    assert [each.take for each in stream.tasks] == [1] * 10 + [2] * 10
-    for each, live in zip(stream.tasks, told[1], strict=True):
-        assert each.key == str(live["key"])
-        assert each.worker == live["worker"]
-        assert each.thread == live["thread"]
-        assert each.has_failed == (live["status"] == "error")
-        assert [(t.action, t.start, t.stop) for t in each.times] == [
+def test_tasks_are_those_of_the_stream_with_five_kinds_of_time(evidence: Any) -> None:
+    stream = read(evidence[0]["tasks"], "tasks.json", TaskStream)
+    assert [task.take for task in stream.tasks] == [1] * 10 + [2] * 10
+    for task, live in zip(stream.tasks, evidence[1], strict=True):
+        assert task.key == str(live["key"])
+        assert task.worker == live["worker"]
+        assert task.thread == live["thread"]
+        assert task.has_failed == (live["status"] == "error")
+        assert [(t.action, t.start, t.stop) for t in task.times] == [
             (t["action"], t["start"], t["stop"]) for t in live["startstops"]
         ]
-    burned = [each for each in stream.tasks if each.key.startswith("burn")]
-    assert {each.nbytes // 1000 for each in burned} == {100}
-    assert {each.type for each in burned} == {"bytes"}
-    assert sum(each.has_failed for each in stream.tasks) == 2
-
-
-def test_five_kinds_of_time(told: Any) -> None:
-    stream = read(told[0]["tasks"], "tasks.json", TaskStream)
+    burned = [task for task in stream.tasks if task.key.startswith("burn")]
+    assert {task.nbytes // 1000 for task in burned} == {100}
+    assert {task.type for task in burned} == {"bytes"}
+    assert sum(task.has_failed for task in stream.tasks) == 2
     seconds = stream.seconds
-    waits = [t for each in stream.tasks for t in each.times if t.action == "transfer"]
+    waits = [t for task in stream.tasks for t in task.times if t.action == "transfer"]
     assert seconds.gathering == pytest.approx(sum(t.stop - t.start for t in waits))
     assert seconds.gathering > 0
     assert 12 * 0.05 < seconds.execution < 12 * 0.05 * 20
@@ -176,15 +171,14 @@ def test_five_kinds_of_time(told: Any) -> None:
     assert seconds.disk == 0
 
 
-def test_transfers_are_those_of_the_logs(told: Any) -> None:
-    found = read(told[0]["transfers"], "transfers.json", list[WorkerTransfers])
-    assert {each.address for each in found} == set(told[2])
-    assert sum(len(each.incoming) for each in found) >= 2
-    for each in found:
+def test_transfers_are_those_of_the_logs(evidence: Any) -> None:
+    workers = read(evidence[0]["transfers"], "transfers.json", list[WorkerTransfers])
+    assert {worker.address for worker in workers} == set(evidence[2])
+    assert sum(len(worker.incoming) for worker in workers) >= 2
+    for worker in workers:
         for side in ("incoming", "outgoing"):
-            logged = told[2][each.address][side]
-            assert len(logged) == len(getattr(each, side))
-            for ours, theirs in zip(getattr(each, side), logged, strict=True):
+            logged = evidence[2][worker.address][side]
+            for ours, theirs in zip(getattr(worker, side), logged, strict=True):
                 assert (ours.start, ours.stop, ours.duration) == (
                     theirs["start"],
                     theirs["stop"],
@@ -195,40 +189,49 @@ def test_transfers_are_those_of_the_logs(told: Any) -> None:
                 assert ours.bytes == theirs["total"]
                 assert ours.compressed_bytes == theirs.get("compressed")
                 assert ours.bandwidth == theirs["bandwidth"]
-    assert any(each.bytes > 100_000 for worker in found for each in worker.outgoing)
-    names = {each.address: each.name for each in found}
-    pairs = {(names[each.peer], one.name) for one in found for each in one.incoming}
-    picture = ElementTree.fromstring(told[0]["transfers"].files["transfers.svg"])
-    titles = [str(title.text) for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert any(sent.bytes > 100_000 for worker in workers for sent in worker.outgoing)
+    names = {worker.address: worker.name for worker in workers}
+    pairs = {(names[one.peer], worker.name) for worker in workers for one in worker.incoming}
+    picture = ElementTree.fromstring(evidence[0]["transfers"].files["transfers.svg"])
+    titles = [str(title.text) for title in picture.iter(f"{SVG}title")]
     drawn = {title.partition(":")[0] for title in titles}
     assert drawn == {f"{sender} to {receiver}" for sender, receiver in pairs}
 
 
-def test_profile_shows_what_workers_ran(told: Any) -> None:
-    brought = told[0]["workers"]
-    found = read(brought, "workers.json", WorkerDoings)
-    burning = [each for child in found.children for each in walk(child)]
-    burned = sum(each.samples for each in burning if each.description.startswith("burn ("))
-    assert burned > 0.5 * found.samples
+def test_profiles_are_of_what_workers_ran_by_prefix_and_over_time(evidence: Any) -> None:
+    brought = evidence[0]["workers"]
+    doings = read(brought, "workers.json", WorkerDoings)
+    burning = [calls for child in doings.children for calls in walk(child)]
+    burned = sum(call.samples for call in burning if call.description.startswith("burn ("))
+    assert burned > 0.5 * doings.samples
     assert b"burn (" in brought.files["workers.svg"]
-    assert (found.interval_s, found.cycle_s) == (0.002, 0.1)
-
-
-def test_samples_are_those_of_the_test_by_prefix_and_over_time(told: Any) -> None:
-    brought = told[0]["workers"]
-    found = read(brought, "workers.json", WorkerDoings)
-    assert set(found.prefixes) <= {"burn", "join", "fail"}  # not what ran before
-    assert next(iter(found.prefixes)) == "burn"
-    assert sum(each.samples for each in found.prefixes.values()) == found.samples
+    assert (doings.interval_s, doings.cycle_s) == (0.002, 0.1)
+    assert set(doings.prefixes) <= {"burn", "join", "fail"}  # not what ran before
+    assert next(iter(doings.prefixes)) == "burn"
+    samples = {name: profile.samples for name, profile in doings.prefixes.items()}
+    assert sum(samples.values()) == doings.samples
     over_time: Counter[str] = Counter()
-    for each in found.slices:
-        over_time.update(each.samples)
-        assert found.begun <= each.start <= each.stop
-    assert over_time == {name: each.samples for name, each in found.prefixes.items()}
-    assert {each.worker for each in found.slices} == {"0", "1"}
+    for stretch in doings.slices:
+        over_time.update(stretch.samples)
+        assert doings.begun <= stretch.start <= stretch.stop
+    assert over_time == samples
+    assert {stretch.worker for stretch in doings.slices} == {"0", "1"}
     picture = ElementTree.fromstring(brought.files["workers.timeline.svg"])
-    texts = [str(text.text) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert f"1  burn: {found.prefixes['burn'].samples} samples" in texts
+    texts = [str(text.text) for text in picture.iter(f"{SVG}text")]
+    assert f"1  burn: {samples['burn']} samples" in texts
+
+
+def walk(profile: WorkerProfile) -> list[WorkerProfile]:
+    return [profile, *(below for child in profile.children for below in walk(child))]
+
+
+def test_pages_are_whole_and_nothing_is_left_on_the_scheduler(evidence: Any) -> None:
+    for name in ("report", "memory", "tasks"):
+        page = evidence[0][name].files[f"{name}.html"]
+        assert page.rstrip().endswith(b"</html>")
+        assert b"test_it[<b>]" not in page
+        assert not re.search(rb"<script[^>]*src=|<link[^>]*stylesheet", page)
+    assert "task-stream" not in evidence[4]
 
 
 def keep_one(dask_worker: Worker) -> None:
@@ -238,7 +241,7 @@ def keep_one(dask_worker: Worker) -> None:
 
 
 @pytest.mark.slow
-def test_profiles_that_workers_forgot_are_told() -> None:
+def test_it_says_if_workers_forgot_profiles() -> None:
     with opened("local") as scheduler:
         test = ObservedTest("test_it", scheduler, options={"workers": OFTEN})
         kind = EvidenceRegistry().load("workers")(test)
@@ -246,56 +249,12 @@ def test_profiles_that_workers_forgot_are_told() -> None:
         first, _ = scheduler.workers
         wait(scheduler.client.map(burn, range(8), workers=[first], pure=False))
         brought = kind.bring(())
-    assert brought.notes == (FORGOTTEN,)
-    for each in read(brought, "workers.json", WorkerDoings).slices:
-        assert each.start <= each.stop
-
-
-@pytest.mark.slow
-def test_it_is_told_if_workers_forgot_all_profiles() -> None:
-    with opened("local") as scheduler:
-        test = ObservedTest("test_it", scheduler, options={"workers": OFTEN})
+        assert brought.notes == (FORGOTTEN,)
+        for stretch in read(brought, "workers.json", WorkerDoings).slices:
+            assert stretch.start <= stretch.stop
         kind = EvidenceRegistry().load("workers")(test)
         scheduler.client.run(keep_one)
         wait(scheduler.client.map(burn, range(2), pure=False))
         scheduler.client.run(lambda dask_worker: dask_worker.cycle_profile())
         with pytest.raises(EvidenceUnavailableError, match="hold no sample: workers keep no more"):
             kind.bring(())
-
-
-@pytest.mark.parametrize("name", ["interval", "cycle"])
-def test_an_interval_of_zero_is_refused(name: str) -> None:
-    with pytest.raises(SettingsError, match=rf"workers\.{name} must be above 0, got 0"):
-        EvidenceRegistry().load("workers").read_options({name: 0})
-
-
-def walk(profile: WorkerProfile) -> list[WorkerProfile]:
-    return [profile, *(each for child in profile.children for each in walk(child))]
-
-
-def test_report_and_pictures_are_whole_pages(told: Any) -> None:
-    for name, file in (("report", "report"), ("memory", "memory"), ("tasks", "tasks")):
-        page = told[0][name].files[f"{file}.html"]
-        assert page.rstrip().endswith(b"</html>")
-        assert b"test_it[<b>]" not in page
-        assert not re.search(rb"<script[^>]*src=|<link[^>]*stylesheet", page)
-
-
-def test_nothing_is_left_on_the_scheduler(told: Any) -> None:
-    assert "task-stream" not in told[4]
-
-
-@pytest.mark.slow
-def test_hollow_workers_have_few_of_them(project: Any) -> None:
-    body = """
-@pytest.mark.schedprof(evidence="all", cluster="simulated", workers=4)
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
-"""
-    project.run_test(body, "--schedprof=cputime").assert_outcomes(passed=1)
-    found = {each.kind: each for each in project.result().evidence}
-    assert found["transfers"].missing == "hollow workers keep no log of transfers"
-    assert found["span"].notes
-    assert not found["tasks"].missing
-    assert found["workers"].missing.startswith("workers have no profiles: they are hollow, or")
-    assert not found["memory"].missing

@@ -28,8 +28,8 @@ from pytest_schedprof.report import terminal
 from pytest_schedprof.report.comparisons import explanation_lines, why_lines
 from pytest_schedprof.report.junit import properties_of
 from pytest_schedprof.report.markup import Line
-from pytest_schedprof.report.page_reading import RunFiles, read_run
 from pytest_schedprof.report.summary import run_markdown
+from pytest_schedprof.store.run_files import RunFiles, read_run
 
 GOLDENS = Path(__file__).parent.parent / "goldens"
 WHERE = ".schedprof/later"

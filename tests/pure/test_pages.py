@@ -20,7 +20,9 @@ from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.formats.counted import CountsFile
 from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, parse_limit
+from pytest_schedprof.judge.others import other_of
 from pytest_schedprof.judge.owners import owner_of
+from pytest_schedprof.judge.recordings import Names, busy_stacks, trimmed
 from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.evidence import Evidence
@@ -29,11 +31,11 @@ from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import Result, TargetFiles
 from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting, Step, TestEntry
 from pytest_schedprof.report.code import MOST_LINES, code_of
-from pytest_schedprof.report.others import other_of
-from pytest_schedprof.report.page_reading import Names, busy_stacks, call_tree, read_run, trimmed
+from pytest_schedprof.report.flames import call_tree
 from pytest_schedprof.report.pages import as_json, breakable, page_of_run
 from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.records import encode
+from pytest_schedprof.store.run_files import read_run
 from pytest_schedprof.store.sources import add_sources
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
@@ -283,7 +285,7 @@ def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     page = page_of_run(read_run(run), series=series, history="4 runs")
     assert 'class="line" points="4,32 81.3,32 158.7,4 236,4"' in page
     assert 'class="level" points="4,32 81.3,32"' in page
-    assert 'class="step" cx="158.7" cy="4.0"' in page
+    assert 'class="step" cx="158.7" cy="4"' in page
     assert "step at run run-2" in page
 
 

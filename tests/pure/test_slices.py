@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_schedprof.judge.recordings import busy_stacks
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
-from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, slices_of
-from pytest_schedprof.report.page_reading import busy_stacks, call_tree
+from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, call_tree, slices_of
 
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 IDLE = (LOOP, "selectors:EpollSelector.select")

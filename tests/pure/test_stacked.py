@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_schedprof.evidence.workers import HEIGHT, OTHERS, WIDTH, Column, draw_stacked
-from pytest_schedprof.formats.pictures import COLOURS
+from pytest_schedprof.formats.charts import COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 

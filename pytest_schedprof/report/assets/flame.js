@@ -6,9 +6,9 @@ function openPanel(figure) {
   const data = JSON.parse(document.getElementById(`${figure.id}-data`).textContent);
   const part = selector => figure.querySelector(selector), tree = readTree(data);
   const panel = {
-    figure, data, whole: tree, current: tree, found: null,
+    figure, data, whole: tree, current: tree, matches: null,
     state: { ...DEFAULTS }, mark: null,
-    told: part(".told"), output: part(".found"), back: part(".whole"),
+    words: part(".told"), output: part(".found"), back: part(".whole"),
     search: part(".search"), caption: part("figcaption"), palette: paletteOf(tree),
   };
   panel.graphs = [graphOn(panel, part("canvas.main"), false), graphOn(panel, part("canvas.callers"), true)];
@@ -78,14 +78,14 @@ function mostOwn(tree) {
 // From a zoomed graph to the whole one, and from the callers and callees of a function to all calls.
 function leave(panel) {
   if (panel.graphs.every(graph => !graph.zoomed) && panel.state.view === "sandwich") look(panel, "calls");
-  else for (const graph of panel.graphs.filter(each => each.tree)) zoom(graph, 0);
+  else for (const graph of panel.graphs.filter(({ tree }) => tree)) zoom(graph, 0);
   panel.active = panel.graphs[0];
   panel.active.canvas.focus({ preventScroll: true });
 }
 
 function showCode({ active, output }) {
-  const node = shown(active), found = active.tree.name[node] >= 0 && codeOf(fullName(active.tree, node));
-  if (found) openCode(found);
+  const node = shown(active), code = active.tree.name[node] >= 0 && codeOf(fullName(active.tree, node));
+  if (code) openCode(code);
   else output.textContent = "the page has no code of this function";
 }
 

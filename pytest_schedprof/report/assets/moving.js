@@ -40,10 +40,10 @@ function onSearchKey(panel, event) {
 }
 
 function childrenOf({ tree, layout }, node) {
-  const found = [];
+  const children = [];
   for (let child = node + 1; child < tree.end[node]; child = tree.end[child])
-    if (layout.width[child] > 0) found.push(child);
-  return found;
+    if (layout.width[child] > 0) children.push(child);
+  return children;
 }
 
 function widestChild(graph, node) {

@@ -1,16 +1,16 @@
 // Code of a function: a name in a table and a box of a flame graph open it.
 
-function openCode(found) {
-  found.open = true;
-  found.scrollIntoView();
-  found.querySelector("summary").focus({ preventScroll: true });
+function openCode(code) {
+  code.open = true;
+  code.scrollIntoView();
+  code.querySelector("summary").focus({ preventScroll: true });
 }
 
-const codeOf = name => [...document.querySelectorAll("details.code")].find(each => each.dataset.function === name);
+const codeOf = name => [...document.querySelectorAll("details.code")].find(code => code.dataset.function === name);
 
 function openAddressed() {
-  const found = location.hash.startsWith("#code-") && document.getElementById(location.hash.slice(1));
-  if (found) openCode(found);
+  const code = location.hash.startsWith("#code-") && document.getElementById(location.hash.slice(1));
+  if (code) openCode(code);
 }
 
 addEventListener("hashchange", openAddressed);

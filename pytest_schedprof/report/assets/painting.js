@@ -50,13 +50,13 @@ function paint(graph) {
 }
 
 function paintBox(pen, graph, { node, x, width, isAbove }) {
-  const y = topOf(graph, node), { found } = graph.panel;
-  const isFound = found && found.has(graph.tree.name[node]);
-  pen.globalAlpha = isAbove ? 0.55 : found && !isFound ? 0.3 : 1;
+  const y = topOf(graph, node), { matches } = graph.panel;
+  const isMatch = matches && matches.has(graph.tree.name[node]);
+  pen.globalAlpha = isAbove ? 0.55 : matches && !isMatch ? 0.3 : 1;
   pen.fillStyle = colourOf(graph, node);
   pen.fillRect(x, y, Math.max(width - (width > 3 ? 1 : 0), NARROWEST), ROW - 1);
-  pen.globalAlpha = isAbove || (found && !isFound) ? 0.7 : 1;
-  if (isFound) {
+  pen.globalAlpha = isAbove || (matches && !isMatch) ? 0.7 : 1;
+  if (isMatch) {
     pen.fillStyle = graph.panel.palette.ink;
     pen.fillRect(x, y + ROW - 3, Math.max(width - 1, 1), 2);
   }

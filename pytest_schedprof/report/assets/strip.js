@@ -26,9 +26,9 @@ function unpacked(steps) {
 }
 
 function ofOwners(tree, slice) {
-  const found = new Map();
-  for (const [node, count] of slice) found.set(tree.owner[node], (found.get(tree.owner[node]) ?? 0) + count);
-  return found;
+  const counts = new Map();
+  for (const [node, count] of slice) counts.set(tree.owner[node], (counts.get(tree.owner[node]) ?? 0) + count);
+  return counts;
 }
 
 function listenTo(strip) {
@@ -79,16 +79,16 @@ function paintStrip(strip) {
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   const collector = data.owners.indexOf("gc");
   const room = STRIP - (collector < 0 ? 0 : COLLECTOR + 2);
-  owners.forEach((found, slice) => {
+  owners.forEach((counts, slice) => {
     const isIn = panel.state.from < 0 || (panel.state.from <= slice && slice < panel.state.to);
     pen.globalAlpha = isIn ? 1 : 0.3;
     let y = room;
-    for (const [owner, count] of [...found].sort((a, b) => a[0] - b[0])) {
+    for (const [owner, count] of [...counts].sort((a, b) => a[0] - b[0])) {
       const high = count / data.slices.samples[slice] * room;  // the rest of the height is idle
       pen.fillStyle = palette.owners[owner] ?? palette.none;
       pen.fillRect(slice * wide, y -= high, Math.max(wide - 0.5, 0.5), high);
     }
-    paintCollector(pen, palette, found, collector, [slice * wide, wide]);
+    paintCollector(pen, palette, counts, collector, [slice * wide, wide]);
   });
   pen.globalAlpha = 1;
   pen.fillStyle = palette.dim;
@@ -96,8 +96,8 @@ function paintStrip(strip) {
 }
 
 // A bar of its own: the part of the slice in which the garbage collector ran.
-function paintCollector(pen, palette, found, collector, [x, wide]) {
-  const all = [...found.values()].reduce((a, b) => a + b, 0), part = (found.get(collector) ?? 0) / (all || 1);
+function paintCollector(pen, palette, counts, collector, [x, wide]) {
+  const all = [...counts.values()].reduce((a, b) => a + b, 0), part = (counts.get(collector) ?? 0) / (all || 1);
   if (!part || collector < 0) return;
   pen.fillStyle = palette.ink;
   pen.fillRect(x, STRIP - COLLECTOR * Math.max(0.3, part), Math.max(wide - 0.5, 0.5), COLLECTOR);

@@ -7,9 +7,9 @@ function openTable(field, table) {
   const texts = new Map(rows.map(row => [row, row.textContent.toLowerCase()]));
   const kinds = [...document.querySelectorAll(".kinds input")];
   const filter = () => {
-    const wanted = field.value.toLowerCase(), kind = kinds.find(each => each.checked)?.value ?? "";
+    const text = field.value.toLowerCase(), kind = kinds.find(input => input.checked)?.value ?? "";
     for (const row of rows)
-      row.hidden = !texts.get(row).includes(wanted) || !(kind === "" || row.dataset.kinds.split(" ").includes(kind));
+      row.hidden = !texts.get(row).includes(text) || !(kind === "" || row.dataset.kinds.split(" ").includes(kind));
     const count = rows.filter(row => !row.hidden).length;
     document.querySelector(".shown").textContent = count < rows.length ? `${count} of ${rows.length}` : "";
   };

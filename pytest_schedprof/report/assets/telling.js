@@ -17,7 +17,7 @@ function tell(graph, node) {
   name.append(element("b", nameOf(tree, node)));
   if (isFunction) name.append(" ", ownerMark(ownerOf(tree, node)));
   const words = panel.view.word ? changeWords(graph, node) : profileWords(graph, node);
-  panel.told.replaceChildren(name, element("div", words));
+  panel.words.replaceChildren(name, element("div", words));
 }
 
 function ownerMark(owner) {
@@ -29,10 +29,10 @@ function ownerMark(owner) {
 
 function profileWords({ panel, tree }, node) {
   const { cost, unit, isSampled } = panel.data, count = tree.after[node];
-  const here = [`here ${percent(count / (panel.current.after[0] || 1))}`];
-  if (cost) here.push(`${amounts(count * cost, unit)} per task`);
-  if (isSampled) here.push(samples(count));
-  return tree.name[node] < 0 ? here.join(" · ") : `${here.join(" · ")}   —   ${everywhere(panel, tree.name[node])}`;
+  const words = [`here ${percent(count / (panel.current.after[0] || 1))}`];
+  if (cost) words.push(`${amounts(count * cost, unit)} per task`);
+  if (isSampled) words.push(samples(count));
+  return tree.name[node] < 0 ? words.join(" · ") : `${words.join(" · ")}   —   ${everywhere(panel, tree.name[node])}`;
 }
 
 function everywhere({ data, state, current }, name) {
@@ -51,11 +51,11 @@ const ownPartOf = (tree, name) =>
   tree.own.reduce((sum, own, node) => tree.name[node] === name ? sum + own : sum, 0) / (tree.after[0] || 1);
 
 function changeWords({ panel, tree }, node) {
-  const { view } = panel, found = difference(tree, view, node);
+  const { view } = panel, sides = difference(tree, view, node);
   const amount = view.unit ? value => `${amounts(value, view.unit)} per task` : percent;
-  const relative = found.before ? ` (${signed(found.change, percent(Math.abs(found.change) / found.before))})` : "";
-  const word = found.isNoise ? "no more than chance: " : "";
-  const change = `${word}${amount(found.before)} → ${amount(found.after)}, ${view.word(found.change)}${relative}`;
+  const relative = sides.before ? ` (${signed(sides.change, percent(Math.abs(sides.change) / sides.before))})` : "";
+  const word = sides.isNoise ? "no more than chance: " : "";
+  const change = `${word}${amount(sides.before)} → ${amount(sides.after)}, ${view.word(sides.change)}${relative}`;
   if (!panel.data.isSampled) return change;
   return `${change}   —   ${samples(tree.before[node])} before, ${samples(tree.after[node])} now`;
 }

@@ -36,13 +36,13 @@ function calleesOf(tree, name) {
 
 // Nodes of a function that are below no other node of it: recursion counts once.
 function outermost(tree, name) {
-  const found = [];
+  const tops = [];
   for (let node = 1; node < tree.size;) {
     if (tree.name[node] !== name) { node++; continue; }
-    found.push(node);
+    tops.push(node);
     node = tree.end[node];
   }
-  return found;
+  return tops;
 }
 
 const newNode = name => ({ name, own: 0, before: 0, total: 0, children: new Map() });

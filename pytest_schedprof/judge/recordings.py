@@ -1,4 +1,4 @@
-"""Read the directory of a run: its record, those of its tests, and their samples."""
+"""What backends recorded of a test, read from their files: stacks, lines and steps."""
 
 from __future__ import annotations
 
@@ -12,24 +12,20 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
-from pytest_schedprof.errors import ArtifactError, FormatError, SchedprofError
+from pytest_schedprof.errors import FormatError, SchedprofError
 from pytest_schedprof.formats.callgrind import is_python, read_callgrind
 from pytest_schedprof.formats.chrometrace import mended, read_times
 from pytest_schedprof.formats.counted import IntakeFile, read_intake
-from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
+from pytest_schedprof.formats.speedscope import SpeedscopeFile, name_frames, read_speedscope
 from pytest_schedprof.formats.unfolding import unfolded
 from pytest_schedprof.judge.owners import is_waiting
 from pytest_schedprof.judge.tally import busy_stack
 from pytest_schedprof.model.backend import CALLGRIND, TRACE, KnownBackends, artifacts_of, kind_of
-from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import INSTRUCTIONS, INTAKE
 from pytest_schedprof.model.profile import CodeLocation, Function, SampleProfile, Stack
-from pytest_schedprof.model.result import BackendResult, Result, SampledShares
-from pytest_schedprof.model.run import Run, TestEntry
+from pytest_schedprof.model.result import BackendResult, SampledShares
 from pytest_schedprof.store.places import inside, read_kept
-from pytest_schedprof.store.records import read_record
-from pytest_schedprof.store.run_directory import AGAINST, RESULT_FILE
-from pytest_schedprof.store.runs import KeptTest, read_run_record
+from pytest_schedprof.store.run_files import reason_of
 
 _PATH_ENTRY = re.compile(r".*/(?:site-packages|dist-packages|lib/python3\.\d+)/")
 
@@ -43,20 +39,20 @@ class Names:
 
     def __call__(self, places: Sequence[CodeLocation]) -> list[Function]:
         """Return `module:qualname` of each place."""
-        found = [self._recorded(file, name) for file, name, _ in places]
+        recorded = [self._recorded(file, name) for file, name, _ in places]
         return [
             function or f"{self._module(file)}:{name}"
-            for function, (file, name, _) in zip(found, places, strict=True)
+            for function, (file, name, _) in zip(recorded, places, strict=True)
         ]
 
     @cached_property
     def _aliases(self) -> dict[tuple[str, str], list[Function]]:
         """Functions by last part of the module and name: `tlz` loads modules under its own name."""
-        found: dict[tuple[str, str], list[Function]] = defaultdict(list)
+        aliases: dict[tuple[str, str], list[Function]] = defaultdict(list)
         for function in sorted(self._known):
             module, _, name = function.partition(":")
-            found[module.rpartition(".")[2], name].append(function)
-        return found
+            aliases[module.rpartition(".")[2], name].append(function)
+        return aliases
 
     def _recorded(self, file: str, name: str) -> Function | None:
         for entry, module in _readings(file):
@@ -88,31 +84,16 @@ def _readings(file: str) -> tuple[tuple[str, str], ...]:
     return tuple((path[:start], stem[start:].replace("/", ".")) for start in starts)
 
 
-@dataclass(frozen=True, slots=True)
-class CallTree:
-    """Nodes in depth-first order: each before the nodes that it called."""
-
-    functions: tuple[Function, ...]
-    depths: tuple[int, ...]
-    """Depth of each node; roots have 0."""
-    names: tuple[int, ...]
-    """Index of each node's function."""
-    own: tuple[int, ...]
-    """Number of samples that end in each node."""
-    before: tuple[int, ...] = ()
-    """Number of samples of the other side that end in each node; empty without another side."""
-
-
 def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
-    found: Counter[Stack] = Counter()
+    counts: Counter[Stack] = Counter()
     for profile in profiles:
         kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
         for thread in profile.threads:
             for index, count in Counter(thread.samples).items():
                 if busy := kept[index]:
-                    found[busy.stack] += count
-    return found
+                    counts[busy.stack] += count
+    return counts
 
 
 def trimmed(stacks: Mapping[Stack, int], least: float) -> Counter[Stack]:
@@ -122,136 +103,17 @@ def trimmed(stacks: Mapping[Stack, int], least: float) -> Counter[Stack]:
         for depth in range(1, len(stack) + 1):
             held[stack[:depth]] += count
     smallest = least * sum(stacks.values())
-    found: Counter[Stack] = Counter()
+    kept: Counter[Stack] = Counter()
     for stack, count in stacks.items():
         depth = len(stack)
         while depth > 1 and held[stack[:depth]] < smallest:
             depth -= 1
-        found[stack[:depth]] += count
-    return found
-
-
-@dataclass(slots=True)
-class _Node:
-    name: int
-    depth: int
-    own: int = 0
-    before: int = 0
-    total: int = 0
-    """Samples of both sides that contain the node."""
-    children: dict[int, _Node] = field(default_factory=dict)
-
-
-def call_tree(stacks: Mapping[Stack, int], before: Mapping[Stack, int] | None = None) -> CallTree:
-    """Merge stacks to a tree, with the children of a node in order of their samples."""
-    numbers: dict[Function, int] = {}
-    root = _Node(-1, -1)
-    for stack, count in stacks.items():
-        _leaf(root, stack, count, numbers).own += count
-    for stack, count in (before or {}).items():
-        _leaf(root, stack, count, numbers).before += count
-    nodes = list(_in_order(root))
-    return CallTree(
-        tuple(numbers),
-        tuple(node.depth for node in nodes),
-        tuple(node.name for node in nodes),
-        tuple(node.own for node in nodes),
-        tuple(node.before for node in nodes) if before is not None else (),
-    )
-
-
-def _leaf(root: _Node, stack: Stack, count: int, numbers: dict[Function, int]) -> _Node:
-    node = root
-    for function in stack:
-        name = numbers.setdefault(function, len(numbers))
-        child = node.children.get(name)
-        if child is None:
-            child = node.children[name] = _Node(name, node.depth + 1)
-        child.total += count
-        node = child
-    return node
-
-
-def _in_order(root: _Node) -> Iterator[_Node]:
-    """Return all nodes; not recursive, because stacks may be deeper than Python's own limit."""
-    waiting = _lightest_first(root)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += _lightest_first(node)
-
-
-def _lightest_first(node: _Node) -> list[_Node]:
-    return sorted(node.children.values(), key=lambda child: (child.total, -child.name))
+        kept[stack[:depth]] += count
+    return kept
 
 
 SAMPLES = ".speedscope.json"
 """Ending of the names of files with samples, whichever backend wrote them."""
-
-
-@dataclass(frozen=True, slots=True)
-class TestFiles:
-    """A test of a run, with its record if it can be read."""
-
-    __test__ = False  # not a test class, whatever its name
-
-    entry: TestEntry
-    directory: Path
-    result: Result | None
-    problem: str = ""
-    """Why there is no record; else empty."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict, including comparisons that were added after the session."""
-        return self.result.verdict if self.result else self.entry.verdict
-
-
-@dataclass(frozen=True, slots=True)
-class RunFiles:
-    """One pytest session."""
-
-    path: Path
-    run: Run
-    tests: tuple[TestFiles, ...]
-
-    @property
-    def results(self) -> tuple[Result, ...]:
-        """The records that can be read."""
-        return tuple(test.result for test in self.tests if test.result)
-
-    def kept_tests(self) -> Iterator[KeptTest]:
-        """Yield the tests whose records can be read."""
-        return (KeptTest(test.directory, test.result) for test in self.tests if test.result)
-
-
-def read_run(path: Path) -> RunFiles:
-    """Read a run with all its tests.
-
-    Raises:
-        ArtifactError: if its record cannot be read.
-    """
-    run = read_run_record(path)
-    return RunFiles(path, run, tuple(_test(path, entry) for entry in run.tests))
-
-
-def _test(path: Path, entry: TestEntry) -> TestFiles:
-    directory = path / entry.directory
-    if not entry.directory:
-        return TestFiles(entry, directory, None, "its artifacts could not be stored")
-    try:
-        record = read_record(inside(path, entry.directory) / RESULT_FILE, Result)
-        return TestFiles(entry, directory, record)
-    except ArtifactError as error:
-        return TestFiles(entry, directory, None, reason_of(error))
-
-
-def read_side(directory: Path) -> Result | None:
-    """Return the record of the other side of a test in turns; None for other tests."""
-    try:
-        return read_record(directory / AGAINST / RESULT_FILE, Result)
-    except ArtifactError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,14 +147,14 @@ def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[St
 
     Waiting threads are left out too. Files that cannot be read are only linked.
     """
-    found: dict[str, Counter[Stack]] = {}
+    by_name: dict[str, Counter[Stack]] = {}
     for target in backend.targets:
         files = [name for name in target.artifacts if name.endswith(SAMPLES)]
-        sums = found.setdefault("workers" if target.addresses else target.target, Counter())
+        sums = by_name.setdefault("workers" if target.addresses else target.target, Counter())
         with suppress(SchedprofError):
             for profile in _profiles(directory, files, backend.shares):
                 sums.update(_active(profile))
-    return {name: stacks for name, stacks in found.items() if stacks}
+    return {name: stacks for name, stacks in by_name.items() if stacks}
 
 
 def _active(profile: SampleProfile) -> Counter[Stack]:
@@ -321,9 +183,50 @@ def _profiles(
         yield replace(profile, is_shared=bool(shares and shares.is_shared))
 
 
-def reason_of(error: Exception) -> str:
-    """Return what an error says, in one line of a page."""
-    return " ".join(str(error).removeprefix("schedprof: ").split())
+Lines = Mapping[Function, Mapping[int, float]]
+"""What was seen in each line of each function."""
+
+
+def read_lines(directory: Path, backend: BackendResult) -> tuple[Lines, Lines]:
+    """Read all files of one backend with samples; nothing if any cannot be read.
+
+    Returns:
+        Samples of each line with those of what it called, where a sample counts once for each line;
+        and samples of the line itself.
+    """
+    both: dict[Function, Counter[int]] = defaultdict(Counter)
+    own: dict[Function, Counter[int]] = defaultdict(Counter)
+    functions = backend.shares.functions if backend.shares else ()
+    is_shared = bool(backend.shares and backend.shares.is_shared)
+    names = Names(share.function for share in functions)
+    try:
+        for file in (name for name in backend.artifacts if name.endswith(SAMPLES)):
+            content = read_speedscope(read_kept(inside(directory, file)))
+            for places, count in _busy_places(content, names, is_shared=is_shared):
+                for function, line in dict.fromkeys(places):  # in an order that is always the same
+                    both[function][line] += count
+                function, line = places[-1]
+                own[function][line] += count
+    except SchedprofError:
+        return {}, {}
+    return both, own
+
+
+def _busy_places(
+    file: SpeedscopeFile, names: Names, *, is_shared: bool
+) -> Iterator[tuple[list[tuple[Function, int]], int]]:
+    """Yield function and line of each call of a busy stack, and how often it was sampled."""
+    frames = file.frames
+    named = names([(frame.file or "", frame.name, frame.line or 0) for frame in frames])
+    counts: Counter[int] = Counter()
+    for thread in file.threads:
+        counts.update(thread.stacks)
+    for number, count in counts.items():
+        stack = file.stacks[number]
+        busy = busy_stack(tuple(named[frame] for frame in stack), is_shared)
+        if busy is not None:
+            calls = stack[-len(busy.stack) :]
+            yield [(named[call], frames[call].line or 0) for call in calls], count
 
 
 UNNAMED = "the scheduler's Python does not name its functions, as Python 3.12 and newer do"

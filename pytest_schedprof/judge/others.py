@@ -9,20 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_schedprof.errors import SchedprofError
+from pytest_schedprof.judge.recordings import read_calls, read_samples, trimmed
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.report.page_reading import (
-    RunFiles,
-    TestFiles,
-    read_calls,
-    read_run,
-    read_samples,
-    read_side,
-    trimmed,
-)
 from pytest_schedprof.store.baselines import folder_of, folder_with_sources, is_worth_keeping, load
 from pytest_schedprof.store.run_directory import AGAINST
+from pytest_schedprof.store.run_files import RunFiles, TestFiles, read_run, read_side
 from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
 
 
@@ -39,12 +32,12 @@ class Other:
 
     def backend(self, one: BackendResult) -> BackendResult | None:
         """Return the same backend in the same mode, as samples of others are not comparable."""
-        found = (
+        same = (
             backend
             for backend in self.result.backends
             if (backend.backend, backend.mode) == (one.backend, one.mode)
         )
-        return next(found, None)
+        return next(same, None)
 
     def samples(self, of: BackendResult) -> Counter[Stack]:
         """Return the busy samples of one of its backends; nothing if they are not kept."""
@@ -126,15 +119,15 @@ def keep_stacks(run: Path, name: str, directory: str, known: KnownBackends) -> N
         return
     with suppress(SchedprofError):
         tests = read_run(run).tests
-        found = {key: counts for test in tests for key, counts in _stacks(test, known).items()}
-        if found:
-            write_stacks(folder, run.name, found)
+        kept = {key: counts for test in tests for key, counts in _stacks(test, known).items()}
+        if kept:
+            write_stacks(folder, run.name, kept)
 
 
 def _stacks(test: TestFiles, known: KnownBackends) -> Mapping[Key, Counter[Stack]]:
     if test.result is None or not is_worth_keeping(test.result):
         return {}
-    found = {}
+    kept = {}
     for backend in test.result.backends:
         if backend.shares is None:
             stacks = read_calls(test.directory, backend, known).stacks
@@ -142,5 +135,5 @@ def _stacks(test: TestFiles, known: KnownBackends) -> Mapping[Key, Counter[Stack
             stacks = read_samples(test.directory, backend).stacks
         if stacks:
             key = Key(test.result.test_id, backend.backend, backend.mode)
-            found[key] = trimmed(stacks, LEAST)
-    return found
+            kept[key] = trimmed(stacks, LEAST)
+    return kept
