@@ -350,6 +350,11 @@ class Measurement:
         return [part.cpu_seconds / part.tasks for part in window.segments if part.tasks]
 
     @property
+    def samples(self) -> int:
+        """Busy samples of the scheduler."""
+        return self.of.shares.busy_samples if self.of.shares else 0
+
+    @property
     def busy(self) -> float:
         """Part of the samples that are busy samples of the scheduler."""
         return self.of.shares.busy_part if self.of.shares else 0.0
@@ -382,10 +387,17 @@ class Measurement:
             value, ratio * sqrt(max(typical * (1 - typical), 1e-9) / shares.busy_samples), freedom
         )
 
+    def share_value(self, subject: str) -> float:
+        """Return a share; 0 if the function was not seen."""
+        return self.shares[subject].value if subject in self.shares else 0.0
+
+    def cost_value(self, subject: str) -> float:
+        """Return the CPU time per task of a function or an owner."""
+        return self.share_value(subject) * self.busy * self.cpu.value
+
     def sampling_error(self, typical: float) -> float:
         """Return the standard error of a share of this size, by the usual dispersion."""
-        samples = self.of.shares.busy_samples if self.of.shares else 1
-        return self._usual_ratio * sqrt(typical * (1 - typical) / max(1, samples))
+        return self._usual_ratio * sqrt(typical * (1 - typical) / max(1, self.samples))
 
     @cached_property
     def _usual_ratio(self) -> float:

@@ -14,7 +14,7 @@ from pytest_schedprof.judge.compare import (
     compare_one,
     with_earlier,
 )
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY, Figure, Policy
+from pytest_schedprof.judge.contrast import ALPHA, Figure
 from pytest_schedprof.judge.costs import exactly, line_of, roughly
 from pytest_schedprof.judge.estimate import bound_at
 from pytest_schedprof.judge.figures import Measurement
@@ -86,7 +86,6 @@ class Reference:
 
     name: str
     results: Sequence[Result]
-    policy: Policy = DEFAULT_POLICY
     run: Path | None = None
     """Directory of the run that they are of, if it is still there."""
     earlier: Earlier | None = None
@@ -124,7 +123,7 @@ class Reference:
         return EvidenceBefore(result, found, f"baseline {self.name!r} has no evidence {kind!r}")
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
-        """Return the comparison by the session's policy; none for a new test."""
+        """Return the comparison; none for a new test."""
         key = (after.result.test_id, after.of.backend)
         candidates = with_earlier(self._candidates(after), self.earlier, *key)
         if not candidates and after.result.test_id not in self.test_ids:
@@ -133,7 +132,6 @@ class Reference:
             compare_one(
                 candidates,
                 after,
-                self.policy,
                 is_binding=is_binding,
                 is_series=self.earlier is not None,
             )
@@ -146,7 +144,8 @@ class InTurns:
 
     name: str
     result: Result
-    policy: Policy = DEFAULT_POLICY
+    alpha: float = ALPHA
+    """The rate of false alarms of its comparison."""
 
     def _found(self, after: Measurement) -> Measurement | None:
         same = (each for each in self.result.backends if each.backend == after.of.backend)
@@ -167,11 +166,11 @@ class InTurns:
         return EvidenceBefore(result, found, reason, is_same_machine=True)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
-        """Return the comparison by the session's policy."""
+        """Return the comparison."""
         found = self._found(after)
         if found is None:
             return []
-        return [compare_in_turns(found, after, self.policy, is_binding=is_binding)]
+        return [compare_in_turns(found, after, self.alpha, is_binding=is_binding)]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from statistics import median
 from typing import TypeAlias
 
 from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
+from pytest_schedprof.judge.contrast import OF_EACH_RUN, Figure
 from pytest_schedprof.judge.estimate import critical
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import (
@@ -31,7 +32,7 @@ from pytest_schedprof.model.result import (
     Result,
     SampledShares,
 )
-from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting
+from pytest_schedprof.model.run import Course, Moment, Point, Run, Series, Setting
 
 LEAST_PART = 0.05
 """Part of all samples or costs. A function that never reached it has no series unless asked for."""
@@ -141,16 +142,16 @@ def _place(name: Name) -> tuple[int, int, str]:
     return list(METRICS).index(metric), bool(subject) + (":" in subject), subject
 
 
-def _figures(found: Iterable[Found], name: Name) -> Iterator[Figure]:
+def _figures(found: Iterable[Found], name: Name) -> Iterator[Point]:
     """Yield the figures of a series; a function that was not called in a run has the figure 0."""
     for moment, amounts in found:
         if name in amounts:
-            yield Figure(moment, amounts[name].value)
+            yield Point(moment, amounts[name].value)
         elif name[1] and any(metric == name[0] for metric, _ in amounts):
-            yield Figure(moment, 0.0)
+            yield Point(moment, 0.0)
 
 
-def _course(metric: str, figures: Collection[Figure], siblings: int) -> Course:
+def _course(metric: str, figures: Collection[Point], siblings: int) -> Course:
     """Find the change points, with the level of the test divided over all series of the group."""
     relative, absolute = least_change(metric)
     values = [figure.value for figure in figures]
@@ -233,53 +234,28 @@ neighbours alike."""
 DEPARTURES = 2.0
 """Standard deviations in the largest departure of a count in ten runs or more."""
 
-EACH = 0.02
-"""Largest chance that noise alone shows a change that counts, in each of the two runs that must
-show it. Noise that lasts for days makes runs alike, so the square of a chance promises too much."""
 
-
-@dataclass(frozen=True, slots=True)
-class Usual:
-    """What a series of runs tells of a figure."""
-
-    level: float
-    """The median of the runs, without the newest one."""
-    newest: float
-    """The figure of the newest run."""
-    scatter: float
-    """Standard deviation between runs. A step in the series does not raise it."""
-    error: float
-    """Standard error of the difference between one run and the level."""
-    freedom: int
-    """Degrees of freedom of that error."""
-
-
-def usual(values: Sequence[float]) -> Usual:
-    """Return what is usual for a figure.
+def usual(values: Sequence[float]) -> Figure:
+    """Return the median of the runs before the newest one, with the standard error of the
+    difference between it and one run.
 
     Args:
         values: one for each run, the newest last; `LEAST_RUNS` at least.
     """
-    before = values[:-1][-OF_LEVEL:]
-    found = _scatter(values)
-    of_median = pi / 2 / len(before)
-    return Usual(
-        median(before),
-        values[-1],
-        found,
-        found * sqrt(1 + of_median),
-        max(1, len(values) // RUNS_PER_FREEDOM),
-    )
+    level = values[:-1][-OF_LEVEL:]
+    of_median = pi / 2 / len(level)
+    error = scatter_of_runs(values) * sqrt(1 + of_median)
+    return Figure(median(level), error, max(1, len(values) // RUNS_PER_FREEDOM))
 
 
-def counts_from(found: Usual, chance: float = EACH) -> float:
-    """Return the smallest change from the level that counts, if two runs show it.
+def counts_from(level: Figure, chance: float = OF_EACH_RUN) -> float:
+    """Return the smallest change from the usual level that counts, if two runs show it.
 
     Args:
-        found: what is usual.
+        level: what is usual.
         chance: that noise alone shows it in one run; smaller if many figures are judged together.
     """
-    return found.error * critical(min(EACH, chance), found.freedom)
+    return level.error * critical(min(OF_EACH_RUN, chance), level.freedom)
 
 
 def departure(values: Sequence[float]) -> float:
@@ -297,10 +273,11 @@ def departure(values: Sequence[float]) -> float:
 def scatter_of_count(values: Sequence[float]) -> float:
     """Return the standard deviation of a count between runs: 0 if no run departed."""
     found = departure(values)
-    return max(found / DEPARTURES, _scatter(values)) if found else 0.0
+    return max(found / DEPARTURES, scatter_of_runs(values)) if found else 0.0
 
 
-def _scatter(values: Sequence[float]) -> float:
+def scatter_of_runs(values: Sequence[float]) -> float:
+    """Return the standard deviation between runs. A step in the series does not raise it."""
     return max(scatter(values, apart) for apart in APART)
 
 

@@ -171,7 +171,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Point:
     """The value of a metric at one moment."""
 
     moment: Moment
@@ -186,7 +186,7 @@ class Series:
     metric: str
     subject: str
     """A function, `@owner`, or empty for the scheduler as a whole."""
-    figures: tuple[Figure, ...]
+    figures: tuple[Point, ...]
     course: Course
 
 

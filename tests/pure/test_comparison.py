@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
@@ -346,7 +346,7 @@ def test_in_process_rare_events_and_the_load_are_no_regression() -> None:
 
 def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
     one, other = (Measurement(measured(each), each) for each in (before, after))
-    return compare_in_turns(one, other, DEFAULT_POLICY)
+    return compare_in_turns(one, other, ALPHA)
 
 
 def test_one_pair_of_rounds_in_turns_decides_nothing() -> None:

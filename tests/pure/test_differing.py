@@ -9,9 +9,9 @@ import pytest
 from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns, compare_one
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.judge.figures import Measurement
-from pytest_schedprof.judge.past import differing_settings
+from pytest_schedprof.judge.matching import differing_settings
 from pytest_schedprof.model.comparison import Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import (
@@ -143,7 +143,7 @@ def decided(figures: dict[str, float], tasks: int = 1000) -> BackendResult:
 
 def in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> Comparison:
     one, other = measured(before), measured(after, **facts)
-    return compare_in_turns(_measurement(one), _measurement(other), DEFAULT_POLICY)
+    return compare_in_turns(_measurement(one), _measurement(other), ALPHA)
 
 
 def test_decisions_are_compared_as_figures_of_the_whole_window() -> None:

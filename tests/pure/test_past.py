@@ -223,10 +223,9 @@ def test_runs_in_another_setting_are_no_past() -> None:
 
 
 def test_the_level_is_of_the_runs_before_the_newest() -> None:
-    found = usual([*[10.0, 10.2] * 6, 20.0])
-    assert found.level == pytest.approx(10.1)
-    assert found.newest == 20.0
-    assert found.scatter < 0.3
+    level = usual([*[10.0, 10.2] * 6, 20.0])
+    assert level.value == pytest.approx(10.1)
+    assert level.error < 0.3
 
 
 @given(st.lists(st.floats(1, 100), min_size=3, max_size=3, unique=True))
