@@ -185,17 +185,17 @@ def explain(
         for function in sorted({*before.functions, *after.functions})
     )
     least = ROUNDING * max(abs(before.whole), abs(after.whole))
-    told = [
+    suspects = [
         _with_reasons(part, before, after)
         for part in parts
         if abs(part.amount) > least or part.is_changed
     ]
     is_rise = after.whole > before.whole
-    certain = (part for part in told if abs(part.amount) >= part.error)
+    certain = (part for part in suspects if abs(part.amount) >= part.error)
     roles = {
-        each.function: each.role
-        for each in causes({metric: certain})
-        if is_rise or each.role is Role.CHANGED
+        cause.function: cause.role
+        for cause in causes({metric: certain})
+        if is_rise or cause.role is Role.CHANGED
     }
     places = {name: place for place, name in enumerate(roles)}
 
@@ -203,9 +203,13 @@ def explain(
         place = places.get(enclosing(part.function), len(places))
         return place, -abs(part.amount), part.function
 
-    found = [replace(each, role=roles.get(enclosing(each.function))) for each in told]
-    shown = sorted((each for each in found if each.role or abs(each.amount) > least), key=order)
-    return Explanation(test_id, backend, metric, before.whole, after.whole, tuple(shown))
+    shown = (
+        replace(part, role=roles.get(enclosing(part.function)))
+        for part in suspects
+        if abs(part.amount) > least
+    )
+    ordered = tuple(sorted(shown, key=order))
+    return Explanation(test_id, backend, metric, before.whole, after.whole, ordered)
 
 
 def _with_moves(parts: Iterator[Part]) -> list[Part]:
