@@ -183,7 +183,6 @@ NOISE = (
     "distributed.metrics",
     "distributed.profile",
     "distributed.system_monitor",
-    "distributed.utils_perf",
     "psutil*",
     "namedtuple_p*",  # psutil's
     "namedtuple_s*",
