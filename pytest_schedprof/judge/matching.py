@@ -9,12 +9,7 @@ from pytest_schedprof.judge.estimate import MIN_ROUNDS
 from pytest_schedprof.judge.figures import Measurement, kind_of
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
-from pytest_schedprof.model.metric import (
-    DECISIONS,
-    HELD,
-    METRICS,
-    Of,
-)
+from pytest_schedprof.model.metric import DECISIONS, HELD, METRICS, Of
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
 
@@ -43,11 +38,11 @@ def is_reproduced(before: Measurement, after: Measurement) -> bool:
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
     """Group usable results by test ID and backend, the newest first."""
-    found: dict[tuple[str, str], list[Measurement]] = {}
-    for result in sorted(results, key=lambda each: each.started_at, reverse=True):
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for result in sorted(results, key=lambda result: result.started_at, reverse=True):
         for of in result.backends if result.is_usable else ():
-            found.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
-    return found
+            groups.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
+    return groups
 
 
 def obstacle(before: Measurement, after: Measurement) -> str:

@@ -13,16 +13,7 @@ from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
 from pytest_schedprof.judge.contrast import OF_EACH_RUN, Figure
 from pytest_schedprof.judge.estimate import critical
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import (
-    CPU,
-    METRICS,
-    PERCENT,
-    RANKED,
-    SELF,
-    SHARE,
-    Of,
-    own_part,
-)
+from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, RANKED, SELF, SHARE, Of, own_part
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import (
     WHOLE,
@@ -73,13 +64,14 @@ class Choice:
         return metric in self.metrics if self.metrics else not METRICS[metric].is_extra
 
 
-Found: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
+Night: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
+"""What one run measured in one setting."""
 
 
 def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> list[Series]:
     """Return the chosen series of runs; the runs come in the order of their commits."""
     matches = compile_pattern(choice.test).fullmatch
-    found: dict[Setting, list[Found]] = defaultdict(list)
+    nights: dict[Setting, list[Night]] = defaultdict(list)
     for run, results in runs:
         for result in results:
             if matches(result.test_id) and result.is_usable:
@@ -87,12 +79,12 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
                 version = versions.get("distributed", "")
                 moment = Moment(run.run_id, run.started_at, run.commit, version)
                 for setting, amounts in _settings(result):
-                    found[setting].append((moment, amounts))
+                    nights[setting].append((moment, amounts))
     return [
-        each
-        for setting in sorted(found)
-        for each in _series(setting, found[setting], choice)
-        if each.figures
+        one_series
+        for setting in sorted(nights)
+        for one_series in _series(setting, nights[setting], choice)
+        if one_series.figures
     ]
 
 
@@ -102,7 +94,7 @@ def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
     for backend in result.backends:
         amounts = dict(amounts_of(backend))
         for is_exact in (True, False):
-            chosen = {n: each for n, each in amounts.items() if METRICS[n[0]].is_exact == is_exact}
+            chosen = {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}
             yield _setting(result, backend, is_exact=is_exact), chosen
 
 
@@ -121,17 +113,17 @@ def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setti
     )
 
 
-def _series(setting: Setting, found: list[Found], choice: Choice) -> Iterator[Series]:
-    names = {name for _, amounts in found for name in amounts if choice.wants(*name)}
+def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[Series]:
+    names = {name for _, amounts in nights for name in amounts if choice.wants(*name)}
     large = [
         name
         for name in names
         if choice.function
-        or any(name in amounts and amounts[name].part >= LEAST_PART for _, amounts in found)
+        or any(name in amounts and amounts[name].part >= LEAST_PART for _, amounts in nights)
     ]
     siblings = Counter(_place(name)[:2] for name in large)
     for name in sorted(large, key=_place):
-        figures = tuple(_figures(found, name))
+        figures = tuple(_figures(nights, name))
         went = _course(name[0], figures, siblings[_place(name)[:2]])
         yield Series(setting, *name, figures, went)
 
@@ -142,9 +134,9 @@ def _place(name: Name) -> tuple[int, int, str]:
     return list(METRICS).index(metric), bool(subject) + (":" in subject), subject
 
 
-def _figures(found: Iterable[Found], name: Name) -> Iterator[Point]:
+def _figures(nights: Iterable[Night], name: Name) -> Iterator[Point]:
     """Yield the figures of a series; a function that was not called in a run has the figure 0."""
-    for moment, amounts in found:
+    for moment, amounts in nights:
         if name in amounts:
             yield Point(moment, amounts[name].value)
         elif name[1] and any(metric == name[0] for metric, _ in amounts):
@@ -181,9 +173,12 @@ def amounts_of(backend: BackendResult) -> Iterator[tuple[Name, Amount]]:
 def _shares(shares: SampledShares) -> Iterator[tuple[Name, Amount]]:
     for owner in shares.owners:
         yield (SHARE, f"@{owner.owner}"), Amount(owner.share.value)
-    for each in shares.functions:
-        yield (SHARE, each.function), Amount(each.share.value, each.share.value)
-        yield (SELF, each.function), Amount(each.self_share.value, each.self_share.value)
+    for row in shares.functions:
+        yield (SHARE, row.function), Amount(row.share.value, row.share.value)
+        yield (
+            (SELF, row.function),
+            Amount(row.self_share.value, row.self_share.value),
+        )
 
 
 def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
@@ -193,7 +188,7 @@ def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
             continue
         if metric in costs.whole:
             yield (metric, ""), Amount(costs.whole[metric] / divisor)
-        functions = [each for each in costs.functions if metric in each.total]
+        functions = [cost for cost in costs.functions if metric in cost.total]
         if functions:
             yield from _of_functions(
                 metric, functions, divisor, is_summed=metric not in costs.whole
@@ -206,16 +201,16 @@ def _of_functions(
     # Seconds of a caller include those of its callees: only self seconds can be summed.
     own = own_part(metric)
     owners: dict[str, float] = defaultdict(float)
-    for each in functions:
-        owners[each.owner] += each.total.get(own, 0)
+    for cost in functions:
+        owners[cost.owner] += cost.total.get(own, 0)
     together = sum(owners.values())
     if is_summed and Of.WHOLE in METRICS[metric].of:
         yield (metric, ""), Amount(together / divisor)
     for owner, amount in owners.items() if Of.OWNERS in METRICS[metric].of else ():
         yield (metric, f"@{owner}"), Amount(amount / divisor)
-    for each in functions:
-        part = each.total.get(own, 0) / together if together else 0.0
-        yield (metric, each.function), Amount(each.total[metric] / divisor, part)
+    for cost in functions:
+        part = cost.total.get(own, 0) / together if together else 0.0
+        yield (metric, cost.function), Amount(cost.total[metric] / divisor, part)
 
 
 LEAST_RUNS = 10
@@ -272,8 +267,8 @@ def departure(values: Sequence[float]) -> float:
 
 def scatter_of_count(values: Sequence[float]) -> float:
     """Return the standard deviation of a count between runs: 0 if no run departed."""
-    found = departure(values)
-    return max(found / DEPARTURES, scatter_of_runs(values)) if found else 0.0
+    departed = departure(values)
+    return max(departed / DEPARTURES, scatter_of_runs(values)) if departed else 0.0
 
 
 def scatter_of_runs(values: Sequence[float]) -> float:
@@ -318,19 +313,19 @@ def recent_series(runs: Sequence[Run]) -> Recent:
     """
     if not runs:
         return {}
-    found: dict[tuple[str, str], list[Mapping[str, float]]] = {}
-    settings = {each.test_id: each.setting for each in runs[-1].tests}
+    figures_by_key: dict[tuple[str, str], list[Mapping[str, float]]] = defaultdict(list)
+    settings = {test.test_id: test.setting for test in runs[-1].tests}
     for run in runs:
         for entry in run.tests:
             # The test did its work: it passed, or failed by a limit only.
             is_worth_it = entry.outcome in WHOLE or entry.verdict is Verdict.FAIL
             if is_worth_it and settings.get(entry.test_id) == entry.setting:
                 for backend, figures in entry.figures.items():
-                    found.setdefault((entry.test_id, backend), []).append(figures)
-    series = {key: _telling(figures) for key, figures in found.items()}
-    return {key: each for key, each in series.items() if len(each[1]) >= FEWEST}
+                    figures_by_key[entry.test_id, backend].append(figures)
+    series = {key: _telling(figures) for key, figures in figures_by_key.items()}
+    return {key: pair for key, pair in series.items() if len(pair[1]) >= FEWEST}
 
 
-def _telling(found: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:
-    metric = next((name for name in RANKED if name in found[-1]), "")
-    return metric, [figures[metric] for figures in found if metric in figures]
+def _telling(runs: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:
+    metric = next((name for name in RANKED if name in runs[-1]), "")
+    return metric, [figures[metric] for figures in runs if metric in figures]
