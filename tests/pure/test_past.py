@@ -61,7 +61,7 @@ def noisy(scatter: float, count: int, seed: int = 1) -> list[float]:
 
 
 def of_cpu(found: Comparison) -> Outcome:
-    return next((each.outcome for each in found.changes if each.metric == "cpu"), Outcome.SAME)
+    return next((change.outcome for change in found.changes if change.metric == "cpu"), Outcome.SAME)
 
 
 QUIET, NOISY = noisy(0.005, 20), noisy(0.1, 20)
@@ -195,8 +195,8 @@ def test_one_round_is_exact_where_the_past_is_quiet() -> None:
     def once(value: float) -> BackendResult:
         three = counted({**COSTS, TRANSITION: value})
         assert three.costs
-        total = [replace(each, total={n: v / 3 for n, v in each.total.items()}, scatter={})
-                 for each in three.costs.functions]  # fmt: skip
+        total = [replace(function, total={n: v / 3 for n, v in function.total.items()}, scatter={})
+                 for function in three.costs.functions]  # fmt: skip
         window = replace(three.window, rounds=1, segments=three.window.segments[:1])
         costs = replace(three.costs, functions=tuple(total), scatter={})
         return replace(three, window=window, costs=costs)
@@ -208,7 +208,7 @@ def test_one_round_is_exact_where_the_past_is_quiet() -> None:
 
 def test_runs_of_another_machine_tell_nothing_of_times() -> None:
     other = replace(ENVIRONMENT, scheduler_machine="another processor x 2")
-    nights = [replace(each, environment=other) for each in of_times(QUIET)]
+    nights = [replace(of_time, environment=other) for of_time in of_times(QUIET)]
     found = judged([*nights, *of_times([310, 310])])
     assert found.thresholds
     assert (found.thresholds.origin, found.thresholds.runs) == (Origin.CONSTANTS, 1)
