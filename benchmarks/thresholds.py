@@ -38,9 +38,10 @@ from series import FROM_ENDS, KINDS, Series, histories
 
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.judge.compare import compare
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.exact import EXACT_RISE
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.series import LEAST_RUNS
+from pytest_schedprof.judge.timed import CPU_RISE, SEEN_FROM, SHARE_RISE
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.store.baselines import MOST_RUNS
@@ -122,8 +123,8 @@ def least(name: tuple[str, str], before: Amounts) -> float:
     """The rise that counts by a constant."""
     metric = name[0]
     if metric == "share":
-        return DEFAULT_POLICY.share_rise
-    part = DEFAULT_POLICY.cpu_rise if metric == "cpu" else DEFAULT_POLICY.exact_rise
+        return SHARE_RISE
+    part = CPU_RISE if metric == "cpu" else EXACT_RISE
     return part * before[name]
 
 
@@ -151,7 +152,7 @@ def _amounts(result: Result) -> Iterator[tuple[tuple[str, str], float]]:
         if backend.shares:
             yield ("cpu", ""), figures.cpu.value
             for subject, share in figures.shares.items():
-                if share.value >= DEFAULT_POLICY.seen_from:
+                if share.value >= SEEN_FROM:
                     yield ("share", subject), share.value
         exact = figures.exact("bytecodes")
         total = sum(each.value for each in exact.values())

@@ -119,7 +119,7 @@ def kept(path: Path, *results: Result, samples: bytes | None = None) -> Path:
         place = path / str(number)
         place.mkdir(parents=True)
         (place / "result.json").write_bytes(encode(result))
-        if any(SAMPLES_FILE in each.artifacts for each in result.backends):
+        if any(SAMPLES_FILE in backend.artifacts for backend in result.backends):
             (place / SAMPLES_FILE).write_bytes(samples or speedscope(STACKS, ORDER))
         entries.append(TestEntry(result.test_id, result.outcome, result.verdict, str(number)))
     run = Run(path.name, "2026-01-01T00:00:00+00:00", 0, tuple(entries))

@@ -46,11 +46,11 @@ def counted_in(
         CostProfile(
             "counts",
             "",
-            {name: {metric: each[name] * tasks} for name in each},
+            {name: {metric: one_round[name] * tasks} for name in one_round},
             is_everything=is_everything,
             code=code or {},
         )
-        for each in rounds
+        for one_round in rounds
     ]
     costs = Costs([unit_of(tasks, {}, [profile]) for profile in profiles])
     return _backend("counts", _window([300e-6] * len(rounds), tasks), costs=costs.measured())

@@ -13,13 +13,7 @@ from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counted import CountsFile, read_counts
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.model.explanation import Accounts, Cost, Source
-from pytest_schedprof.model.metric import (
-    CALLS,
-    CLIENT_BYTECODES,
-    CPU,
-    DIVIDED,
-    own_part,
-)
+from pytest_schedprof.model.metric import CALLS, CLIENT_BYTECODES, CPU, DIVIDED, own_part
 from pytest_schedprof.model.profile import Function, is_work
 from pytest_schedprof.model.result import BackendResult, FunctionCost, Result
 from pytest_schedprof.store.places import Folder, inside, read_kept
@@ -44,7 +38,9 @@ class KeptSide:
     def backend(self, name: str, mode: str = "") -> BackendResult | None:
         """Return the result of a backend in that mode."""
         fitting = (
-            each for each in self.result.backends if (each.backend, each.mode) == (name, mode)
+            backend
+            for backend in self.result.backends
+            if (backend.backend, backend.mode) == (name, mode)
         )
         return next(fitting, None)
 
@@ -53,8 +49,8 @@ class KeptSide:
         environment = self.result.environment
         if self.run is None or environment is None or not environment.code:
             return {}
-        found = read_sources(self.run, environment.code)
-        return {name: source for name, source in found.items() if source.text}
+        sources = read_sources(self.run, environment.code)
+        return {name: source for name, source in sources.items() if source.text}
 
     def counts(self, of: BackendResult) -> list[CountsFile]:
         """Return the files of counts of all rounds; none if one cannot be read."""
@@ -70,7 +66,7 @@ def metrics_of(of: BackendResult) -> list[str]:
     if of.shares is not None:
         return [CPU]
     costs = of.costs.functions if of.costs else ()
-    measured = {metric for each in costs for metric in each.total}
+    measured = {metric for cost in costs for metric in cost.total}
     return [metric for metric in DIVIDED if metric in measured]
 
 
@@ -111,7 +107,7 @@ def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, f
 
 def _from_record(of: BackendResult, metric: str) -> Mapping[Function, float]:
     own = own_part(metric)
-    return {each.function: each.total[own] for each in _named(of) if own in each.total}
+    return {cost.function: cost.total[own] for cost in _named(of) if own in cost.total}
 
 
 def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
@@ -119,13 +115,13 @@ def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
     if of.costs is None:
         return ()
     lines, folded = of.costs.functions, of.costs.folded
-    return (*(each for each in lines if not is_line(each.function)), *folded) if folded else lines
+    return (*(line for line in lines if not is_line(line.function)), *folded) if folded else lines
 
 
 def _calls(result: Result) -> Mapping[Function, float]:
     """Return the calls that any backend of the test counted."""
-    found = (_from_record(each, CALLS) for each in result.backends)
-    return next(filter(None, found), {})
+    calls = (_from_record(backend, CALLS) for backend in result.backends)
+    return next(filter(None, calls), {})
 
 
 def _by_counts(
@@ -146,12 +142,12 @@ def _by_samples(of: BackendResult) -> tuple[float, Mapping[Function, Cost]]:
     busy = seconds * (of.shares.busy_part if of.shares else 0.0)
     functions = of.shares.functions if of.shares else ()
     return seconds, {
-        each.function: Cost(
-            each.self_share.value * busy,
-            error=(each.self_share.high - each.self_share.low) / 2 * busy,
-            share=each.share.value,
+        row.function: Cost(
+            row.self_share.value * busy,
+            error=(row.self_share.high - row.self_share.low) / 2 * busy,
+            share=row.share.value,
         )
-        for each in functions
+        for row in functions
     }
 
 

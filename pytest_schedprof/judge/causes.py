@@ -26,11 +26,7 @@ from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.explanation import Cause, Cost, Part, Role
-from pytest_schedprof.model.metric import (
-    BYTECODES,
-    CALLS,
-    DIVIDED,
-)
+from pytest_schedprof.model.metric import BYTECODES, CALLS, DIVIDED
 from pytest_schedprof.model.profile import Function, is_cache, is_under_test, is_work
 
 LOCALS = ".<locals>."

@@ -196,7 +196,7 @@ class _Search:
         self.relative, self.absolute = relative, absolute
         self.floor = least * least
         self.chance = chance / len(values)
-        self.stretches = [self._formed(*each[:2]) for each in cut(self.fits, self._least(noise))]
+        self.stretches = [self._formed(*piece[:2]) for piece in cut(self.fits, self._least(noise))]
 
     def _least(self, noise: float) -> float:
         return max(noise * noise, self.floor)
@@ -210,7 +210,7 @@ class _Search:
             if not weak:
                 break
             self._join(max(weak, key=lambda number: steps[number].chance), lasting)
-        trends = tuple(self._trend(each) for each in self.stretches if each.is_sloped)
+        trends = tuple(self._trend(stretch) for stretch in self.stretches if stretch.is_sloped)
         return Course(tuple(steps), trends)
 
     def _join(self, number: int, lasting: float) -> None:
@@ -236,13 +236,13 @@ class _Search:
 
     def _step(self, one: Stretch, other: Stretch, lasting: float) -> Step:
         """Test the border of two stretches: a t test of their fitted heights at the border."""
-        before, after = (self.fits.height(each, one.end) for each in (one, other))
+        before, after = (self.fits.height(side, one.end) for side in (one, other))
         variance = self._variance(one, other) * (doubt(one, one.end) + doubt(other, one.end))
         t = abs(after - before) / sqrt(variance * _inflation(lasting))
         return Step(one.stop, before, after, 2 * upper_tail(t, _freedom(one, other)))
 
     def _variance(self, *stretches: Stretch) -> float:
-        squares = sum(self.fits.squares(each) for each in stretches)
+        squares = sum(self.fits.squares(stretch) for stretch in stretches)
         return max(squares / _freedom(*stretches), self.floor)
 
     def _formed(self, start: int, stop: int, lasting: float = 0.0) -> Stretch:
@@ -260,13 +260,15 @@ class _Search:
 
     def _lasting(self) -> float:
         """Correlation of neighbouring residuals; 0 for independent noise."""
-        residuals = [self.fits.residuals(each) for each in self.stretches]
-        squares = sum(value * value for each in residuals for value in each)
+        residuals = [self.fits.residuals(stretch) for stretch in self.stretches]
+        squares = sum(value * value for residual in residuals for value in residual)
         if squares <= self.floor * len(self.fits.values):
             return 0.0
-        products = sum(a * b for each in residuals for a, b in pairwise(each))
+        products = sum(a * b for residual in residuals for a, b in pairwise(residual))
         # Fitting removes a part of the noise, which makes neighbouring residuals less correlated.
-        taken = sum(PARAMETERS[each.is_sloped] for each in self.stretches) / len(self.fits.values)
+        taken = sum(PARAMETERS[stretch.is_sloped] for stretch in self.stretches) / len(
+            self.fits.values
+        )
         return min(max(products / squares + taken, 0.0), MOST_LASTING)
 
 

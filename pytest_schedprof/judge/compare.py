@@ -1,19 +1,28 @@
-"""Compare two sets of results, test by test and backend by backend."""
+"""Compare two sets of results, test by test and backend by backend.
+
+Five types lead from two records to a verdict. What a backend measured in a test is a `Measurement`
+(`figures.py`), which gives each of its numbers as a `Figure`, with its standard error. Two figures
+make a `Contrast` (both in `contrast.py`), and `exact.py` and `timed.py` decide of each contrast
+whether it is a `Change`. A `Comparison` has all changes of two measurements, and from them its
+verdict (both in `model/comparison.py`). `matching.py` says before what may be compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2
+from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
 
 from pytest_schedprof.judge.causes import causes_of, in_order
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY, Policy
+from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.judge.exact import exact_changes
-from pytest_schedprof.judge.figures import Measurement
+from pytest_schedprof.judge.figures import Between, Measurement
 from pytest_schedprof.judge.matching import (
+    alike,
     common_modules,
     differing_modules,
+    differing_settings,
     is_reproduced,
     measurements,
     obstacle,
@@ -25,17 +34,22 @@ from pytest_schedprof.judge.matching import (
     too_few_samples,
 )
 from pytest_schedprof.judge.parting import part_by_hash
-from pytest_schedprof.judge.past import Past, alike, differing_settings, thresholds_of
-from pytest_schedprof.judge.timed import timed_changes
+from pytest_schedprof.judge.series import (
+    LEAST_RUNS,
+    counts_from,
+    scatter_of_count,
+    scatter_of_runs,
+    usual,
+)
+from pytest_schedprof.judge.timed import LEAST_CPU_RISE, timed_changes
 from pytest_schedprof.model.comparison import (
     Change,
     Comparison,
+    Origin,
     Outcome,
     Report,
-    Setting,
     Thresholds,
 )
-from pytest_schedprof.model.explanation import Cause
 from pytest_schedprof.model.result import Result
 
 Earlier: TypeAlias = Callable[[str], Sequence[Result]]
@@ -45,7 +59,6 @@ Earlier: TypeAlias = Callable[[str], Sequence[Result]]
 def compare(
     before: Sequence[Result],
     after: Sequence[Result],
-    policy: Policy = DEFAULT_POLICY,
     *,
     names: tuple[str, str] = ("before", "after"),
     earlier: Earlier | None = None,
@@ -55,7 +68,6 @@ def compare(
     Args:
         before: one set.
         after: the other.
-        policy: how large and how certain a change must be.
         names: of the two sets.
         earlier: the runs before the first set, if that is the newest run of a series.
     """
@@ -67,11 +79,10 @@ def compare(
     comparisons = [
         compare_one(
             with_earlier(olds.get((old_id, backend), []), earlier, old_id, backend),
-            found[0],
-            policy,
+            newest,
             is_series=earlier is not None,
         )
-        for (test_id, backend), found in sorted(news.items())
+        for (test_id, backend), (newest, *_) in sorted(news.items())
         if (old_id := origin.get(test_id, test_id)) in old_ids
     ]
     return Report(
@@ -96,7 +107,6 @@ def with_earlier(
 def compare_one(
     candidates: Sequence[Measurement],
     after: Measurement,
-    policy: Policy = DEFAULT_POLICY,
     *,
     is_binding: bool = True,
     is_series: bool = False,
@@ -106,108 +116,143 @@ def compare_one(
     Args:
         candidates: earlier measurements of the test, the newest first.
         after: what is to be judged.
-        policy: how large and how certain a change must be.
         is_binding: whether a regression fails the test.
         is_series: whether the candidates are runs of one series, which tell what is usual.
     """
-    earlier = alike(candidates, after) if is_series else []
-    before, reason = (earlier[0], "") if earlier else choose(candidates, after)
+    past = alike(candidates, after)[::-1] if is_series else []
+    before, reason = (past[-1], "") if past else choose(candidates, after)
     if before is None:
         newest = candidates[0] if candidates else None
-        return _comparison(newest, after, [], [reason], is_binding)
+        return _not_compared(newest, after, reason, is_binding=is_binding)
     reason = obstacle_to_time(before, after) if after.of.shares else ""
-    past = Past(tuple(reversed(earlier))) if is_series else None
-    return _compare_pair(before, after, policy, reason, past=past, is_binding=is_binding)
+    known = past if is_series else None
+    return _compared(before, after, reason, ALPHA, past=known, is_binding=is_binding)
 
 
 def compare_in_turns(
-    before: Measurement, after: Measurement, policy: Policy, *, is_binding: bool = True
+    before: Measurement, after: Measurement, alpha: float, *, is_binding: bool = True
 ) -> Comparison:
     """Compare two sides of one session whose rounds were measured in turns.
 
     They have the same body. If one side makes other tasks of it, costs are compared per round.
     """
     if reason := obstacle_in_turns(before, after):
-        return _comparison(before, after, [], [reason], is_binding)
+        return _not_compared(before, after, reason, is_binding=is_binding)
     reason = too_few_samples(before, after) if after.of.shares else ""
-    return _compare_pair(before, after, policy, reason, in_turns=True, is_binding=is_binding)
+    return _compared(before, after, reason, alpha, in_turns=True, is_binding=is_binding)
 
 
-def _compare_pair(
-    before: Measurement,
-    after: Measurement,
-    policy: Policy,
-    reason: str,
-    *,
-    in_turns: bool = False,
-    past: Past | None = None,
-    is_binding: bool,
+def _not_compared(
+    before: Measurement | None, after: Measurement, reason: str, *, is_binding: bool
 ) -> Comparison:
-    """Compare what is comparable; `reason` says why times are not, and is empty if they are."""
-    # In turns one process builds the graphs of both sides, and some have another order then.
-    is_exact = not in_turns and is_reproduced(before, after)
-    known = past if past and past.is_long_enough else None
-    between = known.between if known and not is_exact else None
-    modules = common_modules(before, after)
-    tasks = tasks_of_rounds(before, after) if in_turns else None
-    is_per_round = tasks is not None
-    old, new = (
-        replace(
-            side,
-            is_reproduced=is_exact,
-            modules=modules,
-            between=between,
-            is_per_round=is_per_round,
-        )
-        for side in (before, after)
-    )
-    obstacles = {
-        metric: obstacle_to_metric(metric, before, after, is_per_round=is_per_round)
-        for metric in old.metrics
-        if metric in new.metrics
-    }
-    free = [metric for metric, obstacle in obstacles.items() if not obstacle]
-    changes = exact_changes(old, new, policy, free)
-    timed: list[Change] = []
-    if after.of.shares and not reason:
-        timed = timed_changes(old, new, policy, in_turns=in_turns, past=known)
-    thresholds = thresholds_of(new, past, policy, len(timed))
-    reasons = list(dict.fromkeys(filter(None, [*obstacles.values(), reason])))
-    settings = (
-        *differing_settings(before.result, after.result),
-        *differing_modules(before, after),
-    )
-    every = [*changes, *timed]
-    causes = causes_of(old, new, changes)
-    found = _comparison(before, after, every, reasons, is_binding, settings, thresholds, causes)
-    return replace(found, tasks=tasks)
-
-
-def _comparison(
-    before: Measurement | None,
-    after: Measurement,
-    changes: Sequence[Change],
-    reasons: Sequence[str],
-    is_binding: bool,
-    settings: tuple[Setting, ...] = (),
-    thresholds: Thresholds | None = None,
-    causes: tuple[Cause, ...] = (),
-) -> Comparison:
-    """Collect the changes, the most severe first."""
-    told = in_order((each for each in changes if each.outcome is not Outcome.SAME), causes)
     return Comparison(
         after.result.test_id,
         after.of.backend,
         after.of.mode,
-        tuple(told),
-        len(changes) - len(told),
-        tuple(reasons),
-        is_binding,
-        settings,
-        part_by_hash(before.of.hashes, after.of.hashes) if before else None,
-        thresholds,
+        changes=(),
+        same=0,
+        reasons=(reason,),
+        is_binding=is_binding,
+        parting=part_by_hash(before.of.hashes, after.of.hashes) if before else None,
+    )
+
+
+def _compared(
+    before: Measurement,
+    after: Measurement,
+    reason: str,
+    alpha: float,
+    *,
+    in_turns: bool = False,
+    past: Sequence[Measurement] | None = None,
+    is_binding: bool,
+) -> Comparison:
+    """Compare what is comparable; `reason` says why times are not, and is empty if they are.
+
+    `past` are the earlier runs, the oldest first; None if they were not looked for.
+    """
+    # In turns one process builds the graphs of both sides, and some have another order then.
+    is_exact = not in_turns and is_reproduced(before, after)
+    known = past if past and len(past) >= LEAST_RUNS else ()
+    tasks = tasks_of_rounds(before, after) if in_turns else None
+    old, new = (
+        replace(
+            side,
+            is_reproduced=is_exact,
+            modules=common_modules(before, after),
+            between=_between(known) if known and not is_exact else None,
+            is_per_round=tasks is not None,
+        )
+        for side in (before, after)
+    )
+    obstacles = {
+        metric: obstacle_to_metric(metric, before, after, is_per_round=old.is_per_round)
+        for metric in old.metrics
+        if metric in new.metrics
+    }
+    free = [metric for metric, obstacle in obstacles.items() if not obstacle]
+    exact = exact_changes(old, new, free)
+    timed: list[Change] = []
+    if after.of.shares and not reason:
+        timed = timed_changes(old, new, alpha, in_turns=in_turns, past=known)
+    causes = causes_of(old, new, exact)
+    changes = [change for change in (*exact, *timed) if change.outcome is not Outcome.SAME]
+    return Comparison(
+        after.result.test_id,
+        after.of.backend,
+        after.of.mode,
+        changes=tuple(in_order(changes, causes)),
+        same=len(exact) + len(timed) - len(changes),
+        reasons=tuple(dict.fromkeys(filter(None, [*obstacles.values(), reason]))),
+        is_binding=is_binding,
+        settings=(
+            *differing_settings(before.result, after.result),
+            *differing_modules(before, after),
+        ),
+        parting=part_by_hash(before.of.hashes, after.of.hashes),
+        # Figures that are the same in each run need none.
+        thresholds=None if is_exact and not timed else _thresholds(past, len(timed)),
+        tasks=tasks,
         causes=causes,
     )
+
+
+def _between(past: Sequence[Measurement]) -> Between:
+    """Return what tells how much a count per task varies between runs."""
+    counts: dict[str, list[dict[str, float]]] = {}
+
+    def scatter(metric: str, subject: str) -> float:
+        if metric not in counts:
+            counts[metric] = [_counts(run, metric) for run in past]
+        return scatter_of_count([of_run.get(subject, 0.0) for of_run in counts[metric]])
+
+    return scatter
+
+
+def _counts(run: Measurement, metric: str) -> dict[str, float]:
+    """Return the counts per task of every function, and of the whole as the empty name."""
+    whole = run.whole(metric)
+    figures = {**run.exact(metric), **({"": whole} if whole else {})}
+    return {name: figure.value for name, figure in figures.items()}
+
+
+def _thresholds(past: Sequence[Measurement] | None, timed: int) -> Thresholds:
+    """Return the origin of the thresholds.
+
+    Args:
+        past: the earlier runs, None if they were not looked for.
+        timed: number of figures that were judged together by statistical tests.
+    """
+    runs = None if past is None else len(past)
+    if past is None or len(past) < LEAST_RUNS:
+        return Thresholds(Origin.CONSTANTS, runs)
+    values = [run.cpu.value for run in past]
+    level = usual(values)
+    if not (timed and level.value):
+        return Thresholds(Origin.PAST, runs)
+    rise = counts_from(level, sqrt(ALPHA / timed)) / level.value
+    scatter = scatter_of_runs(values) / level.value
+    return Thresholds(Origin.PAST, runs, scatter, max(rise, LEAST_CPU_RISE))
 
 
 def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measurement | None, str]:
@@ -218,9 +263,9 @@ def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measu
     if not candidates:
         return None, f"the baseline has nothing of {after.of.backend} for it"
     fitting = [before for before in candidates if not obstacle(before, after)]
-    alike = (each for each in fitting if not differing_settings(each.result, after.result))
-    if found := next(alike, None) or next(iter(fitting), None):
-        return found, ""
+    same = (side for side in fitting if not differing_settings(side.result, after.result))
+    if nearest := next(same, None) or next(iter(fitting), None):
+        return nearest, ""
     return None, obstacle(candidates[0], after)
 
 
@@ -249,8 +294,8 @@ class InterimChecks:
         """Whether another pair fits into the budget."""
         return elapsed_s * (pairs + 1) <= self.budget_s * pairs
 
-    def policy(self, policy: Policy, pairs: int, elapsed_s: float) -> Policy:
-        """Return the policy of one check: alpha is divided by the checks within the budget."""
+    def alpha(self, pairs: int, elapsed_s: float) -> float:
+        """Return the rate of false alarms of one check: the checks within the budget share it."""
         most = max(pairs, int(self.budget_s * pairs / max(elapsed_s, 1e-3)))
         checks = 1 + max(0, ceil(log2(most / self.first_check)))
-        return replace(policy, alpha=policy.alpha / checks)
+        return ALPHA / checks

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import hypot, inf, isinf, sqrt
 from statistics import fmean, stdev
 
 from pytest_schedprof.judge.estimate import MANY, bound_at, critical, upper_tail
+
+ALPHA = 0.01
+"""Rate of false alarms: probability that a comparison of identical code finds any regression, for
+all timed figures of one test together."""
+
+OF_EACH_RUN = 0.02
+"""Largest chance that noise alone shows a change that counts, in each of the two runs that must
+show it. Noise that lasts for days makes runs alike, so the square of a chance promises too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,9 @@ class Contrast:
     after: float
     error: float
     freedom: int
+    then: float | None = None
+    """The figure of the run before this one, which must show a change too, if `before` is the usual
+    level of a series of runs; else None."""
 
     @property
     def difference(self) -> float:
@@ -35,17 +46,25 @@ class Contrast:
 
     @property
     def rise(self) -> float:
-        """By how much the figure rose for certain: what must reach the least rise that counts."""
-        return self.difference
+        """By how much the figure rose for certain, in both runs if there are two: what must reach
+        the least rise that counts."""
+        return min(self._runs) - self.before
 
     @property
     def fall(self) -> float:
         """The same of a fall."""
-        return -self.difference
+        return self.before - max(self._runs)
+
+    @property
+    def _runs(self) -> list[float]:
+        return [self.after] if self.then is None else [self.after, self.then]
 
     def may_have_risen(self, needed: float) -> bool:
-        """Whether a rise of this size is possible, though it is not shown."""
-        return self.high >= needed
+        """Whether a rise of this size is possible, though it is not shown; of two runs, whether
+        this one shows it and the one before did not."""
+        if self.then is None:
+            return self.high >= needed
+        return self.difference >= needed and self._chance_in_one(self.difference) <= OF_EACH_RUN
 
     @property
     def low(self) -> float:
@@ -73,11 +92,13 @@ class Contrast:
         return self.fall - self._margin(chance)
 
     def _margin(self, chance: float) -> float:
-        return self.error * critical(chance, self.freedom) if self.error else 0.0
+        """Of each run, if noise is to exceed it in all of them with this chance."""
+        in_one = chance if self.then is None else min(OF_EACH_RUN, sqrt(chance))
+        return self.error * critical(in_one, self.freedom) if self.error else 0.0
 
     @property
     def chance_of_rise(self) -> float:
-        """P value of a rise: its probability if nothing changed."""
+        """P value of a rise that all runs show: its probability if nothing changed."""
         return self._chance(self.rise)
 
     @property
@@ -86,22 +107,23 @@ class Contrast:
         return self._chance(self.fall)
 
     def _chance(self, difference: float) -> float:
+        chance = self._chance_in_one(difference)
+        if self.then is None:
+            return chance
+        return chance * chance if chance <= OF_EACH_RUN else 1.0
+
+    def _chance_in_one(self, difference: float) -> float:
         if not self.error:
             return 0.0 if difference > 0 else 1.0
         return 1.0 if isinf(self.error) else upper_tail(difference / self.error, self.freedom)
 
 
 def unpaired(before: Figure, after: Figure) -> Contrast:
-    """Contrast of two independent figures (Welch)."""
-    error = hypot(before.error, after.error)
-    return Contrast(before.value, after.value, error, _freedom([before, after]))
-
-
-def _freedom(figures: Sequence[Figure]) -> int:
-    """Degrees of freedom of the difference (Welch and Satterthwaite)."""
-    variances = [figure.error**2 for figure in figures]
-    parts = sum(v**2 / f.freedom for v, f in zip(variances, figures, strict=True) if f.freedom)
-    return max(1, int(sum(variances) ** 2 / parts)) if parts else MANY
+    """Contrast of two independent figures (Welch; degrees of freedom by Satterthwaite)."""
+    variances = before.error**2, after.error**2
+    parts = variances[0] ** 2 / before.freedom + variances[1] ** 2 / after.freedom
+    freedom = max(1, int(sum(variances) ** 2 / parts)) if parts else MANY
+    return Contrast(before.value, after.value, hypot(before.error, after.error), freedom)
 
 
 def paired(before: Sequence[float], after: Sequence[float]) -> Contrast:
@@ -120,35 +142,7 @@ def largest_chance(chances: Sequence[float], alpha: float) -> float:
     expected part of wrong ones among the significant ones is at most `alpha`. So is that of bounds
     at this level that are wrong (Benjamini and Yekutieli 2005).
     """
-    ranked = enumerate(sorted(chances), start=1)
     count = len(chances)
-    return alpha / count * max((k for k, each in ranked if each <= alpha * k / count), default=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """Thresholds that a difference must pass to be called a change."""
-
-    exact_rise: float = 0.01
-    """Relative change of calls and bytecodes per task."""
-    cpu_rise: float = 0.05
-    """Relative change of the CPU time per task."""
-    share_rise: float = 0.02
-    """Difference of a share."""
-    least_cpu_rise: float = 0.01
-    """Instead of `cpu_rise` where earlier runs show how much the figure varies between runs."""
-    least_share_rise: float = 0.005
-    """Instead of `share_rise` there."""
-    alpha: float = 0.01
-    """Rate of false alarms: probability that a comparison of identical code finds any regression,
-    for all timed figures of one test together."""
-    seen_from: float = 0.02
-    """Smallest share of functions that are compared. The change of smaller ones is below
-    `share_rise`, and each further figure makes all others harder to decide."""
-
-    def with_past(self) -> Policy:
-        """Return the policy for figures of which earlier runs show how much they vary."""
-        return replace(self, cpu_rise=self.least_cpu_rise, share_rise=self.least_share_rise)
-
-
-DEFAULT_POLICY = Policy()
+    ranked = enumerate(sorted(chances), start=1)
+    ranks = (rank for rank, chance in ranked if chance <= alpha * rank / count)
+    return alpha / count * max(ranks, default=1)

@@ -20,14 +20,7 @@ from pytest_schedprof.judge.owners import (
     owner_of_others,
 )
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import (
-    CLIENT_BYTECODES,
-    HELD,
-    LEAST,
-    METRICS,
-    RANKED,
-    own_part,
-)
+from pytest_schedprof.model.metric import CLIENT_BYTECODES, HELD, LEAST, METRICS, RANKED, own_part
 from pytest_schedprof.model.profile import (
     BODY,
     OTHERS,
@@ -214,8 +207,8 @@ class Costs:
                 gather(sums[function], costs)
         for function, costs in sums.items():
             for metric in LEAST & costs.keys():  # a round may lack the function
-                found = (unit.functions.get(function, {}) for unit in self.units)
-                costs[metric] = min(each.get(metric, 0.0) for each in found)
+                of_units = (unit.functions.get(function, {}) for unit in self.units)
+                costs[metric] = min(of_unit.get(metric, 0.0) for of_unit in of_units)
         # A type is kept if it is still there after the round in which the fewest objects were left.
         return {
             function: costs
@@ -239,7 +232,7 @@ class Costs:
         """
         if not any(unit.is_everything for unit in self.units):
             return {name: [name] for name in self.functions}
-        matches = [compile_pattern(each).fullmatch for each in patterns]
+        matches = [compile_pattern(pattern).fullmatch for pattern in patterns]
         named = {name for name in self.functions if any(match(name) for match in matches)}
         return folded(self.functions, named)
 
@@ -287,7 +280,7 @@ class Costs:
 
     def _amount(self, unit: Unit, metric: str, subject: str) -> float:
         functions = self._lines.get(subject, []) if is_line(subject) else [subject]
-        return sum(_amount(unit, metric, each) for each in functions)
+        return sum(_amount(unit, metric, function) for function in functions)
 
     def _matching(self, pattern: str) -> bool:
         matches = compile_pattern(pattern).fullmatch
@@ -300,13 +293,13 @@ class Costs:
             patterns: of functions that are named, even if they cost next to nothing.
         """
         lines = self.lines(patterns)
-        folded = [each for line, names in lines.items() if is_line(line) for each in names]
+        folded = [name for line, names in lines.items() if is_line(line) for name in names]
         whole: Amounts = {}
         for unit in self.units:
             gather(whole, unit.whole)
         return MeasuredCosts(
-            functions=self._sorted(self._line(*each) for each in lines.items()),
-            folded=self._sorted(self._line(each, [each]) for each in folded),
+            functions=self._sorted(self._line(*line) for line in lines.items()),
+            folded=self._sorted(self._line(name, [name]) for name in folded),
             whole=whole,
             scatter=self._scatter([unit.whole for unit in self.units], whole),
         )
@@ -330,7 +323,7 @@ class Costs:
         is_everything = any(unit.is_everything for unit in self.units)
         owner = owner_of_counted(name) if is_everything else owner_alone(name)
         owner = OBJECTS if HELD & total.keys() else owner
-        code = {each for unit in self.units for each in unit.code.get(name, "").split()}
+        code = {digest for unit in self.units for digest in unit.code.get(name, "").split()}
         return FunctionCost(
             name, owner, total, self._scatter(rounds, total), " ".join(sorted(code))
         )

@@ -40,16 +40,16 @@ def upper_tail(t: float, df: int) -> float:
 
 def _odd(angle: float, df: int) -> float:
     term, total = cos(angle), 0.0
-    for each in range(3, df + 1, 2):
+    for factor in range(3, df + 1, 2):
         total += term
-        term *= cos(angle) ** 2 * (each - 1) / each
+        term *= cos(angle) ** 2 * (factor - 1) / factor
     return 2 / pi * (angle + sin(angle) * total)
 
 
 def _even(angle: float, df: int) -> float:
     term = total = 1.0
-    for each in range(2, df, 2):
-        term *= cos(angle) ** 2 * (each - 1) / each
+    for factor in range(2, df, 2):
+        term *= cos(angle) ** 2 * (factor - 1) / factor
         total += term
     return sin(angle) * total
 

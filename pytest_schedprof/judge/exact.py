@@ -1,31 +1,28 @@
 """Compare exact figures, such as calls and bytecodes.
 
-A figure first gets the outcome of its own difference. Then the rules of `RULES` look at it, in this
-order, and each sees what those before it made of the others:
+A figure first gets the outcome of its own difference. If it seems the same, it is undecided if it
+was not counted in some rounds, and else if it was steady before and no longer is: the first says
+more. Then these rules look at it, in this order, and see what those before them made of the others:
 
 1. What moved within an owner, and then within a module, is a shift. This comes first, because it
    weighs the differences of a place against each other: a rise that another rule had taken out
    would be missing there. Owners come before modules, since an owner is what users know.
 2. A cache of the interpreter does not regress. It may well make up for what moved.
-3. What was not counted in some rounds is undecided if it seemed the same,
-4. and else what was steady before and no longer is: the first says more.
-5. Hash seeds that differ may explain whatever has risen or is undecided until here. The rules below
+3. Hash seeds that differ may explain whatever has risen or is undecided until here. The rules below
    have a better reason, so they replace this note.
-6. More calls are a shift without more bytecodes, which the rules before have judged by now.
-7. If tasks took other ways than before, no rise that is left is certain, whatever the reason.
+4. More calls are a shift without more bytecodes, which the rules before have judged by now.
+5. If tasks took other ways than before, no rise that is left is certain, whatever the reason.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import fsum, isclose, sqrt
-from typing import TypeAlias
 
 from pytest_schedprof.judge.causes import parts_of
-from pytest_schedprof.judge.contrast import Contrast, Figure, Policy, unpaired
+from pytest_schedprof.judge.contrast import Contrast, Figure, unpaired
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of
 from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
@@ -109,6 +106,9 @@ def _sum(figures: list[Figure]) -> Figure:
 
 NOTHING = Figure(0.0)
 
+EXACT_RISE = 0.01
+"""Least rise that counts, as a part of the figure before."""
+
 ROUNDING = 1e-9
 """Relative tolerance, so that a change of exactly 1 % counts despite rounding errors."""
 
@@ -183,82 +183,55 @@ NO_DEARER = "more calls, but no more bytecodes in the functions that make them"
 CALLS_ALONE = "calls alone do not tell what new functions cost: count bytecodes too"
 
 
-@dataclass(frozen=True)
-class Case:
-    """One metric on both sides."""
+def exact_changes(before: Measurement, after: Measurement, metrics: Iterable[str]) -> list[Change]:
+    """Compare every figure of these exact metrics; unchanged figures are included."""
+    alone = [change for metric in metrics for change in _alone(metric, before, after)]
+    of_owners = _without_moves(alone, lambda change: change.owner)
+    of_modules = _without_moves(of_owners, lambda change: module_of(change.subject))
+    changes = [_without_caches(change) for change in of_modules]
+    is_in_process = before.is_in_process or after.is_in_process
+    # Only the test's own process has a seed that nobody chose; sets have the same order with one.
+    has_one_seed = before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
+    if is_in_process and not has_one_seed:
+        changes = [_with_seeds(change) for change in changes]
+    changes = list(_weighed(changes))
+    return list(_of_other_ways(changes)) if is_in_process else changes
 
-    metric: str
-    before: Measurement
-    after: Measurement
-    policy: Policy
 
-    @cached_property
-    def lines(self) -> tuple[Lines, Lines]:
-        """The figures of functions on both sides, by the same names."""
-        sides = self.before, self.after
-        olds, news = (side.exact(self.metric) for side in sides)
-        return aligned(olds, news, (sides[0].folded(self.metric), sides[1].folded(self.metric)))
-
-    @cached_property
-    def wholes(self) -> tuple[Figure | None, Figure | None]:
-        """The figures of the whole on both sides."""
-        return self.before.whole(self.metric), self.after.whole(self.metric)
-
-    @property
-    def total(self) -> float:
-        """The whole before."""
-        return self.wholes[0].value if self.wholes[0] else 0.0
-
-    @cached_property
-    def floor(self) -> float:
-        """Least change of a function that counts."""
-        return max(self.before.floor, self.after.floor) * self.total
-
-    @cached_property
-    def least(self) -> float:
-        """The same where functions scatter in virtual time.
-
-        Only the client's caches make its functions differ there, by less than the scatter: if the
-        code that the client ran differs, changes count from the least rise on.
-        """
-        scatter = METRICS[self.metric].scatter
-        if self.metric == CLIENT_BYTECODES and self.before.is_reproduced:
-            parts = parts_of(self.metric, self.before, self.after)
-            if any(part.is_changed for part in parts):
-                scatter = min(scatter, self.policy.exact_rise)
-        return max(self.floor, scatter * self.total)
-
-    @property
-    def of_sums(self) -> Policy:
-        """The policy for the whole and for owners: of a metric whose scatter is known, changes
-        count that are clearly larger than that."""
-        scatter = METRICS[self.metric].scatter
-        return replace(self.policy, exact_rise=CLEAR * scatter) if scatter else self.policy
-
-    def changes(self) -> Iterator[Change]:
-        """Yield the change of every function and of the whole, by its own difference alone."""
-        olds, news = self.lines
-        for name in sorted({*olds, *news}):
-            # Functions of the client outside of caches keep nothing for later tests.
-            is_steady = self.metric == CLIENT_BYTECODES and module_of(name) in UNCACHED
-            least = self.floor if is_steady else self.least
-            old, new = olds.get(name, NOTHING), news.get(name, NOTHING)
-            yield self._change(name, old, new, least, self.policy)
-        old_whole, new_whole = self.wholes
-        if old_whole and new_whole:
-            yield self._change("", old_whole, new_whole, self.least, self.of_sums)
-
-    def _change(
-        self, subject: str, old: Figure, new: Figure, least: float, policy: Policy
-    ) -> Change:
+def _alone(metric: str, before: Measurement, after: Measurement) -> Iterator[Change]:
+    """Yield the change of every function and of the whole, by its own figures alone."""
+    folded = before.folded(metric), after.folded(metric)
+    olds, news = aligned(before.exact(metric), after.exact(metric), folded)
+    old_whole, new_whole = before.whole(metric), after.whole(metric)
+    total = old_whole.value if old_whole else 0.0
+    floor = max(before.floor, after.floor) * total
+    least = max(floor, _scatter(metric, before, after) * total)
+    rows = []
+    for name in sorted({*olds, *news}):
+        # Functions of the client outside of caches keep nothing for later tests.
+        is_uncached = metric == CLIENT_BYTECODES and module_of(name) in UNCACHED
+        figures = olds.get(name, NOTHING), news.get(name, NOTHING)
+        rows.append((name, *figures, floor if is_uncached else least, EXACT_RISE))
+    if old_whole and new_whole:
+        rows.append(("", old_whole, new_whole, least, _rise_of_sums(metric)))
+    steady = _steady(metric, before, [(subject, old) for subject, old, *_ in rows])
+    is_known = before.shows_scatter and metric not in TRAFFIC
+    wavering = after.wavering(metric) if is_known else {}
+    for subject, old, new, least_rise, rise in rows:
         contrast = unpaired(old, new)
-        outcome, note = self._outcome(contrast, least, policy), ""
         low = contrast.difference - ERRORS * contrast.error
+        outcome, note = _outcome(contrast, least_rise, rise, total), ""
+        amount = wavering.get(subject, 0.0)
+        is_steady = subject not in steady or amount < _unsteady_from(old.value, least, total)
         if outcome is Outcome.UNDECIDED:
-            note = BELOW if low > 0 else self._doubt
-        owner = OBJECTS if self.metric in HELD else owner_of_counted(subject)
-        return Change(
-            self.metric,
+            note = BELOW if low > 0 else _doubt(before, after)
+        elif outcome is Outcome.SAME and _is_missed(subject, old, new):
+            outcome, note = Outcome.UNDECIDED, MISSED
+        elif outcome is Outcome.SAME and not is_steady:
+            outcome, note = Outcome.UNDECIDED, NO_LONGER_STEADY.format(amount=amount)
+        owner = OBJECTS if metric in HELD else owner_of_counted(subject)
+        yield Change(
+            metric,
             subject,
             owner if subject else "",
             outcome,
@@ -269,55 +242,70 @@ class Case:
             note,
         )
 
-    def _outcome(self, contrast: Contrast, least: float, policy: Policy) -> Outcome:
-        moved = abs(contrast.difference) * (1 + ROUNDING)
-        if not moved or moved < max(policy.exact_rise * contrast.before, least):
-            return Outcome.SAME
-        is_rise = contrast.difference > 0
-        certain = max(ERRORS * contrast.error, policy.exact_rise * self.total)
-        if not contrast.error or moved >= certain:
-            return Outcome.REGRESSED if is_rise else Outcome.IMPROVED
-        is_chance = contrast.freedom < MANY and contrast.low <= 0
-        return Outcome.SAME if is_chance or not is_rise else Outcome.UNDECIDED
 
-    @cached_property
-    def _doubt(self) -> str:
-        """Why a count that varies is undecided, and what would decide it there."""
-        before, after = self.before, self.after
-        if before.is_virtual and after.is_virtual:
-            return (
-                IN_TURNS
-                if before.test_hash_seed.isdigit() and after.test_hash_seed.isdigit()
-                else NO_SEED
-            )
-        return SCATTERS if before.shows_scatter and after.shows_scatter else FEW_ROUNDS
+def _scatter(metric: str, before: Measurement, after: Measurement) -> float:
+    """Return the part of the whole below which functions scatter in virtual time.
 
-    @cached_property
-    def steady(self) -> Mapping[str, float]:
-        """The figures before that were the same in all rounds; the whole has the empty name."""
-        whole = self.wholes[0]
-        # Where rounds are reproduced no figure has an error, though rounds may differ from each
-        # other, and no decision in virtual time has one.
-        has_no_errors = self.before.is_reproduced or self.metric in DECISIONS
-        wavered = self.before.wavering(self.metric) if has_no_errors else {}
-        return {
-            name: figure.value
-            for name, figure in {**self.lines[0], **({"": whole} if whole else {})}.items()
-            if not figure.error and not wavered.get(name)
-        }
+    Only the client's caches make its functions differ there, by less than the scatter: if the code
+    that the client ran differs, changes count from the least rise on.
+    """
+    scatter = METRICS[metric].scatter
+    if metric != CLIENT_BYTECODES or not before.is_reproduced:
+        return scatter
+    is_changed = any(part.is_changed for part in parts_of(metric, before, after))
+    return min(scatter, EXACT_RISE) if is_changed else scatter
 
-    @cached_property
-    def wavering(self) -> Mapping[str, float]:
-        """How much figures vary between the rounds of the later side, if that says anything."""
-        is_known = self.before.shows_scatter and self.metric not in TRAFFIC
-        return self.after.wavering(self.metric) if is_known else {}
 
-    def unsteady_from(self, before: float) -> float:
-        """Return from which scatter on a figure is no longer steady."""
-        least, total = self.policy.exact_rise * before, self.policy.exact_rise * self.total
-        if not self.least:
-            return least
-        return max(least, min(total, max(WAVERING * before, WAVERING_OF_WHOLE * self.total)))
+def _rise_of_sums(metric: str) -> float:
+    """Return the least rise of the whole and of owners: of a metric whose scatter is known, changes
+    count that are clearly larger than that."""
+    return CLEAR * METRICS[metric].scatter or EXACT_RISE
+
+
+def _outcome(contrast: Contrast, least: float, rise: float, total: float) -> Outcome:
+    moved = abs(contrast.difference) * (1 + ROUNDING)
+    if not moved or moved < max(rise * contrast.before, least):
+        return Outcome.SAME
+    is_rise = contrast.difference > 0
+    if not contrast.error or moved >= max(ERRORS * contrast.error, rise * total):
+        return Outcome.REGRESSED if is_rise else Outcome.IMPROVED
+    is_chance = contrast.freedom < MANY and contrast.low <= 0
+    return Outcome.SAME if is_chance or not is_rise else Outcome.UNDECIDED
+
+
+def _doubt(before: Measurement, after: Measurement) -> str:
+    """Return why a count that varies is undecided, and what would decide it."""
+    if before.is_virtual and after.is_virtual:
+        has_seeds = before.test_hash_seed.isdigit() and after.test_hash_seed.isdigit()
+        return IN_TURNS if has_seeds else NO_SEED
+    return SCATTERS if before.shows_scatter and after.shows_scatter else FEW_ROUNDS
+
+
+def _steady(
+    metric: str, before: Measurement, figures: Iterable[tuple[Function, Figure]]
+) -> set[Function]:
+    """Return the figures before that were the same in all rounds; the whole has the empty name."""
+    # Where rounds are reproduced no figure has an error, though rounds may differ from each other,
+    # and no decision in virtual time has one.
+    has_no_errors = before.is_reproduced or metric in DECISIONS
+    wavered = before.wavering(metric) if has_no_errors else {}
+    return {
+        name
+        for name, figure in figures
+        if figure.value and not figure.error and not wavered.get(name)
+    }
+
+
+def _unsteady_from(before: float, least: float, total: float) -> float:
+    """Return from which scatter on a figure is no longer steady."""
+    if not least:
+        return EXACT_RISE * before
+    waver = max(WAVERING * before, WAVERING_OF_WHOLE * total)
+    return max(EXACT_RISE * before, min(EXACT_RISE * total, waver))
+
+
+def _is_missed(subject: Function, old: Figure, new: Figure) -> bool:
+    return bool(subject) and (_misses_rounds(old, new) or _misses_rounds(new, old))
 
 
 def _misses_rounds(steady: Figure, other: Figure) -> bool:
@@ -333,69 +321,29 @@ def _misses_rounds(steady: Figure, other: Figure) -> bool:
     return isclose(other.value, value, rel_tol=ALIKE) and isclose(other.error, error, rel_tol=ALIKE)
 
 
-def has_one_seed(before: Measurement, after: Measurement) -> bool:
-    """Whether both schedulers had the same hash seed, so that their sets had the same order.
-
-    Only the test's own process has a seed that nobody chose.
-    """
-    if not (before.is_in_process or after.is_in_process):
-        return True
-    return before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
-
-
-@dataclass(frozen=True)
-class Sides:
-    """What is compared: both sides, and the case of each metric."""
-
-    before: Measurement
-    after: Measurement
-    policy: Policy
-    cases: Mapping[str, Case]
-
-
-Rule: TypeAlias = Callable[[list[Change], Sides], Iterable[Change]]
-"""Returns changes with the outcomes and notes that the rule gives them."""
-
-
-def exact_changes(
-    before: Measurement, after: Measurement, policy: Policy, metrics: Iterable[str]
-) -> list[Change]:
-    """Compare every figure of these exact metrics; unchanged figures are included."""
-    cases = {metric: Case(metric, before, after, policy) for metric in metrics}
-    sides = Sides(before, after, policy, cases)
-    changes = [change for case in cases.values() for change in case.changes()]
-    for rule in RULES:
-        changes = list(rule(changes, sides))
-    return changes
-
-
 def module_of(function: Function) -> str:
     """Return a function's module."""
     return function.partition(":")[0]
 
 
-def _moved(place: Callable[[Change], str]) -> Rule:
-    """Return the rule that changes which cancel within a place are shifts.
+def _without_moves(changes: Iterable[Change], place: Callable[[Change], str]) -> Iterator[Change]:
+    """Yield changes that cancel within a place as shifts.
 
     Figures that scatter may have fallen by chance, which makes up for no exact rise.
     """
-
-    def rule(changes: list[Change], sides: Sides) -> Iterator[Change]:
-        groups: dict[tuple[str, str], list[Change]] = defaultdict(list)
-        for change in changes:
-            groups[change.metric, place(change)].append(change)
-        for (metric, _), group in groups.items():
-            policy = sides.cases[metric].of_sums
-            certain = _shift([change for change in group if change.low == change.high], policy)
-            likely = _shift(group, policy)
-            for change in group:
-                outcomes, note = certain if change.low == change.high else likely
-                yield _as(change, Outcome.SHIFTED, note) if change.outcome in outcomes else change
-
-    return rule
+    groups: dict[tuple[str, str], list[Change]] = defaultdict(list)
+    for change in changes:
+        groups[change.metric, place(change)].append(change)
+    for (metric, _), group in groups.items():
+        least = _rise_of_sums(metric)
+        certain = _shift([change for change in group if change.low == change.high], least)
+        likely = _shift(group, least)
+        for change in group:
+            outcomes, note = certain if change.low == change.high else likely
+            yield _as(change, Outcome.SHIFTED, note) if change.outcome in outcomes else change
 
 
-def _shift(group: list[Change], policy: Policy) -> tuple[tuple[Outcome, ...], str]:
+def _shift(group: Sequence[Change], least: float) -> tuple[tuple[Outcome, ...], str]:
     """Return which outcomes of a place are shifts, and the note; none if falls do not cover rises.
 
     They do if all that changed, taken as one function, would be called the same: where code is
@@ -410,7 +358,7 @@ def _shift(group: list[Change], policy: Policy) -> tuple[tuple[Outcome, ...], st
         and not (change.before and change.after)
         for change in group
     )
-    is_slight = rise - fall < policy.exact_rise * sum(change.before for change in falls)
+    is_slight = rise - fall < least * sum(change.before for change in falls)
     is_covered = COVERED * rise <= fall
     is_even = COVERED * fall <= rise
     if not (rise and fall and is_slight and is_covered and (is_recast or is_even)):
@@ -423,49 +371,20 @@ def _as(change: Change, outcome: Outcome, note: str) -> Change:
     return replace(change, outcome=outcome, note=note)
 
 
-def _cached(changes: list[Change], sides: Sides) -> Iterator[Change]:
+def _without_caches(change: Change) -> Change:
     """Let no cache regress: what needs its answers is judged, and imports empty it."""
-    for change in changes:
-        is_cached = change.outcome is Outcome.REGRESSED and is_cache(change.subject)
-        yield _as(change, Outcome.SHIFTED, CACHED) if is_cached else change
+    is_cached = change.outcome is Outcome.REGRESSED and is_cache(change.subject)
+    return _as(change, Outcome.SHIFTED, CACHED) if is_cached else change
 
 
-def _missed(changes: list[Change], sides: Sides) -> Iterator[Change]:
-    """Leave it open how a function changed that was not counted in some of the rounds."""
-    for change in changes:
-        olds, news = sides.cases[change.metric].lines
-        old, new = olds.get(change.subject, NOTHING), news.get(change.subject, NOTHING)
-        is_same = change.outcome is Outcome.SAME
-        is_missed = is_same and (_misses_rounds(old, new) or _misses_rounds(new, old))
-        yield _as(change, Outcome.UNDECIDED, MISSED) if is_missed else change
-
-
-def _unsteady(changes: list[Change], sides: Sides) -> Iterator[Change]:
-    """Leave it open how a figure changed that was steady and no longer is.
-
-    Its mean may be the same by chance, or be so uncertain that no change can be seen.
-    """
-    for change in changes:
-        case = sides.cases[change.metric]
-        before, amount = (of.get(change.subject, 0.0) for of in (case.steady, case.wavering))
-        if change.outcome is Outcome.SAME and before and amount >= case.unsteady_from(before):
-            note = NO_LONGER_STEADY.format(amount=amount)
-            change = _as(change, Outcome.UNDECIDED, note)
-        yield change
-
-
-def _seeded(changes: list[Change], sides: Sides) -> Iterator[Change]:
+def _with_seeds(change: Change) -> Change:
     """Say of a rise how to rule out that the order of a set caused it."""
-    is_one_seed = has_one_seed(sides.before, sides.after)
-    for change in changes:
-        if is_one_seed or change.outcome not in (Outcome.REGRESSED, Outcome.UNDECIDED):
-            yield change
-        else:
-            is_open = change.outcome is Outcome.UNDECIDED
-            yield replace(change, note=f"{change.note}; {SEEDS}" if is_open else SEEDS)
+    if change.outcome is Outcome.UNDECIDED:
+        return replace(change, note=f"{change.note}; {SEEDS}")
+    return replace(change, note=SEEDS) if change.outcome is Outcome.REGRESSED else change
 
 
-def _weighed(changes: list[Change], sides: Sides) -> Iterator[Change]:
+def _weighed(changes: Sequence[Change]) -> Iterator[Change]:
     """Let calls regress only if the function or its owner costs more bytecodes too."""
     costly = [change for change in changes if change.metric == BYTECODES]
     dearer = [change for change in costly if change.outcome is Outcome.REGRESSED]
@@ -481,29 +400,16 @@ def _weighed(changes: list[Change], sides: Sides) -> Iterator[Change]:
             yield change if is_known else _as(change, Outcome.UNDECIDED, CALLS_ALONE)
 
 
-def _of_other_ways(changes: list[Change], sides: Sides) -> Iterator[Change]:
+def _of_other_ways(changes: Sequence[Change]) -> Iterator[Change]:
     """Leave every rise open if tasks went through the state machine in other ways than before.
 
     Where the test's own process runs all, that depends on the load of the machine.
     """
-    took_others = (sides.before.is_in_process or sides.after.is_in_process) and any(
-        abs(change.difference) > sides.policy.exact_rise * change.before
+    took_others = any(
+        abs(change.difference) > EXACT_RISE * change.before
         for change in changes
         if change.metric == TRANSITIONS and not change.subject
     )
     for change in changes:
         is_open = took_others and change.outcome is Outcome.REGRESSED
         yield _as(change, Outcome.UNDECIDED, OTHER_WAYS) if is_open else change
-
-
-RULES: tuple[Rule, ...] = (
-    _moved(lambda change: change.owner),
-    _moved(lambda change: module_of(change.subject)),
-    _cached,
-    _missed,
-    _unsteady,
-    _seeded,
-    _weighed,
-    _of_other_ways,
-)
-"""In the order that the docstring of this module gives reasons for."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import chain
 from pathlib import Path
 from textwrap import dedent
 
@@ -28,9 +27,7 @@ from pytest_schedprof.model.explanation import (
     SourceLine,
 )
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import (
-    DIVIDED,
-)
+from pytest_schedprof.model.metric import DIVIDED
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
@@ -62,13 +59,15 @@ def source_change(
     old, new = before or NO_SOURCE, after or NO_SOURCE
     lines = list(_aligned(old, new))
     if counts_before is not None and counts_after is not None:
-        lines = [_counted(each, counts_before, counts_after) for each in lines]
-        told = _dearer(lines)
+        lines = [_counted(line, counts_before, counts_after) for line in lines]
+        marked = _dearer(lines)
     else:
-        told = _with_code(new, (each for each in lines if each.before is None)) if before else []
-    places = sorted(_places(told), key=lambda each: (-(each.more or 0.0), each.first - each.last))
-    marked = {id(each) for each in told}
-    differs = [id(each) in marked or None in (each.before, each.after) for each in lines]
+        marked = _with_code(new, (line for line in lines if line.before is None)) if before else []
+    places = sorted(
+        _places(marked), key=lambda place: (-(place.more or 0.0), place.first - place.last)
+    )
+    ids = {id(line) for line in marked}
+    differs = [id(line) in ids or None in (line.before, line.after) for line in lines]
     return SourceChange(
         new.file or old.file,
         old.text == new.text,
@@ -102,15 +101,15 @@ def _counted(
 
 def _dearer(lines: Sequence[SourceLine]) -> list[SourceLine]:
     """Return the lines of which clearly more instructions ran per call than before."""
-    most = max((each.more or 0.0 for each in lines), default=0.0)
+    most = max((line.more or 0.0 for line in lines), default=0.0)
     least = MATTERS * most
-    return [each for each in lines if each.after is not None and (each.more or 0.0) > least]
+    return [line for line in lines if line.after is not None and (line.more or 0.0) > least]
 
 
 def _with_code(source: Source, lines: Iterable[SourceLine]) -> list[SourceLine]:
     """Leave out lines without code: they cost nothing."""
     numbers = code_lines(source)
-    return [each for each in lines if each.after in numbers]
+    return [line for line in lines if line.after in numbers]
 
 
 def code_lines(source: Source) -> set[int]:
@@ -119,11 +118,11 @@ def code_lines(source: Source) -> set[int]:
         tree = ast.parse(dedent(source.text))
     except SyntaxError:  # the text may be cut off: then no line is left out
         return set(range(source.line, source.line + len(source.text.splitlines())))
-    found: set[int] = set()
+    numbers: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.stmt, ast.expr)) and not _is_docstring(node):
-            found.update((node.lineno, node.end_lineno or node.lineno))
-    return {source.line - 1 + line for line in found}
+            numbers.update((node.lineno, node.end_lineno or node.lineno))
+    return {source.line - 1 + line for line in numbers}
 
 
 def _is_docstring(node: ast.AST) -> bool:
@@ -185,17 +184,17 @@ def explain(
         for function in sorted({*before.functions, *after.functions})
     )
     least = ROUNDING * max(abs(before.whole), abs(after.whole))
-    told = [
+    suspects = [
         _with_reasons(part, before, after)
         for part in parts
         if abs(part.amount) > least or part.is_changed
     ]
     is_rise = after.whole > before.whole
-    certain = (part for part in told if abs(part.amount) >= part.error)
+    certain = (part for part in suspects if abs(part.amount) >= part.error)
     roles = {
-        each.function: each.role
-        for each in causes({metric: certain})
-        if is_rise or each.role is Role.CHANGED
+        cause.function: cause.role
+        for cause in causes({metric: certain})
+        if is_rise or cause.role is Role.CHANGED
     }
     places = {name: place for place, name in enumerate(roles)}
 
@@ -203,9 +202,13 @@ def explain(
         place = places.get(enclosing(part.function), len(places))
         return place, -abs(part.amount), part.function
 
-    found = [replace(each, role=roles.get(enclosing(each.function))) for each in told]
-    shown = sorted((each for each in found if each.role or abs(each.amount) > least), key=order)
-    return Explanation(test_id, backend, metric, before.whole, after.whole, tuple(shown))
+    shown = (
+        replace(part, role=roles.get(enclosing(part.function)))
+        for part in suspects
+        if abs(part.amount) > least
+    )
+    ordered = tuple(sorted(shown, key=order))
+    return Explanation(test_id, backend, metric, before.whole, after.whole, ordered)
 
 
 def _with_moves(parts: Iterator[Part]) -> list[Part]:
@@ -213,12 +216,12 @@ def _with_moves(parts: Iterator[Part]) -> list[Part]:
     every = list(parts)
     gone = [part for part in every if part.is_gone and part.before.amount]
     joined: dict[Function, Part] = {}
-    for part in sorted(every, key=lambda each: -each.after.amount):
+    for part in sorted(every, key=lambda part: -part.after.amount):
         if not part.is_new or not part.after.amount:
             continue
         fitting = [old for old in gone if _is_same(old, part)]
         if fitting:
-            old = min(fitting, key=lambda each: abs(each.before.amount - part.after.amount))
+            old = min(fitting, key=lambda old: abs(old.before.amount - part.after.amount))
             gone.remove(old)
             joined[part.function] = replace(part, before=old.before, moved_from=old.function)
     left = {part.moved_from for part in joined.values()}
@@ -265,14 +268,12 @@ def _with_reasons(part: Part, before: Accounts, after: Accounts) -> Part:
 def _callers(
     before: Mapping[Function, float], after: Mapping[Function, float]
 ) -> tuple[Caller, ...]:
-    found = (
+    differing = [
         Caller(name, before.get(name, 0.0), after.get(name, 0.0))
-        for name in dict.fromkeys(chain(before, after))
-    )
-    differing = [each for each in found if abs(each.after - each.before) > ROUNDING]
-    return tuple(
-        sorted(differing, key=lambda each: (-abs(each.after - each.before), each.function))
-    )
+        for name in sorted({*before, *after})
+        if abs(after.get(name, 0.0) - before.get(name, 0.0)) > ROUNDING
+    ]
+    return tuple(sorted(differing, key=lambda caller: -abs(caller.after - caller.before)))
 
 
 def _per_call(lines: Mapping[int, float] | None, cost: Cost) -> Mapping[int, float] | None:
@@ -344,7 +345,7 @@ class Pairs:
         if self._beside:
             return kept_sides(self._beside)
         sides = sides_of(name, self._directory, before=self._run)
-        return {each.result.test_id: each for each in sides}
+        return {side.result.test_id: side for side in sides}
 
 
 def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
@@ -353,8 +354,8 @@ def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
     Raises:
         BaselineError: if one cannot be read.
     """
-    olds = {each.result.test_id: each for each in sides_of(before, directory)}
-    news = {each.result.test_id: each for each in sides_of(after, directory)}
+    olds = {side.result.test_id: side for side in sides_of(before, directory)}
+    news = {side.result.test_id: side for side in sides_of(after, directory)}
     return [(olds[test], side) for test, side in news.items() if test in olds]
 
 
@@ -383,7 +384,7 @@ def sides_of(spec: str, directory: str, before: Path | None = None) -> list[Kept
 
 def side_in(place: Path, result: Result | None = None) -> KeptSide:
     """Return one test of a run, or one of its sides, by its directory."""
-    above = (each for each in place.absolute().parents if (each / RUN_FILE).is_file())
+    above = (parent for parent in place.absolute().parents if (parent / RUN_FILE).is_file())
     run = next(above, None)
     record = result or read_record(place / RESULT_FILE, Result)
     return KeptSide(record, place, Folder(str(run)) if run else None)
@@ -393,32 +394,32 @@ def kept_sides(place: Path) -> dict[str, KeptSide]:
     """Return the tests of a run that have directories, by their IDs; none if it cannot be read."""
     try:
         run = find_run(place)
-        named = [inside(run.path, each.directory) for each in run.record.tests if each.directory]
-        sides = [
-            KeptSide(read_record(each / RESULT_FILE, Result), each, Folder(str(run.path)))
-            for each in named
-        ]
+        tests = [test for test in run.record.tests if test.directory]
+        sides = [side_in(inside(run.path, test.directory)) for test in tests]
     except ArtifactError:
         return {}
-    return {each.result.test_id: each for each in sides}
+    return {side.result.test_id: side for side in sides}
 
 
 def why_regressed(tests: Iterable[KeptTest], pairs: Pairs) -> list[Explanation]:
     """Explain what regressed in tests of a run; what cannot be explained is left out."""
-    found: list[Explanation] = []
+    explained: list[Explanation] = []
     for test in tests:
         with suppress(SchedprofError):
-            found += _why(test, pairs)
-    return found
+            explained += _why(test, pairs)
+    return explained
 
 
 def _why(test: KeptTest, pairs: Pairs) -> Iterator[Explanation]:
-    failed = (each for each in test.result.comparisons if each.verdict is Verdict.FAIL)
-    regressed = {each.backend for each in failed if each.tasks is None}  # explained per task
+    regressed = {
+        comparison.backend
+        for comparison in test.result.comparisons
+        if comparison.verdict is Verdict.FAIL and comparison.tasks is None  # explained per task
+    }
     if regressed:
-        for each in explanations(pairs.of(test)):
-            if each.backend in regressed and each.parts:
-                yield each
+        for explanation in explanations(pairs.of(test)):
+            if explanation.backend in regressed and explanation.parts:
+                yield explanation
 
 
 def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
@@ -426,9 +427,9 @@ def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
     before, after = pair
     for measured in after.result.backends:
         earlier = before.backend(measured.backend, measured.mode)
-        for each in metrics_of(measured) if earlier else ():
-            if earlier and metric in ("", each):
-                yield from _explanation(pair, earlier, measured, each)
+        for name in metrics_of(measured) if earlier else ():
+            if earlier and metric in ("", name):
+                yield from _explanation(pair, earlier, measured, name)
 
 
 def _explanation(
@@ -439,8 +440,8 @@ def _explanation(
     before, after = (accounts_of(side, of, metric) for side, of in sides)
     if before.functions and after.functions:
         test = pair[1].result.test_id
-        found = explain(test, measured.backend, metric, before, after)
-        yield replace(found, notes=tuple(_notes(pair, measured, before, after)))
+        explanation = explain(test, measured.backend, metric, before, after)
+        yield replace(explanation, notes=tuple(_notes(pair, measured, before, after)))
 
 
 def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Accounts) -> Iterator[str]:
@@ -448,7 +449,7 @@ def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Account
     pythons = [side.result.environment.minor_python for side in pair if side.result.environment]
     if measured.backend == COUNTS and len(set(pythons)) > 1:
         yield OTHER_PYTHON.format(before=pythons[0], after=pythons[1])
-    missing = [name for name, each in (("A", before), ("B", after)) if not each.sources]
+    missing = [name for name, side in (("A", before), ("B", after)) if not side.sources]
     if missing:
         yield NO_SOURCES.format(side=" and of ".join(missing))
     if measured.backend == COUNTS and not (before.lines and after.lines):
@@ -460,20 +461,21 @@ def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
 
     Runs that are not kept at this place, or cannot be read, are left out.
     """
-    kept = {each.record.run_id: each for each in runs_in(place)}
-    for each in series:
-        if each.subject or each.metric not in DIVIDED:
+    kept = {run.record.run_id: run for run in runs_in(place)}
+    for one_series in series:
+        if one_series.subject or one_series.metric not in DIVIDED:
             continue
-        for step in reversed(each.course.steps):
-            ids = (each.figures[at].moment.run_id for at in (step.at - 1, step.at))
+        for step in reversed(one_series.course.steps):
+            ids = (one_series.figures[at].moment.run_id for at in (step.at - 1, step.at))
             before, after = map(kept.get, ids)
             if before and after:
-                yield from _between(before, after, each)
+                yield from _between(before, after, one_series)
 
 
 def _between(before: KeptRun, after: KeptRun, series: Series) -> Iterator[Explanation]:
     with suppress(SchedprofError):
         test_id = series.setting.test_id
         pair = (side_in(before.test(test_id).path), side_in(after.test(test_id).path))
-        found = explanations(pair, series.metric)
-        yield from (each for each in found if each.backend == series.setting.backend)
+        for explanation in explanations(pair, series.metric):
+            if explanation.backend == series.setting.backend:
+                yield explanation

@@ -28,13 +28,7 @@ from pytest_schedprof.model.metric import (
     own_part,
 )
 from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work
-from pytest_schedprof.model.result import (
-    IN_PROCESS,
-    VIRTUAL,
-    BackendResult,
-    FunctionCost,
-    Result,
-)
+from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, FunctionCost, Result
 
 STEADY = 0.001
 """Counts whose scatter between three or more rounds is below this are exact: a tenth of the
@@ -170,15 +164,15 @@ class Measurement:
         if not self.tasks:
             return {}
         return {
-            each.function: self._count(
+            cost.function: self._count(
                 metric,
-                each.function,
-                METRICS[metric].divided(each.total[metric], self._units),
-                each.scatter.get(metric),
-                is_carrier=self.is_everything and not is_work(each.function),
+                cost.function,
+                METRICS[metric].divided(cost.total[metric], self._units),
+                cost.scatter.get(metric),
+                is_carrier=self.is_everything and not is_work(cost.function),
             )
-            for each in costs
-            if metric in each.total and (metric == CLIENT_BYTECODES or self._is_schedulers(each))
+            for cost in costs
+            if metric in cost.total and (metric == CLIENT_BYTECODES or self._is_schedulers(cost))
         }
 
     def accounts(self, metric: str) -> dict[Function, Cost]:
@@ -186,17 +180,19 @@ class Measurement:
         measured = self.of.costs
         if measured is None or not self.tasks:
             return {}
-        own, is_here = own_part(metric), metric == CLIENT_BYTECODES
+        own, is_of_client = own_part(metric), metric == CLIENT_BYTECODES
         return {
-            each.function: Cost(
-                each.total[own] / self._units,
-                each.total[CALLS] / self._units if CALLS in each.total and not is_here else None,
-                code=each.code,
+            cost.function: Cost(
+                cost.total[own] / self._units,
+                cost.total[CALLS] / self._units
+                if CALLS in cost.total and not is_of_client
+                else None,
+                code=cost.code,
             )
-            for each in (*measured.functions, *measured.folded)
-            if own in each.total
-            and not is_line(each.function)
-            and (is_here or self._is_schedulers(each))
+            for cost in (*measured.functions, *measured.folded)
+            if own in cost.total
+            and not is_line(cost.function)
+            and (is_of_client or self._is_schedulers(cost))
         }
 
     @property
@@ -206,7 +202,7 @@ class Measurement:
         return (
             costs is None
             or bool(costs.folded)
-            or not any(is_line(each.function) for each in costs.functions)
+            or not any(is_line(cost.function) for cost in costs.functions)
         )
 
     @property
@@ -229,8 +225,11 @@ class Measurement:
         if metric in self.of.costs.whole and not is_sum:
             value = METRICS[metric].divided(self.of.costs.whole[metric], self._units)
             return self._count(metric, "", value, self.of.costs.scatter.get(metric))
-        found = self.exact(metric)
-        parts = [found[name] for name in found if not self.is_everything or is_work(name)]
+        parts = [
+            figure
+            for name, figure in self.exact(metric).items()
+            if not self.is_everything or is_work(name)
+        ]
         # Not the root of the squares: how messages were batched, and the load where the test's own
         # process runs the scheduler, move many functions together.
         error = sum(part.error for part in parts)
@@ -282,7 +281,7 @@ class Measurement:
         """Part of the times of tasks that workers need not have measured: all but one for each."""
         costs = self.of.costs
         assert costs
-        calls = {each.function: each.total.get(CALLS, 0.0) for each in costs.functions}
+        calls = {cost.function: cost.total.get(CALLS, 0.0) for cost in costs.functions}
         times, tasks = calls.get(TIMES, 0.0), calls.get(FINISHED, 0.0)
         return max(0.0, 1 - tasks / times) if times and tasks else 0.0
 
@@ -301,7 +300,7 @@ class Measurement:
         if costs is None or not self.tasks or not self.shows_scatter:
             return {}
         named = (*costs.functions, *costs.folded)
-        parts = [(each.function, each.total, each.scatter) for each in named]
+        parts = [(cost.function, cost.total, cost.scatter) for cost in named]
         return {
             subject: METRICS[metric].divided(total[metric], self._units) * scatter[metric]
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
@@ -320,13 +319,9 @@ class Measurement:
         costs = self.of.costs
         if costs is None:
             return []
-        found = {metric for each in costs.functions for metric in each.total} | set(costs.whole)
-        rounds = self._rounds
-        return [
-            name
-            for name, metric in METRICS.items()
-            if metric.is_exact and name in found and (rounds >= LEAST_ROUNDS or name not in LEAST)
-        ]
+        lacking = LEAST if self._rounds < LEAST_ROUNDS else frozenset()
+        measured = set(costs.whole).union(*(cost.total for cost in costs.functions)) - lacking
+        return [name for name, metric in METRICS.items() if metric.is_exact and name in measured]
 
     @cached_property
     def cpu(self) -> Figure:
@@ -345,9 +340,14 @@ class Measurement:
         if len(window.scales) > 1:
             return []
         if self.is_per_round:
-            each_is_round = len(window.segments) == window.rounds
-            return [each.cpu_seconds for each in window.segments] if each_is_round else []
+            are_rounds = len(window.segments) == window.rounds
+            return [segment.cpu_seconds for segment in window.segments] if are_rounds else []
         return [part.cpu_seconds / part.tasks for part in window.segments if part.tasks]
+
+    @property
+    def samples(self) -> int:
+        """Busy samples of the scheduler."""
+        return self.of.shares.busy_samples if self.of.shares else 0
 
     @property
     def busy(self) -> float:
@@ -359,22 +359,22 @@ class Measurement:
         """Shares of every function and of every `@owner`."""
         if self.of.shares is None:
             return {}
-        found = {each.function: each.share for each in self.of.shares.functions}
-        return found | {f"@{each.owner}": each.share for each in self.of.shares.owners}
+        of_functions = {row.function: row.share for row in self.of.shares.functions}
+        return of_functions | {f"@{owner.owner}": owner.share for owner in self.of.shares.owners}
 
     @cached_property
     def self_shares(self) -> dict[Function, Estimate]:
         """Self shares of every function."""
         if self.of.shares is None:
             return {}
-        return {each.function: each.self_share for each in self.of.shares.functions}
+        return {row.function: row.self_share for row in self.of.shares.functions}
 
     def share(self, subject: str, typical: float) -> Figure:
         """Return a share; `typical` is the pooled share of both sides, which gives its error."""
-        shares, found = self.of.shares, self.shares.get(subject)
+        shares, share = self.of.shares, self.shares.get(subject)
         if shares is None or not shares.busy_samples:
             return Figure(0.0, 1.0, 1)
-        value, ratio = (found.value, found.dispersion) if found else (0.0, 0.0)
+        value, ratio = (share.value, share.dispersion) if share else (0.0, 0.0)
         freedom = shares.freedom or 1
         if ratio <= self._usual_ratio:
             ratio, freedom = self._usual_ratio, MANY
@@ -382,10 +382,17 @@ class Measurement:
             value, ratio * sqrt(max(typical * (1 - typical), 1e-9) / shares.busy_samples), freedom
         )
 
+    def share_value(self, subject: str) -> float:
+        """Return a share; 0 if the function was not seen."""
+        return self.shares[subject].value if subject in self.shares else 0.0
+
+    def cost_value(self, subject: str) -> float:
+        """Return the CPU time per task of a function or an owner."""
+        return self.share_value(subject) * self.busy * self.cpu.value
+
     def sampling_error(self, typical: float) -> float:
         """Return the standard error of a share of this size, by the usual dispersion."""
-        samples = self.of.shares.busy_samples if self.of.shares else 1
-        return self._usual_ratio * sqrt(typical * (1 - typical) / max(1, samples))
+        return self._usual_ratio * sqrt(typical * (1 - typical) / max(1, self.samples))
 
     @cached_property
     def _usual_ratio(self) -> float:
@@ -394,7 +401,7 @@ class Measurement:
         A few rounds estimate the dispersion of one function badly, and that of all functions well:
         a lower dispersion of one function is chance.
         """
-        ratios = [each.dispersion for each in self.shares.values() if each.value >= TELLING]
+        ratios = [share.dispersion for share in self.shares.values() if share.value >= TELLING]
         return median(ratios) if ratios else 1.0
 
     def cost(self, subject: str, typical: float) -> Figure:

@@ -40,7 +40,7 @@ def choices(metric: str, pattern: str) -> Sequence[str]:
     return [name for name in METRICS[metric].choices if matches(name)]
 
 
-def wanted_instead(metric: str, pattern: str) -> str:
+def expected_instead(metric: str, pattern: str) -> str:
     """Return what should stand where a pattern is that the metric cannot have; else empty."""
     if known := METRICS[metric].choices:
         kind = f"a {METRICS[metric].named}"
@@ -90,8 +90,8 @@ def of_step(limit: Limit) -> Limit:
     """Return a limit with the metric of steps, if its pattern names steps of graph intake."""
     if not limit.pattern.startswith(PREFIX):
         return limit
-    name, of = (STEP_METRICS.get(each, each) for each in (limit.metric, limit.of))
-    return replace(limit, metric=name, of=of)
+    metric, of = (STEP_METRICS.get(name, name) for name in (limit.metric, limit.of))
+    return replace(limit, metric=metric, of=of)
 
 
 def parsed_limit(result: LimitResult) -> Limit | None:
@@ -125,7 +125,7 @@ class _Parser:
         metric = METRICS[name]
         if name == GROWTH or pattern[1:] in CLIENT_OWNERS:
             subject = name if name == GROWTH else pattern
-            raise self._error(f"{_bound_wanted(metric)} ({subject} has no baseline)")
+            raise self._error(f"{_bound_expected(metric)} ({subject} has no baseline)")
         self._expect("baseline", "'baseline'")
         factor = 1.0
         if self._is_next("*"):
@@ -201,9 +201,9 @@ class _Parser:
         start = self._skip_space()
         pattern = (self._take(_PATTERN) or "").strip()
         if METRICS[metric].named:
-            if wanted := wanted_instead(metric, pattern):
+            if instead := expected_instead(metric, pattern):
                 self._at = start
-                raise self._error(wanted)
+                raise self._error(instead)
         elif pattern.startswith("@"):
             self._check_owner(pattern[1:], metric, start)
         elif not _FUNCTION.fullmatch(pattern):
@@ -237,7 +237,7 @@ class _Parser:
         unit = self._take(_UNIT) or ""
         if number is None or unit not in metric.units:
             self._at -= len(unit)
-            raise self._error(_bound_wanted(metric))
+            raise self._error(_bound_expected(metric))
         self._skip_space()
         if metric.units is PERCENT and float(number) > 100:
             self._at = start
@@ -251,10 +251,10 @@ class _Parser:
             raise self._error(f"a number of at most {MOST:g}")
         return number
 
-    def _expect(self, token: str, wanted: str) -> None:
+    def _expect(self, token: str, expected: str) -> None:
         self._skip_space()
         if not self._text.startswith(token, self._at):
-            raise self._error(wanted)
+            raise self._error(expected)
         self._at += len(token)
 
     def _take(self, expression: re.Pattern[str]) -> str | None:
@@ -269,16 +269,16 @@ class _Parser:
             self._at += 1
         return self._at
 
-    def _error(self, wanted: str) -> LimitError:
-        found = quoted(self._text[self._at :]) if self._at < len(self._text) else "the end"
+    def _error(self, expected: str) -> LimitError:
+        rest = quoted(self._text[self._at :]) if self._at < len(self._text) else "the end"
         return LimitError(
             f"schedprof: limit {quoted(self._text)}: column {self._at + 1}: "
-            f"expected {wanted}; found {found}"
+            f"expected {expected}; found {rest}"
         )
 
 
 def _without_pattern(name: str) -> str:
-    others = [each for each in SPELLINGS if each.startswith(f"{name}(")]
+    others = [spelling for spelling in SPELLINGS if spelling.startswith(f"{name}(")]
     more = f"; there is also {' and '.join(others)}" if others else ""
     return f"{name} is of the whole scheduler and takes no pattern{more}"
 
@@ -291,7 +291,7 @@ def _addable(metric: Metric) -> Metric:
     return replace(metric, units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
 
 
-def _bound_wanted(metric: Metric) -> str:
+def _bound_expected(metric: Metric) -> str:
     if metric.units is PERCENT:
         return "a bound in percent, as in 30%, or the baseline, as in baseline + 2pp"
     if POINTS in metric.units:

@@ -9,14 +9,18 @@ from pytest_schedprof.judge.estimate import MIN_ROUNDS
 from pytest_schedprof.judge.figures import Measurement, kind_of
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
-from pytest_schedprof.model.metric import (
-    DECISIONS,
-    HELD,
-    METRICS,
-    Of,
-)
+from pytest_schedprof.model.metric import DECISIONS, HELD, METRICS, Of
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
+
+UNSET = "default"
+"""Value of an option that only the other side has."""
+
+DASKS = "config."
+"""Start of the names of cluster options that are options of dask."""
+
+SECTION = "distributed.scheduler."
+"""Section of dask's options that records have as the scheduler's configuration."""
 
 SAME_WORK = 0.01
 """Largest difference in tasks per round: costs per task depend on the size of the workload."""
@@ -34,11 +38,11 @@ def is_reproduced(before: Measurement, after: Measurement) -> bool:
 
 def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measurement]]:
     """Group usable results by test ID and backend, the newest first."""
-    found: dict[tuple[str, str], list[Measurement]] = {}
-    for result in sorted(results, key=lambda each: each.started_at, reverse=True):
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for result in sorted(results, key=lambda result: result.started_at, reverse=True):
         for of in result.backends if result.is_usable else ():
-            found.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
-    return found
+            groups.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
+    return groups
 
 
 def obstacle(before: Measurement, after: Measurement) -> str:
@@ -192,6 +196,56 @@ def another_machine(before: Result, after: Result) -> str:
         f"times are of another machine: {machines[0] or 'unknown'} and {machines[1] or 'unknown'}; "
         "exact metrics compare across machines"
     )
+
+
+def differing_settings(before: Result, after: Result) -> tuple[Setting, ...]:
+    """Return the settings that differ, by what was given for the clusters and what was found there.
+
+    What was found counts if a setting is known by both. What only one side knows differs only if it
+    was given: the options of two releases are not the same.
+    """
+    pairs: dict[str, tuple[str, str]] = {}
+    if before.cluster and after.cluster:
+        one, other = (
+            {name.removeprefix(DASKS): value for name, value in (cluster.options or {}).items()}
+            for cluster in (before.cluster, after.cluster)
+        )
+        names = sorted(one.keys() | other.keys())
+        pairs = {name: (one.get(name, UNSET), other.get(name, UNSET)) for name in names}
+    one, other = _measured_settings(before), _measured_settings(after)
+    pairs |= {name: (one[name], other[name]) for name in one if name in other}
+    return tuple(Setting(name, *pair) for name, pair in pairs.items() if pair[0] != pair[1])
+
+
+def _measured_settings(result: Result) -> dict[str, str]:
+    """Return the settings that were found in the cluster, not those that were given for it."""
+    cluster, environment = result.cluster, result.environment
+    settings: dict[str, str] = {}
+    if cluster:
+        settings |= {"workers": str(cluster.workers), "threads": cluster.threads_per_worker}
+    if environment:
+        settings["Python"] = environment.minor_python
+        if environment.event_loop:
+            settings["distributed.admin.event-loop"] = environment.event_loop
+        settings["compiled modules"] = " ".join(environment.compiled) or "none"
+        options = sorted(environment.configuration.items())
+        settings |= {f"{SECTION}{name}": value for name, value in options}
+    return settings
+
+
+def alike(earlier: Sequence[Measurement], after: Measurement) -> list[Measurement]:
+    """Return the measurements that measured the same in the same setting, in their order.
+
+    CPU time and shares need the same machine too.
+    """
+    is_timed = after.of.shares is not None
+    return [
+        before
+        for before in earlier
+        if not obstacle(before, after)
+        and not differing_settings(before.result, after.result)
+        and not (is_timed and obstacle_to_time(before, after))
+    ]
 
 
 def renamed_tests(vanished: Collection[str], new: Collection[str]) -> list[tuple[str, str]]:

@@ -110,7 +110,7 @@ IDLE = "idle"
 COLLECTING = "gc"
 """Owner of the garbage collector."""
 
-CALLBACKS = ("distributed.gc:*", "distributed.utils_perf:*")
+CALLBACKS = ("distributed.gc:*",)
 
 COLLECTOR_UNSEEN = (
     "nothing that was recorded shows the garbage collector, which is C code: use a backend that "
@@ -263,7 +263,7 @@ def doubt_of_collector(
         by_callbacks: whether the collector's time was attributed to its callbacks.
     """
     telling = (*COLLECTOR, *CALLBACKS) if by_callbacks else COLLECTOR
-    if subject != "@gc" or any(_first_match(each, (("gc", telling),)) for each in functions):
+    if subject != "@gc" or any(_is_any(function, telling) for function in functions):
         return ""
     return COLLECTOR_UNSEEN
 
@@ -275,29 +275,12 @@ def side_of(function: Function) -> str | None:
 
 
 @cache
-def _is_test(function: Function) -> bool:
-    return _first_match(function, (("test", TEST),)) is not None
+def _is_any(function: Function, patterns: tuple[str, ...]) -> bool:
+    return any(compile_pattern(pattern).fullmatch(function) for pattern in patterns)
 
 
-@cache
-def _may_be_scheduled(function: Function) -> bool:
-    return _first_match(function, (("scheduled", SCHEDULED),)) is not None
-
-
-@cache
-def _is_schedulers(function: Function) -> bool:
-    return _first_match(function, (("scheduler", SCHEDULERS_OWN),)) is not None
-
-
-@cache
 def _is_library(function: Function) -> bool:
-    is_testing = _first_match(function, (("test", TESTING),))
-    return not is_testing and _first_match(function, (("library", LIBRARIES),)) is not None
-
-
-@cache
-def _is_loop(function: Function) -> bool:
-    return _first_match(function, (("loop", LOOP),)) is not None
+    return _is_any(function, LIBRARIES) and not _is_any(function, TESTING)
 
 
 @cache
@@ -309,7 +292,7 @@ def owner_of(function: Function) -> str:
 @cache
 def is_used_by_all(function: Function) -> bool:
     """Whether workers and clients may call a function of dask or of an event loop, too."""
-    return _is_library(function) and not _is_schedulers(function)
+    return _is_library(function) and not _is_any(function, SCHEDULERS_OWN)
 
 
 def owner_alone(function: Function) -> str:
@@ -342,10 +325,7 @@ def owner_of_counted(function: Function) -> str:
 
 
 def _first_match(function: Function, table: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
-    for owner, patterns in table:
-        if any(compile_pattern(pattern).fullmatch(function) for pattern in patterns):
-            return owner
-    return None
+    return next((owner for owner, patterns in table if _is_any(function, patterns)), None)
 
 
 def without_who_was_interrupted(stack: Stack) -> Stack:
@@ -353,8 +333,8 @@ def without_who_was_interrupted(stack: Stack) -> Stack:
 
     Which function is interrupted is chance, and a full collection takes a tenth of a second.
     """
-    began = (i for i, each in enumerate(stack) if owner_of(each) == COLLECTING)
-    return stack[next(began) :]
+    owners = [owner_of(function) for function in stack]
+    return stack[owners.index(COLLECTING) :]
 
 
 def owner_of_stack(stack: Stack, is_shared: bool = False) -> str:
@@ -367,14 +347,18 @@ def owner_of_stack(stack: Stack, is_shared: bool = False) -> str:
     for function in stack:
         if side := side_of(function):
             return side
-    if any(map(_is_test, stack)) and not any(map(_may_be_scheduled, stack)):
+    if _has_any(stack, TEST) and not _has_any(stack, SCHEDULED):
         return "client"
     owner = _owner_of_innermost(stack)
     if not is_shared or owner in NOT_SCHEDULER:
         return owner
     if _is_of_body(stack):
         return "client"
-    return owner if any(map(_is_schedulers, stack)) else UNDIVIDED
+    return owner if _has_any(stack, SCHEDULERS_OWN) else UNDIVIDED
+
+
+def _has_any(stack: Stack, patterns: tuple[str, ...]) -> bool:
+    return any(_is_any(function, patterns) for function in stack)
 
 
 def is_waiting(stack: Stack) -> bool:
@@ -394,14 +378,12 @@ def undivided_subjects(stack: Stack) -> frozenset[str]:
 
 def _is_of_body(stack: Stack) -> bool:
     """Whether an event loop called a function that is not a library's: the body of a test."""
-    scheduled = [i for i, each in enumerate(stack) if _may_be_scheduled(each)]
+    scheduled = [i for i, function in enumerate(stack) if _is_any(function, SCHEDULED)]
     called = stack[scheduled[-1] + 1 :] if scheduled else ()
-    outermost = next((each for each in called if not _is_loop(each)), None)
+    outermost = next((function for function in called if not _is_any(function, LOOP)), None)
     return outermost is not None and not _is_library(outermost)
 
 
 def _owner_of_innermost(stack: Stack) -> str:
-    for function in reversed(stack):
-        if (owner := owner_of(function)) != FOREIGN:
-            return owner
-    return FOREIGN
+    owners = map(owner_of, reversed(stack))
+    return next((owner for owner in owners if owner != FOREIGN), FOREIGN)

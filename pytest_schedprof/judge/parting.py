@@ -45,11 +45,11 @@ def with_first_difference(comparison: Comparison, before: Reader, after: Reader)
         return comparison
     number = known.round - 1
     rounds = before()[number : number + 1], after()[number : number + 1]
-    hashes = [each.hash for side in rounds for each in side]
+    hashes = [decided.hash for side in rounds for decided in side]
     if hashes != [*known.hashes]:  # not there, or files of other runs
         return comparison
-    found = part(rounds[0][0], rounds[1][0])
-    return replace(comparison, parting=replace(found, round=known.round, rounds=known.rounds))
+    parting = part(rounds[0][0], rounds[1][0])
+    return replace(comparison, parting=replace(parting, round=known.round, rounds=known.rounds))
 
 
 def with_partings(report: Report, before: ReaderOfTest, after: ReaderOfTest) -> Report:
@@ -61,15 +61,15 @@ def with_partings(report: Report, before: ReaderOfTest, after: ReaderOfTest) -> 
         after: the same of the later run.
     """
     olds = {new: old for old, new in report.renamed}
-    told = (
+    comparisons = (
         with_first_difference(
-            each,
-            partial(before, olds.get(each.test_id, each.test_id)),
-            partial(after, each.test_id),
+            comparison,
+            partial(before, olds.get(comparison.test_id, comparison.test_id)),
+            partial(after, comparison.test_id),
         )
-        for each in report.comparisons
+        for comparison in report.comparisons
     )
-    return replace(report, comparisons=tuple(told))
+    return replace(report, comparisons=tuple(comparisons))
 
 
 def part(before: Decided, after: Decided) -> Parting:
@@ -81,7 +81,7 @@ def part(before: Decided, after: Decided) -> Parting:
     index = _first_difference(ours, theirs)
     one = ours[index] if index < len(ours) else None
     other = theirs[index] if index < len(theirs) else None
-    keys, their_keys = {each.key for each in ours}, {each.key for each in theirs}
+    keys, their_keys = {step.key for step in ours}, {step.key for step in theirs}
     ours_only, theirs_only = (_first_alone(ours, their_keys), _first_alone(theirs, keys))
     if ours_only is not None and theirs_only is not None:
         what, places = Difference.GRAPH, (ours_only, theirs_only)
@@ -133,9 +133,9 @@ def _what(one: Step | None, other: Step | None) -> Difference:
 
 def _next_about(step: Step | None, theirs: Sequence[Step], index: int) -> int | None:
     """Return the place of the next decision of the same kind about the same task."""
-    wanted = step and (step.kind, step.key)
+    about = step and (step.kind, step.key)
     places = range(index, len(theirs))
-    return next((i for i in places if (theirs[i].kind, theirs[i].key) == wanted), None)
+    return next((i for i in places if (theirs[i].kind, theirs[i].key) == about), None)
 
 
 def choice_at(side: Decided, index: int) -> Choice | None:
@@ -145,7 +145,9 @@ def choice_at(side: Decided, index: int) -> Choice | None:
         return None
     chosen = of.worker, of.occupancy, of.processing, of.fetch
     other = of.other, of.other_occupancy, of.other_processing, of.other_fetch
-    worker, best = (_seen(side, *(each[index] for each in columns)) for columns in (chosen, other))
+    worker, best = (
+        _seen(side, *(column[index] for column in columns)) for columns in (chosen, other)
+    )
     assert worker is not None
     kind, key = KINDS[of.kind[index]], side.keys[of.key[index]]
     return Choice(

@@ -27,13 +27,13 @@ CLIENT_OWNERS = tuple(f"{CLIENT_PREFIX}{phase}" for phase in OF_CLIENT)
 INTAKE_CPU = STEP_METRICS[CPU]
 
 
-def phases_of(found: Sequence[BackendResult]) -> Phases | None:
+def phases_of(results: Sequence[BackendResult]) -> Phases | None:
     """Return the phases as the first sampling backend saw them, else the first backend.
 
     None if no backend saw a task.
     """
-    worked = [each for each in found if each.window.tasks]
-    best = next((each for each in worked if each.shares), worked[0] if worked else None)
+    worked = [result for result in results if result.window.tasks]
+    best = next((result for result in worked if result.shares), worked[0] if worked else None)
     if best is None:
         return None
     window = best.window
@@ -41,7 +41,7 @@ def phases_of(found: Sequence[BackendResult]) -> Phases | None:
     scheduler = _scheduler(best.shares, window) if best.shares else ()
     worked_on = _timed("workers", WORKERS, window)
     phases = (*sent, *scheduler, *worked_on, *_timed("client", (RECEIVING,), window))
-    steps = tuple(step for each in worked for step in _steps(each))
+    steps = tuple(step for result in worked for step in _steps(result))
     if best.shares is None:
         return Phases(window.tasks, phases, "", steps)
     return Phases(window.tasks, phases, best.backend, steps, best.shares.busy_samples)
@@ -50,25 +50,27 @@ def phases_of(found: Sequence[BackendResult]) -> Phases | None:
 def _steps(result: BackendResult) -> list[Phase]:
     """Return the steps of graph intake that a backend timed, in their order."""
     functions = result.costs.functions if result.costs else ()
-    found = {step_of(each.function): each.total for each in functions}
+    costs = {step_of(cost.function): cost.total for cost in functions}
     return [
-        Phase("scheduler", step, found[step][INTAKE_CPU] / result.window.tasks)
+        Phase("scheduler", step, costs[step][INTAKE_CPU] / result.window.tasks)
         for step in STEPS
-        if INTAKE_CPU in found.get(step, {})
+        if INTAKE_CPU in costs.get(step, {})
     ]
 
 
 def _timed(where: str, names: Sequence[str], window: Window) -> Iterator[Phase]:
     """Yield phases whose CPU time was read from clocks, of those segments that have them."""
     for name in names:
-        found = [each.client if where == "client" else each.workers for each in window.segments]
-        spent = [each[name] for each in found if name in each]
+        clocks = [
+            segment.client if where == "client" else segment.workers for segment in window.segments
+        ]
+        spent = [times[name] for times in clocks if name in times]
         if spent:
             yield Phase(where, name, sum(spent) / window.tasks)
 
 
 def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
-    held = {each.owner: each.share.value for each in shares.owners}
+    held = {row.owner: row.share.value for row in shares.owners}
     cpu = window.cpu_seconds / window.tasks
     left = cpu * shares.busy_part if shares.is_shared else cpu
     for name, owners in SCHEDULER.items():
@@ -81,12 +83,12 @@ def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
 
 def bar_of(phases: Phases) -> list[tuple[str, float]]:
     """Return labels and amounts for a bar."""
-    return [(f"{each.where}: {each.name}", each.cpu_seconds_per_task) for each in phases.phases]
+    return [(f"{phase.where}: {phase.name}", phase.cpu_seconds_per_task) for phase in phases.phases]
 
 
 def bar_of_steps(phases: Phases) -> list[tuple[str, float]]:
     """Return labels and amounts for a bar of the steps that cost anything."""
-    costs = [(each.name, each.cpu_seconds_per_task) for each in phases.steps]
+    costs = [(step.name, step.cpu_seconds_per_task) for step in phases.steps]
     return [(name, cost) for name, cost in costs if cost]
 
 
@@ -118,7 +120,7 @@ class ClientCosts:
         The system may have no clocks of threads, or the test no client of ours.
         """
         phase = _phase(subject)
-        if all(phase in segment.client for each in self._rounds for segment in each):
+        if all(phase in segment.client for one_round in self._rounds for segment in one_round):
             return self._costs(subject).doubt(metric, "")
         return (
             f"the client's {phase} was not timed: it needs schedprof_scheduler, and a system that "
@@ -126,7 +128,7 @@ class ClientCosts:
         )
 
     def _costs(self, subject: str) -> Costs:
-        return Costs([_unit(each, _phase(subject)) for each in self._rounds])
+        return Costs([_unit(one_round, _phase(subject)) for one_round in self._rounds])
 
 
 def _phase(subject: str) -> str:
@@ -150,7 +152,7 @@ class EvidenceMeasurements:
 
     def seen(self, metric: str) -> Collection[str]:
         """Return the measures, tasks or phases that there are amounts of."""
-        return [each.subject for each in self._of(metric) if each.subject]
+        return [amounts.subject for amounts in self._of(metric) if amounts.subject]
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the mean over runs, of those at the largest scale."""
@@ -164,7 +166,7 @@ class EvidenceMeasurements:
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
         """Return why the growth cannot be judged."""
-        if any(not each.scales for each in self._of(metric)):
+        if any(not amounts.scales for amounts in self._of(metric)):
             return f"growth needs a test that runs at two scales or more, and a {metric} of each"
         return Costs(self._units(metric, subject)).doubt_of_growth(metric, "")
 
@@ -178,12 +180,12 @@ class EvidenceMeasurements:
         return "; ".join(self.evidence.notes) or f"evidence {self.evidence.kind!r} has no figure"
 
     def _of(self, metric: str) -> list[RunAmounts]:
-        return [each for each in self.evidence.amounts if each.metric == metric]
+        return [amounts for amounts in self.evidence.amounts if amounts.metric == metric]
 
     def _units(self, metric: str, subject: str) -> list[Unit]:
-        found = [runs for runs in self._of(metric) if runs.subject == subject]
         return [
             Unit(1, {}, {metric: amount}, scale=runs.scales[number] if runs.scales else 0)
-            for runs in found
+            for runs in self._of(metric)
+            if runs.subject == subject
             for number, amount in enumerate(runs.amounts)
         ]

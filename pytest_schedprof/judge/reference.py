@@ -14,7 +14,7 @@ from pytest_schedprof.judge.compare import (
     compare_one,
     with_earlier,
 )
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY, Figure, Policy
+from pytest_schedprof.judge.contrast import ALPHA, Figure
 from pytest_schedprof.judge.costs import exactly, line_of, roughly
 from pytest_schedprof.judge.estimate import bound_at
 from pytest_schedprof.judge.figures import Measurement
@@ -41,23 +41,25 @@ class EvidenceBefore:
     """Evidence of one kind from an earlier run, or from another side."""
 
     after: Result
-    found: tuple[Result, Evidence] | None
-    """The evidence, and the record that it is of."""
+    earlier: tuple[Result, Evidence] | None
+    """The evidence, and the record that it is of; None if there is none."""
     reason: str
-    """Why nothing was found, if nothing was."""
+    """Why there is none, if there is none."""
     is_same_machine: bool = False
 
     def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
         """Return why a limit on the metric of these cannot be judged; empty if it can."""
-        if self.found is None:
+        if self.earlier is None:
             return self.reason
-        before, evidence = self.found
+        before, evidence = self.earlier
         if reason := another_kind(before, self.after):
             return reason
         is_of_machine = METRICS[metric].units is TIME and not self.is_same_machine
         if is_of_machine and (reason := another_machine(before, self.after)):
             return reason
-        subjects_before = {each.subject for each in evidence.amounts if each.metric == metric}
+        subjects_before = {
+            amounts.subject for amounts in evidence.amounts if amounts.metric == metric
+        }
         if not subjects_before:
             return f"the baseline has no figures of {metric!r}"
         lacking = sorted({*subjects} - subjects_before) if METRICS[metric].choices else []
@@ -65,8 +67,8 @@ class EvidenceBefore:
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the earlier estimate of a metric; 0 of a task that did not run."""
-        assert self.found is not None
-        return EvidenceMeasurements(self.found[1]).of(metric, subject)
+        assert self.earlier is not None
+        return EvidenceMeasurements(self.earlier[1]).of(metric, subject)
 
     def line(self, metric: str, function: Function) -> str:
         """Return the same name: each has a figure of its own."""
@@ -86,7 +88,6 @@ class Reference:
 
     name: str
     results: Sequence[Result]
-    policy: Policy = DEFAULT_POLICY
     run: Path | None = None
     """Directory of the run that they are of, if it is still there."""
     earlier: Earlier | None = None
@@ -108,8 +109,7 @@ class Reference:
         """Return what one backend measured of the same test earlier."""
         if after.result.test_id not in self.test_ids:
             return Before(after, None, f"baseline {self.name!r} does not contain this test")
-        found, reason = choose(self._candidates(after), after)
-        return Before(after, found, reason)
+        return Before(after, *choose(self._candidates(after), after))
 
     def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
         """Return the newest evidence of the kind of the same test."""
@@ -117,14 +117,14 @@ class Reference:
             return EvidenceBefore(
                 result, None, f"baseline {self.name!r} does not contain this test"
             )
-        usable = [each for each in self.results if each.is_usable]
-        same = [each for each in usable if each.test_id == result.test_id]
-        same.sort(key=lambda each: each.started_at, reverse=True)
-        found = next((each for earlier in same for each in evidence_of(earlier, kind)), None)
-        return EvidenceBefore(result, found, f"baseline {self.name!r} has no evidence {kind!r}")
+        usable = [other for other in self.results if other.is_usable]
+        same = [other for other in usable if other.test_id == result.test_id]
+        same.sort(key=lambda other: other.started_at, reverse=True)
+        newest = next((pair for other in same for pair in evidence_of(other, kind)), None)
+        return EvidenceBefore(result, newest, f"baseline {self.name!r} has no evidence {kind!r}")
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
-        """Return the comparison by the session's policy; none for a new test."""
+        """Return the comparison; none for a new test."""
         key = (after.result.test_id, after.of.backend)
         candidates = with_earlier(self._candidates(after), self.earlier, *key)
         if not candidates and after.result.test_id not in self.test_ids:
@@ -133,7 +133,6 @@ class Reference:
             compare_one(
                 candidates,
                 after,
-                self.policy,
                 is_binding=is_binding,
                 is_series=self.earlier is not None,
             )
@@ -146,32 +145,33 @@ class InTurns:
 
     name: str
     result: Result
-    policy: Policy = DEFAULT_POLICY
+    alpha: float = ALPHA
+    """The rate of false alarms of its comparison."""
 
-    def _found(self, after: Measurement) -> Measurement | None:
-        same = (each for each in self.result.backends if each.backend == after.of.backend)
-        return next((Measurement(self.result, each) for each in same), None)
+    def _before(self, after: Measurement) -> Measurement | None:
+        same = (backend for backend in self.result.backends if backend.backend == after.of.backend)
+        return next((Measurement(self.result, backend) for backend in same), None)
 
     def before(self, after: Measurement) -> Before:
         """Return what one backend measured on the other side."""
-        found = self._found(after)
-        if found is None:
+        before = self._before(after)
+        if before is None:
             return Before(after, None, f"nothing was measured with {self.name!r}")
-        reason = obstacle_in_turns(found, after)
-        return Before(after, None if reason else found, reason)
+        reason = obstacle_in_turns(before, after)
+        return Before(after, None if reason else before, reason)
 
     def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
         """Return the evidence of the kind from the other side, which has the same machine."""
-        found = next(iter(evidence_of(self.result, kind)), None)
+        pair = next(evidence_of(self.result, kind), None)
         reason = f"{self.name!r} has no evidence {kind!r}"
-        return EvidenceBefore(result, found, reason, is_same_machine=True)
+        return EvidenceBefore(result, pair, reason, is_same_machine=True)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
-        """Return the comparison by the session's policy."""
-        found = self._found(after)
-        if found is None:
+        """Return the comparison."""
+        before = self._before(after)
+        if before is None:
             return []
-        return [compare_in_turns(found, after, self.policy, is_binding=is_binding)]
+        return [compare_in_turns(before, after, self.alpha, is_binding=is_binding)]
 
 
 @dataclass(frozen=True)
@@ -179,35 +179,35 @@ class Before:
     """An earlier measurement, as the baseline of relative limits."""
 
     after: Measurement
-    found: Measurement | None
+    before: Measurement | None
     reason: str
-    """Why no measurement was found; else empty."""
+    """Why there is no measurement; else empty."""
 
     def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
         """Return why a limit on the metric cannot be judged; empty if it can."""
-        if self.found is None:
+        if self.before is None:
             return self.reason
         if METRICS[metric].is_exact:
-            return obstacle_to_metric(metric, self.found, self.after)
+            return obstacle_to_metric(metric, self.before, self.after)
         if METRICS[metric].is_peak:
             is_time = METRICS[metric].units is TIME
-            return another_machine(self.found.result, self.after.result) if is_time else ""
+            return another_machine(self.before.result, self.after.result) if is_time else ""
         if self.after.of.shares is not None:
-            return obstacle_to_time(self.found, self.after)
-        return another_machine(self.found.result, self.after.result) or other_work(
-            self.found, self.after
+            return obstacle_to_time(self.before, self.after)
+        return another_machine(self.before.result, self.after.result) or other_work(
+            self.before, self.after
         )
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the earlier estimate of a metric."""
-        assert self.found is not None
+        assert self.before is not None
         if METRICS[metric].is_sampled:
-            return self._timed(self.found, metric, subject)
-        tasks = self.found.of.window.tasks
+            return self._timed(self.before, metric, subject)
+        tasks = self.before.of.window.tasks
         value = METRICS[metric].divided(self._cost(metric, subject), tasks)
-        found = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
+        estimate = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
         most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
-        return replace(found, high=found.high + most)
+        return replace(estimate, high=estimate.high + most)
 
     def line(self, metric: str, function: Function) -> str:
         """Return under which name the baseline has a function: its own, or its module's others."""
@@ -217,9 +217,9 @@ class Before:
 
     @cached_property
     def _names(self) -> frozenset[tuple[str, str]]:
-        costs = self.found.of.costs if self.found else None
+        costs = self.before.of.costs if self.before else None
         functions = costs.functions if costs else ()
-        return frozenset((metric, each.function) for each in functions for metric in each.total)
+        return frozenset((metric, cost.function) for cost in functions for metric in cost.total)
 
     def _timed(self, side: Measurement, metric: str, subject: str) -> Estimate:
         """Return a share, or CPU time per task."""
@@ -233,7 +233,7 @@ class Before:
 
     def _cost(self, metric: str, subject: str) -> float:
         """Return a cost over the whole window, as in the record."""
-        costs = self.found.of.costs if self.found else None
+        costs = self.before.of.costs if self.before else None
         if costs is None:
             return 0.0
         if not subject and metric in costs.whole:

@@ -10,18 +10,10 @@ from statistics import median
 from typing import TypeAlias
 
 from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
+from pytest_schedprof.judge.contrast import OF_EACH_RUN, Figure
 from pytest_schedprof.judge.estimate import critical
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import (
-    CPU,
-    METRICS,
-    PERCENT,
-    RANKED,
-    SELF,
-    SHARE,
-    Of,
-    own_part,
-)
+from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, RANKED, SELF, SHARE, Of, own_part
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import (
     WHOLE,
@@ -31,7 +23,7 @@ from pytest_schedprof.model.result import (
     Result,
     SampledShares,
 )
-from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting
+from pytest_schedprof.model.run import Course, Moment, Point, Run, Series, Setting
 
 LEAST_PART = 0.05
 """Part of all samples or costs. A function that never reached it has no series unless asked for."""
@@ -72,13 +64,14 @@ class Choice:
         return metric in self.metrics if self.metrics else not METRICS[metric].is_extra
 
 
-Found: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
+Night: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
+"""What one run measured in one setting."""
 
 
 def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> list[Series]:
     """Return the chosen series of runs; the runs come in the order of their commits."""
     matches = compile_pattern(choice.test).fullmatch
-    found: dict[Setting, list[Found]] = defaultdict(list)
+    nights: dict[Setting, list[Night]] = defaultdict(list)
     for run, results in runs:
         for result in results:
             if matches(result.test_id) and result.is_usable:
@@ -86,12 +79,12 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
                 version = versions.get("distributed", "")
                 moment = Moment(run.run_id, run.started_at, run.commit, version)
                 for setting, amounts in _settings(result):
-                    found[setting].append((moment, amounts))
+                    nights[setting].append((moment, amounts))
     return [
-        each
-        for setting in sorted(found)
-        for each in _series(setting, found[setting], choice)
-        if each.figures
+        one_series
+        for setting in sorted(nights)
+        for one_series in _series(setting, nights[setting], choice)
+        if one_series.figures
     ]
 
 
@@ -101,7 +94,7 @@ def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
     for backend in result.backends:
         amounts = dict(amounts_of(backend))
         for is_exact in (True, False):
-            chosen = {n: each for n, each in amounts.items() if METRICS[n[0]].is_exact == is_exact}
+            chosen = {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}
             yield _setting(result, backend, is_exact=is_exact), chosen
 
 
@@ -120,17 +113,17 @@ def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setti
     )
 
 
-def _series(setting: Setting, found: list[Found], choice: Choice) -> Iterator[Series]:
-    names = {name for _, amounts in found for name in amounts if choice.wants(*name)}
+def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[Series]:
+    names = {name for _, amounts in nights for name in amounts if choice.wants(*name)}
     large = [
         name
         for name in names
         if choice.function
-        or any(name in amounts and amounts[name].part >= LEAST_PART for _, amounts in found)
+        or any(name in amounts and amounts[name].part >= LEAST_PART for _, amounts in nights)
     ]
     siblings = Counter(_place(name)[:2] for name in large)
     for name in sorted(large, key=_place):
-        figures = tuple(_figures(found, name))
+        figures = tuple(_figures(nights, name))
         went = _course(name[0], figures, siblings[_place(name)[:2]])
         yield Series(setting, *name, figures, went)
 
@@ -141,16 +134,16 @@ def _place(name: Name) -> tuple[int, int, str]:
     return list(METRICS).index(metric), bool(subject) + (":" in subject), subject
 
 
-def _figures(found: Iterable[Found], name: Name) -> Iterator[Figure]:
+def _figures(nights: Iterable[Night], name: Name) -> Iterator[Point]:
     """Yield the figures of a series; a function that was not called in a run has the figure 0."""
-    for moment, amounts in found:
+    for moment, amounts in nights:
         if name in amounts:
-            yield Figure(moment, amounts[name].value)
+            yield Point(moment, amounts[name].value)
         elif name[1] and any(metric == name[0] for metric, _ in amounts):
-            yield Figure(moment, 0.0)
+            yield Point(moment, 0.0)
 
 
-def _course(metric: str, figures: Collection[Figure], siblings: int) -> Course:
+def _course(metric: str, figures: Collection[Point], siblings: int) -> Course:
     """Find the change points, with the level of the test divided over all series of the group."""
     relative, absolute = least_change(metric)
     values = [figure.value for figure in figures]
@@ -180,9 +173,12 @@ def amounts_of(backend: BackendResult) -> Iterator[tuple[Name, Amount]]:
 def _shares(shares: SampledShares) -> Iterator[tuple[Name, Amount]]:
     for owner in shares.owners:
         yield (SHARE, f"@{owner.owner}"), Amount(owner.share.value)
-    for each in shares.functions:
-        yield (SHARE, each.function), Amount(each.share.value, each.share.value)
-        yield (SELF, each.function), Amount(each.self_share.value, each.self_share.value)
+    for row in shares.functions:
+        yield (SHARE, row.function), Amount(row.share.value, row.share.value)
+        yield (
+            (SELF, row.function),
+            Amount(row.self_share.value, row.self_share.value),
+        )
 
 
 def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
@@ -192,7 +188,7 @@ def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
             continue
         if metric in costs.whole:
             yield (metric, ""), Amount(costs.whole[metric] / divisor)
-        functions = [each for each in costs.functions if metric in each.total]
+        functions = [cost for cost in costs.functions if metric in cost.total]
         if functions:
             yield from _of_functions(
                 metric, functions, divisor, is_summed=metric not in costs.whole
@@ -205,16 +201,16 @@ def _of_functions(
     # Seconds of a caller include those of its callees: only self seconds can be summed.
     own = own_part(metric)
     owners: dict[str, float] = defaultdict(float)
-    for each in functions:
-        owners[each.owner] += each.total.get(own, 0)
+    for cost in functions:
+        owners[cost.owner] += cost.total.get(own, 0)
     together = sum(owners.values())
     if is_summed and Of.WHOLE in METRICS[metric].of:
         yield (metric, ""), Amount(together / divisor)
     for owner, amount in owners.items() if Of.OWNERS in METRICS[metric].of else ():
         yield (metric, f"@{owner}"), Amount(amount / divisor)
-    for each in functions:
-        part = each.total.get(own, 0) / together if together else 0.0
-        yield (metric, each.function), Amount(each.total[metric] / divisor, part)
+    for cost in functions:
+        part = cost.total.get(own, 0) / together if together else 0.0
+        yield (metric, cost.function), Amount(cost.total[metric] / divisor, part)
 
 
 LEAST_RUNS = 10
@@ -233,53 +229,28 @@ neighbours alike."""
 DEPARTURES = 2.0
 """Standard deviations in the largest departure of a count in ten runs or more."""
 
-EACH = 0.02
-"""Largest chance that noise alone shows a change that counts, in each of the two runs that must
-show it. Noise that lasts for days makes runs alike, so the square of a chance promises too much."""
 
-
-@dataclass(frozen=True, slots=True)
-class Usual:
-    """What a series of runs tells of a figure."""
-
-    level: float
-    """The median of the runs, without the newest one."""
-    newest: float
-    """The figure of the newest run."""
-    scatter: float
-    """Standard deviation between runs. A step in the series does not raise it."""
-    error: float
-    """Standard error of the difference between one run and the level."""
-    freedom: int
-    """Degrees of freedom of that error."""
-
-
-def usual(values: Sequence[float]) -> Usual:
-    """Return what is usual for a figure.
+def usual(values: Sequence[float]) -> Figure:
+    """Return the median of the runs before the newest one, with the standard error of the
+    difference between it and one run.
 
     Args:
         values: one for each run, the newest last; `LEAST_RUNS` at least.
     """
-    before = values[:-1][-OF_LEVEL:]
-    found = _scatter(values)
-    of_median = pi / 2 / len(before)
-    return Usual(
-        median(before),
-        values[-1],
-        found,
-        found * sqrt(1 + of_median),
-        max(1, len(values) // RUNS_PER_FREEDOM),
-    )
+    level = values[:-1][-OF_LEVEL:]
+    of_median = pi / 2 / len(level)
+    error = scatter_of_runs(values) * sqrt(1 + of_median)
+    return Figure(median(level), error, max(1, len(values) // RUNS_PER_FREEDOM))
 
 
-def counts_from(found: Usual, chance: float = EACH) -> float:
-    """Return the smallest change from the level that counts, if two runs show it.
+def counts_from(level: Figure, chance: float = OF_EACH_RUN) -> float:
+    """Return the smallest change from the usual level that counts, if two runs show it.
 
     Args:
-        found: what is usual.
+        level: what is usual.
         chance: that noise alone shows it in one run; smaller if many figures are judged together.
     """
-    return found.error * critical(min(EACH, chance), found.freedom)
+    return level.error * critical(min(OF_EACH_RUN, chance), level.freedom)
 
 
 def departure(values: Sequence[float]) -> float:
@@ -296,11 +267,12 @@ def departure(values: Sequence[float]) -> float:
 
 def scatter_of_count(values: Sequence[float]) -> float:
     """Return the standard deviation of a count between runs: 0 if no run departed."""
-    found = departure(values)
-    return max(found / DEPARTURES, _scatter(values)) if found else 0.0
+    departed = departure(values)
+    return max(departed / DEPARTURES, scatter_of_runs(values)) if departed else 0.0
 
 
-def _scatter(values: Sequence[float]) -> float:
+def scatter_of_runs(values: Sequence[float]) -> float:
+    """Return the standard deviation between runs. A step in the series does not raise it."""
     return max(scatter(values, apart) for apart in APART)
 
 
@@ -341,19 +313,19 @@ def recent_series(runs: Sequence[Run]) -> Recent:
     """
     if not runs:
         return {}
-    found: dict[tuple[str, str], list[Mapping[str, float]]] = {}
-    settings = {each.test_id: each.setting for each in runs[-1].tests}
+    figures_by_key: dict[tuple[str, str], list[Mapping[str, float]]] = defaultdict(list)
+    settings = {test.test_id: test.setting for test in runs[-1].tests}
     for run in runs:
         for entry in run.tests:
             # The test did its work: it passed, or failed by a limit only.
             is_worth_it = entry.outcome in WHOLE or entry.verdict is Verdict.FAIL
             if is_worth_it and settings.get(entry.test_id) == entry.setting:
                 for backend, figures in entry.figures.items():
-                    found.setdefault((entry.test_id, backend), []).append(figures)
-    series = {key: _telling(figures) for key, figures in found.items()}
-    return {key: each for key, each in series.items() if len(each[1]) >= FEWEST}
+                    figures_by_key[entry.test_id, backend].append(figures)
+    series = {key: _telling(figures) for key, figures in figures_by_key.items()}
+    return {key: pair for key, pair in series.items() if len(pair[1]) >= FEWEST}
 
 
-def _telling(found: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:
-    metric = next((name for name in RANKED if name in found[-1]), "")
-    return metric, [figures[metric] for figures in found if metric in figures]
+def _telling(runs: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:
+    metric = next((name for name in RANKED if name in runs[-1]), "")
+    return metric, [figures[metric] for figures in runs if metric in figures]

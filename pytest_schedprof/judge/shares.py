@@ -143,7 +143,7 @@ class Shares:
     def _doubt_of_undivided(self, subject: str) -> str:
         """Return that nobody knows whose samples these are, if they are many."""
         matches = compile_pattern(subject).fullmatch
-        most = max((n for each, n in self.undivided.items() if matches(each)), default=0)
+        most = max((n for name, n in self.undivided.items() if matches(name)), default=0)
         if most <= UNDIVIDED_MATTERS * self.total.busy:
             return ""
         samples = "1 sample" if most == 1 else f"{most} samples"
@@ -249,9 +249,10 @@ def shares_of(
     The units are rounds if there are enough of them, else blocks of each window.
     """
     units = [
-        total(block for profile in each for block in tally_blocks(profile, 1)) for each in rounds
+        total(block for profile in one_round for block in tally_blocks(profile, 1))
+        for one_round in rounds
     ]
-    profiles = [profile for each in rounds for profile in each]
+    profiles = [profile for one_round in rounds for profile in one_round]
     doubt = next((profile.doubt for profile in profiles if profile.doubt), "")
     is_held_back = all(profile.is_held_back for profile in profiles)
     has_rounds = sum(unit.busy > 0 for unit in units) >= MIN_ROUNDS

@@ -120,15 +120,15 @@ def _waiting(profile: SampleProfile) -> int:
 
 def undivided(profile: SampleProfile) -> Counter[Function]:
     """Count samples that may be the scheduler's or not, by function and by `@owner`."""
-    found: Counter[Function] = Counter()
+    counts: Counter[Function] = Counter()
     if not profile.is_shared:
-        return found
+        return counts
     kept = [undivided_subjects(stack) for stack in profile.stacks]
     for thread in profile.threads:
         for index, count in Counter(thread.samples).items():
             for subject in kept[index]:
-                found[subject] += count
-    return found
+                counts[subject] += count
+    return counts
 
 
 def blocks_for(busy_samples: int) -> int:
@@ -145,13 +145,13 @@ def _tally(
 ) -> Tally:
     tally = Tally()
     for index, count in Counter(chain.from_iterable(parts)).items():
-        if found := kept[index]:
+        if busy := kept[index]:
             tally.busy += count
-            tally.owners[found.owner] += count
-            tally.own[found.stack[-1]] += count
+            tally.owners[busy.owner] += count
+            tally.own[busy.stack[-1]] += count
             if whose:
                 tally.spans[whose[index]] += count
-            for function in set(found.stack):  # a set: recursion counts once
+            for function in set(busy.stack):  # a set: recursion counts once
                 tally.inclusive[function] += count
     return tally
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import sqrt
+from typing import TypeAlias
 
-from pytest_schedprof.judge.contrast import Contrast, Policy, largest_chance, paired, unpaired
+from pytest_schedprof.judge.contrast import Contrast, largest_chance, paired, unpaired
 from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS
 from pytest_schedprof.judge.figures import Measurement, owner_of_subject
 from pytest_schedprof.judge.owners import PLUMBING
-from pytest_schedprof.judge.past import Past, cost_in, share_in
-from pytest_schedprof.judge.series import EACH, Usual
+from pytest_schedprof.judge.series import usual
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.metric import CPU, SHARE
+
+CPU_RISE, SHARE_RISE = 0.05, 0.02
+"""Least rise that counts: a part of the CPU time per task, a difference of a share."""
+
+LEAST_CPU_RISE, LEAST_SHARE_RISE = 0.01, 0.005
+"""The same where earlier runs show how much the figures vary between runs."""
+
+SEEN_FROM = 0.02
+"""Smallest share of functions that are compared. The change of smaller ones is below `SHARE_RISE`,
+and each further figure makes all others harder to decide."""
+
+Levels: TypeAlias = tuple[float, float]
+"""Largest p values of a rise and of a fall that count."""
 
 COVERED = 0.75
 """Part of a rise that must have fallen elsewhere in the same owner or module; samples are not
@@ -22,21 +35,244 @@ precise enough for more."""
 GONE = 0.1
 """A function has gone if it keeps less than this part of its share."""
 
+SEEN_ONCE = "seen in this run only: it counts if the next run shows it too"
 
-def with_moved_costs(
-    changes: list[Change], before: Measurement, after: Measurement
+SAMPLES = (
+    "{count:,} samples do not rule out a rise of {least}: run more rounds, or give the scheduler "
+    "more work"
+)
+
+SCALES = "rounds of several scales do not show how much {what}: run the test at one scale"
+
+ONE_ROUND = "fewer than three rounds do not show how much {what}: run three or more"
+
+ROUNDS = (
+    "between the rounds {what} too much to tell: run more of them, or both versions in turns "
+    "(--schedprof-against)"
+)
+
+PAIRS = "between the pairs of rounds {what} too much to tell: give a larger budget"
+
+SIZE = "it rose, perhaps by the {least} from which on it counts: run more rounds"
+
+
+def timed_changes(
+    before: Measurement,
+    after: Measurement,
+    alpha: float,
+    *,
+    in_turns: bool,
+    past: Sequence[Measurement],
 ) -> list[Change]:
-    """Turn changes of functions that came or went into shifts if their time only moved."""
+    """Compare the CPU time of the whole, and the shares of all relevant functions and owners.
+
+    Args:
+        before: one side.
+        after: the other side.
+        alpha: the rate of false alarms.
+        in_turns: whether the rounds of the two sides were measured in turns.
+        past: earlier runs, if there are enough to tell what is usual; else none.
+    """
+    subjects = [
+        subject
+        for subject in sorted({*before.shares, *after.shares})
+        if max(side.share_value(subject) for side in (before, after)) >= SEEN_FROM
+        and (subject.startswith("@") or owner_of_subject(subject) not in PLUMBING)
+    ]
+    if past:
+        cpu_rise, share_rise = LEAST_CPU_RISE, LEAST_SHARE_RISE
+        cpu = _beside_usual([run.cpu.value for run in past], after.cpu.value)
+        figures = {subject: _beside_past(subject, past, after) for subject in subjects}
+    else:
+        cpu_rise, share_rise = CPU_RISE, SHARE_RISE
+        cpu = _cpu(before, after, in_turns=in_turns)
+        figures = {subject: _share_and_cost(subject, before, after, cpu) for subject in subjects}
+    contrasts = [cpu, *(share for share, _ in figures.values())]
+    levels = (
+        largest_chance([contrast.chance_of_rise for contrast in contrasts], alpha),
+        largest_chance([contrast.chance_of_fall for contrast in contrasts], alpha),
+    )
+    advice = _advice(before, after, in_turns=in_turns)
+    outcome, note = _outcome(cpu, cpu_rise * cpu.before, levels), ""
+    if outcome is Outcome.UNDECIDED:
+        note = _doubt(cpu, f"{cpu_rise:.0%}", levels, advice[CPU])
+    of_whole = _change(CPU, "", cpu, outcome, note, levels)
+    changes = []
+    for subject, (share, cost) in figures.items():
+        outcome, note = _outcome(share, share_rise, levels), ""
+        if outcome is Outcome.UNDECIDED:
+            note = _lack_of_samples(share, share_rise, before, after)
+            note = note or _doubt(share, _points(share_rise), levels, advice[SHARE])
+        elif outcome is not Outcome.SAME:
+            outcome, note = _beside_cost(outcome, cost, cpu_rise * cost.before, alpha)
+        changes.append(_change(SHARE, subject, share, outcome, note, levels))
+    return [of_whole, *_with_moves(changes, before, after)]
+
+
+def _cpu(before: Measurement, after: Measurement, *, in_turns: bool) -> Contrast:
+    """Contrast of the CPU time, paired if the rounds were measured in turns."""
+    rounds = (before.cpu_of_rounds, after.cpu_of_rounds)
+    if in_turns and len(rounds[0]) == len(rounds[1]) >= MIN_ROUNDS:
+        return paired(*rounds)
+    return unpaired(before.cpu, after.cpu)
+
+
+def _share_and_cost(
+    subject: str, before: Measurement, after: Measurement, cpu: Contrast
+) -> tuple[Contrast, Contrast]:
+    """Contrast a share, and the CPU time that it is of.
+
+    The pooled share of both sides gives the error under the null hypothesis.
+    """
+    samples, seen = 0, 0.0
+    for side in (before, after):
+        samples += side.samples
+        seen += side.samples * side.share_value(subject)
+    typical = seen / max(1, samples)
+    share = unpaired(before.share(subject, typical), after.share(subject, typical))
+    busy = (before.busy + after.busy) / 2
+    of_share = share.error * busy * (cpu.before + cpu.after) / 2
+    of_cpu = cpu.error * busy * (share.before + share.after) / 2
+    cost = Contrast(
+        share.before * before.busy * cpu.before,
+        share.after * after.busy * cpu.after,
+        (of_share**2 + of_cpu**2) ** 0.5,
+        min(share.freedom, cpu.freedom),
+    )
+    return share, cost
+
+
+def _beside_past(
+    subject: str, past: Sequence[Measurement], after: Measurement
+) -> tuple[Contrast, Contrast]:
+    """Contrast a share, and the CPU time that it is of, with what is usual for them.
+
+    Most runs may show nothing of a rare event, so the error of a share is that of its samples at
+    least.
+    """
+    share = _beside_usual([run.share_value(subject) for run in past], after.share_value(subject))
+    least_error = after.sampling_error((share.before + share.after) / 2)
+    cost = _beside_usual([run.cost_value(subject) for run in past], after.cost_value(subject))
+    return replace(share, error=max(share.error, least_error)), cost
+
+
+def _beside_usual(past: Sequence[float], after: float) -> Contrast:
+    level = usual(past)
+    return Contrast(level.value, after, level.error, level.freedom, then=past[-1])
+
+
+def _outcome(contrast: Contrast, least: float, levels: Levels) -> Outcome:
+    """Return how a figure changed, taken alone; only rises are of interest that are not shown."""
+    if contrast.chance_of_rise <= levels[0] and contrast.rise >= least:
+        return Outcome.REGRESSED
+    if contrast.chance_of_fall <= levels[1] and contrast.fall >= least:
+        return Outcome.IMPROVED
+    return Outcome.UNDECIDED if contrast.may_have_risen(least) else Outcome.SAME
+
+
+def _beside_cost(
+    outcome: Outcome, cost: Contrast, needed: float, alpha: float
+) -> tuple[Outcome, str]:
+    """Decide by the CPU time whether a changed share is a change.
+
+    Shares add up to one, so a share also changes when other functions change.
+    """
+    if outcome is Outcome.REGRESSED:
+        chance, amount = cost.chance_of_rise, cost.rise
+    else:
+        chance, amount = cost.chance_of_fall, cost.fall
+    if amount < needed:
+        return Outcome.SHIFTED, "its CPU time per task did not change; that of other functions did"
+    if chance <= alpha:
+        return outcome, ""
+    now = f"{cost.difference / cost.before:+.0%}" if cost.before else "new"
+    return (
+        Outcome.UNDECIDED,
+        f"its CPU time per task ({now}) varies too much to tell whether it changed too: run more "
+        "rounds",
+    )
+
+
+def _change(
+    metric: str, subject: str, contrast: Contrast, outcome: Outcome, note: str, levels: Levels
+) -> Change:
+    """Return the change with the bounds that decided: a rise counts if the lower one is above 0, a
+    fall if the upper one is below; else the upper one tells how large a rise may be."""
+    is_fallen = contrast.chance_of_fall <= levels[1]
+    return Change(
+        metric,
+        subject,
+        owner_of_subject(subject),
+        outcome,
+        contrast.before,
+        contrast.after,
+        contrast.least_rise(levels[0]),
+        -contrast.least_fall(levels[1]) if is_fallen else contrast.high,
+        note,
+    )
+
+
+def _lack_of_samples(
+    share: Contrast, share_rise: float, before: Measurement, after: Measurement
+) -> str:
+    """Return that more samples would decide, if these alone leave a rise possible."""
+    counts = before.samples, after.samples
+    typical = (share.before + share.after) / 2
+    error = sqrt(typical * (1 - typical) * sum(1 / max(1, count) for count in counts))
+    alone = Contrast(share.before, share.after, error, MANY)
+    if share.then is None and alone.may_have_risen(share_rise):
+        return SAMPLES.format(count=min(counts), least=_points(share_rise))
+    return ""
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:g} pp"
+
+
+def _doubt(contrast: Contrast, least: str, levels: Levels, advice: str) -> str:
+    """Return why a rise is undecided, and what would decide it."""
+    if contrast.then is not None:
+        return SEEN_ONCE
+    return SIZE.format(least=least) if contrast.chance_of_rise <= levels[0] else advice
+
+
+def _advice(before: Measurement, after: Measurement, *, in_turns: bool) -> dict[str, str]:
+    """Return what would show how much CPU time and shares vary."""
+    sides = before, after
+    has_rounds = {
+        CPU: min(len(side.cpu_of_rounds) for side in sides) >= MIN_ROUNDS,
+        SHARE: all(side.of.shares and side.of.shares.inference == "rounds" for side in sides),
+    }
+    of_rounds = PAIRS if in_turns else ROUNDS
+    without = SCALES if len(after.scales) > 1 else ONE_ROUND
+    return {
+        metric: (of_rounds if has_rounds[metric] else without).format(what=what)
+        for metric, what in ((CPU, "CPU time varies"), (SHARE, "shares vary"))
+    }
+
+
+def _with_moves(
+    changes: Sequence[Change], before: Measurement, after: Measurement
+) -> Iterator[Change]:
+    """Yield changes of functions that came or went as shifts, if their time only moved."""
     pairs = dict(_pairs(changes))
     pairs |= {old: new for new, old in pairs.items()}
-    return [_settled(change, pairs, before, after) for change in changes]
+    for change in changes:
+        note = ""
+        if change.outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
+            if partner := pairs.get(change.subject):
+                note = f"moved {'from' if change.difference > 0 else 'to'} {partner}"
+            elif _is_taken_out(change, before, after):
+                owner = change.owner
+                note = f"extracted from other functions of {owner}, which did not grow as a whole"
+        yield replace(change, outcome=Outcome.SHIFTED, note=note) if note else change
 
 
-def _pairs(changes: list[Change]) -> Iterator[tuple[str, str]]:
+def _pairs(changes: Sequence[Change]) -> Iterator[tuple[str, str]]:
     """Pair each function that came with one of a similar share that went from the same owner or
     module."""
     free = [change for change in changes if _has_gone(change.before, change.after)]
-    for change in sorted(changes, key=lambda each: -each.difference):
+    for change in sorted(changes, key=lambda change: -change.difference):
         if not _has_gone(change.after, change.before):
             continue
         alike = [
@@ -58,318 +294,22 @@ def _has_gone(before: float, after: float) -> bool:
 def _is_one_place(one: Change, other: Change) -> bool:
     if one.subject.startswith("@") or other.subject.startswith("@"):
         return False
-    return one.owner == other.owner or _module(one.subject) == _module(other.subject)
-
-
-def _module(subject: str) -> str:
-    return subject.partition(":")[0]
-
-
-def _settled(
-    change: Change, pairs: dict[str, str], before: Measurement, after: Measurement
-) -> Change:
-    if change.outcome not in (Outcome.REGRESSED, Outcome.IMPROVED):
-        return change
-    if partner := pairs.get(change.subject):
-        way = "from" if change.difference > 0 else "to"
-        return replace(change, outcome=Outcome.SHIFTED, note=f"moved {way} {partner}")
-    came = _has_gone(change.after, change.before)
-    if change.outcome is Outcome.REGRESSED and came and _is_taken_out(change, before, after):
-        note = f"extracted from other functions of {change.owner}, which did not grow as a whole"
-        return replace(change, outcome=Outcome.SHIFTED, note=note)
-    return change
+    modules = (change.subject.partition(":")[0] for change in (one, other))
+    return one.owner == other.owner or len({*modules}) == 1
 
 
 def _is_taken_out(change: Change, before: Measurement, after: Measurement) -> bool:
-    """Whether its self share was extracted from other functions of its owner."""
+    """Whether a function came whose self share was extracted from other functions of its owner."""
+    owner = f"@{change.owner}"
+    is_rise = change.outcome is Outcome.REGRESSED
+    if not (is_rise and _has_gone(change.after, change.before)):
+        return False
+    if owner not in before.shares or owner not in after.shares:
+        return False
     own_before, own_after = (
         side.self_shares[change.subject].value if change.subject in side.self_shares else 0.0
         for side in (before, after)
     )
-    owner = f"@{change.owner}"
-    if owner not in before.shares or owner not in after.shares:
-        return False
     gained = after.shares[owner].value - before.shares[owner].value
     rise = change.difference
     return own_after - own_before >= COVERED * rise and gained <= (1 - COVERED) * rise
-
-
-SEEN_ONCE = "seen in this run only: it counts if the next run shows it too"
-
-
-@dataclass(frozen=True, slots=True)
-class Standing(Contrast):
-    """A figure and its usual level, with the figure of the run before this one."""
-
-    then: float
-
-    @property
-    def rise(self) -> float:
-        """The smaller rise of the two runs."""
-        return min(self.after, self.then) - self.before
-
-    @property
-    def fall(self) -> float:
-        """The smaller fall of the two runs."""
-        return self.before - max(self.after, self.then)
-
-    @property
-    def chance_of_rise(self) -> float:
-        """P value of a rise that both runs show."""
-        return _of_both(self._chance(self.rise))
-
-    @property
-    def chance_of_fall(self) -> float:
-        """P value of a fall that both runs show."""
-        return _of_both(self._chance(self.fall))
-
-    def _margin(self, chance: float) -> float:
-        """Of each of the two runs, if noise is to exceed it in both with this chance."""
-        return Contrast._margin(self, min(EACH, sqrt(chance)))
-
-    def may_have_risen(self, needed: float) -> bool:
-        """Whether this run shows a rise that the run before did not."""
-        return self.difference >= needed and self._chance(self.difference) <= EACH
-
-
-def standing(usual: Usual, after: float, least_error: float = 0.0) -> Standing:
-    """Contrast a figure with its usual level.
-
-    Args:
-        usual: what the earlier runs tell.
-        after: the figure of this run.
-        least_error: smallest standard error, where most runs show nothing of a rare event.
-    """
-    error = max(usual.error, least_error)
-    return Standing(usual.level, after, error, usual.freedom, usual.newest)
-
-
-def _of_both(chance: float) -> float:
-    """Return the chance of two runs, of which the less certain one has this chance."""
-    return chance * chance if chance <= EACH else 1.0
-
-
-SAMPLES = (
-    "{count:,} samples do not rule out a rise of {least}: run more rounds, or give the scheduler "
-    "more work"
-)
-
-SCALES = "rounds of several scales do not show how much {what}: run the test at one scale"
-
-ONE_ROUND = "fewer than three rounds do not show how much {what}: run three or more"
-
-ROUNDS = (
-    "between the rounds {what} too much to tell: run more of them, or both versions in turns "
-    "(--schedprof-against)"
-)
-
-PAIRS = "between the pairs of rounds {what} too much to tell: give a larger budget"
-
-SIZE = "it rose, perhaps by the {least} from which on it counts: run more rounds"
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """What a change must pass, for all figures of both sides together."""
-
-    before: Measurement
-    after: Measurement
-    policy: Policy
-    in_turns: bool
-    of_rises: float
-    """Largest p value of a rise that counts."""
-    of_falls: float
-
-    def is_risen(self, contrast: Contrast) -> bool:
-        """Whether a rise is certain, of whatever size."""
-        return contrast.chance_of_rise <= self.of_rises
-
-    def is_fallen(self, contrast: Contrast) -> bool:
-        """Whether a fall is certain, of whatever size."""
-        return contrast.chance_of_fall <= self.of_falls
-
-    def change(
-        self, metric: str, subject: str, contrast: Contrast, outcome: Outcome, note: str
-    ) -> Change:
-        """Return the change with the bounds that decided: a rise counts if the lower one is above
-        0, a fall if the upper one is below; else the upper one tells how large a rise may be."""
-        is_fallen = self.is_fallen(contrast)
-        return Change(
-            metric,
-            subject,
-            owner_of_subject(subject),
-            outcome,
-            contrast.before,
-            contrast.after,
-            contrast.least_rise(self.of_rises),
-            -contrast.least_fall(self.of_falls) if is_fallen else contrast.high,
-            note,
-        )
-
-    def doubt_of_cpu(self, cpu: Contrast) -> str:
-        """Return why a rise of the CPU time is undecided, and what would decide it."""
-        rounds = self.before.cpu_of_rounds, self.after.cpu_of_rounds
-        has_rounds = min(map(len, rounds)) >= MIN_ROUNDS
-        return self._doubt(cpu, f"{self.policy.cpu_rise:.0%}", "CPU time varies", has_rounds)
-
-    def doubt_of_share(self, share: Contrast) -> str:
-        """Return why a rise of a share is undecided: for its samples, or for what scatters."""
-        least = f"{self.policy.share_rise * 100:g} pp"
-        sides = self.before.of.shares, self.after.of.shares
-        counts = [side.busy_samples if side else 0 for side in sides]
-        typical = (share.before + share.after) / 2
-        error = sqrt(typical * (1 - typical) * sum(1 / max(1, count) for count in counts))
-        alone = Contrast(share.before, share.after, error, MANY)
-        if not isinstance(share, Standing) and alone.may_have_risen(self.policy.share_rise):
-            return SAMPLES.format(count=min(counts), least=least)
-        has_rounds = all(side is not None and side.inference == "rounds" for side in sides)
-        return self._doubt(share, least, "shares vary", has_rounds)
-
-    def _doubt(self, contrast: Contrast, least: str, what: str, has_rounds: bool) -> str:
-        if isinstance(contrast, Standing):
-            return SEEN_ONCE
-        if self.is_risen(contrast):
-            return SIZE.format(least=least)
-        if has_rounds:
-            return (PAIRS if self.in_turns else ROUNDS).format(what=what)
-        is_scaled = len(self.after.of.window.scales) > 1
-        return (SCALES if is_scaled else ONE_ROUND).format(what=what)
-
-
-def timed_changes(
-    before: Measurement,
-    after: Measurement,
-    policy: Policy,
-    *,
-    in_turns: bool = False,
-    past: Past | None = None,
-) -> list[Change]:
-    """Compare the CPU time of the whole, and the shares of all relevant functions and owners.
-
-    Args:
-        before: one side.
-        after: the other side.
-        policy: how large and how certain a change must be.
-        in_turns: whether the rounds of the two sides were measured in turns.
-        past: earlier runs, if there are enough to tell what is usual.
-    """
-    subjects = _subjects(before, after, policy)
-    if past:
-        policy = policy.with_past()
-        whole: Contrast = standing(past.cpu, after.cpu.value)
-        figures = {subject: _beside_past(subject, past, after) for subject in subjects}
-    else:
-        whole = _cpu(before, after, in_turns=in_turns)
-        figures = {subject: _share_and_cost(subject, before, after, whole) for subject in subjects}
-    contrasts = [whole, *(share for share, _ in figures.values())]
-    bars = Bars(
-        before,
-        after,
-        policy,
-        in_turns,
-        largest_chance([contrast.chance_of_rise for contrast in contrasts], policy.alpha),
-        largest_chance([contrast.chance_of_fall for contrast in contrasts], policy.alpha),
-    )
-    changes = [_share_change(subject, *pair, bars) for subject, pair in figures.items()]
-    return [_cpu_change(whole, bars), *with_moved_costs(changes, before, after)]
-
-
-def _cpu(before: Measurement, after: Measurement, *, in_turns: bool) -> Contrast:
-    """Contrast of the CPU time, paired if the rounds were measured in turns."""
-    rounds = (before.cpu_of_rounds, after.cpu_of_rounds)
-    if in_turns and len(rounds[0]) == len(rounds[1]) >= MIN_ROUNDS:
-        return paired(*rounds)
-    return unpaired(before.cpu, after.cpu)
-
-
-def _beside_past(subject: str, past: Past, after: Measurement) -> tuple[Contrast, Contrast]:
-    """Contrast a share, and the CPU time that it is of, with what is usual for them."""
-    usual, share = past.share(subject), share_in(after, subject)
-    return (
-        standing(usual, share, after.sampling_error((usual.level + share) / 2)),
-        standing(past.cost(subject), cost_in(after, subject)),
-    )
-
-
-def _subjects(before: Measurement, after: Measurement, policy: Policy) -> list[str]:
-    """Return owners and functions to compare, without those that call all others."""
-    return [
-        subject
-        for subject in sorted({*before.shares, *after.shares})
-        if max(share_in(side, subject) for side in (before, after)) >= policy.seen_from
-        and (subject.startswith("@") or owner_of_subject(subject) not in PLUMBING)
-    ]
-
-
-def _share_and_cost(
-    subject: str, before: Measurement, after: Measurement, whole: Contrast
-) -> tuple[Contrast, Contrast]:
-    """Contrast a share, and the CPU time that it is of.
-
-    The pooled share of both sides gives the error under the null hypothesis.
-    """
-    samples, seen = 0, 0.0
-    for side in (before, after):
-        if side.of.shares:
-            samples += side.of.shares.busy_samples
-            seen += side.of.shares.busy_samples * share_in(side, subject)
-    typical = seen / max(1, samples)
-    share = unpaired(before.share(subject, typical), after.share(subject, typical))
-    return share, _cost(share, before.busy, after.busy, whole)
-
-
-def _cost(share: Contrast, busy_before: float, busy_after: float, whole: Contrast) -> Contrast:
-    """Contrast of `share * busy * cpu`, with the errors of the share and of the CPU time."""
-    before = share.before * busy_before * whole.before
-    after = share.after * busy_after * whole.after
-    busy = (busy_before + busy_after) / 2
-    of_share = share.error * busy * (whole.before + whole.after) / 2
-    of_whole = whole.error * busy * (share.before + share.after) / 2
-    error = (of_share**2 + of_whole**2) ** 0.5
-    return Contrast(before, after, error, min(share.freedom, whole.freedom))
-
-
-def _share_change(subject: str, share: Contrast, cost: Contrast, bars: Bars) -> Change:
-    policy = bars.policy
-    outcome, note = Outcome.SAME, ""
-    needed = policy.cpu_rise * cost.before
-    if bars.is_risen(share) and share.rise >= policy.share_rise:
-        is_dearer = cost.chance_of_rise <= policy.alpha and cost.rise >= needed
-        outcome, note = _beside_cost(is_dearer, cost.rise < needed, Outcome.REGRESSED, cost)
-    elif bars.is_fallen(share) and share.fall >= policy.share_rise:
-        is_cheaper = cost.chance_of_fall <= policy.alpha and cost.fall >= needed
-        outcome, note = _beside_cost(is_cheaper, cost.fall < needed, Outcome.IMPROVED, cost)
-    elif share.may_have_risen(policy.share_rise):
-        outcome, note = Outcome.UNDECIDED, bars.doubt_of_share(share)
-    return bars.change(SHARE, subject, share, outcome, note)
-
-
-def _beside_cost(
-    is_sure: bool, is_slight: bool, outcome: Outcome, cost: Contrast
-) -> tuple[Outcome, str]:
-    """Decide by the CPU time whether a changed share is a change.
-
-    Shares add up to one, so a share also changes when other functions change.
-    """
-    if is_sure:
-        return outcome, ""
-    if is_slight:
-        return Outcome.SHIFTED, "its CPU time per task did not change; that of other functions did"
-    now = f"{cost.difference / cost.before:+.0%}" if cost.before else "new"
-    return (
-        Outcome.UNDECIDED,
-        f"its CPU time per task ({now}) varies too much to tell whether it changed too: run more "
-        "rounds",
-    )
-
-
-def _cpu_change(cpu: Contrast, bars: Bars) -> Change:
-    needed = bars.policy.cpu_rise * cpu.before
-    outcome, note = Outcome.SAME, ""
-    if bars.is_risen(cpu) and cpu.rise >= needed:
-        outcome = Outcome.REGRESSED
-    elif bars.is_fallen(cpu) and cpu.fall >= needed:
-        outcome = Outcome.IMPROVED
-    elif cpu.may_have_risen(needed):
-        outcome, note = Outcome.UNDECIDED, bars.doubt_of_cpu(cpu)
-    return bars.change(CPU, "", cpu, outcome, note)

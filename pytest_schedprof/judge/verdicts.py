@@ -11,10 +11,7 @@ from typing import Protocol
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
-from pytest_schedprof.model.metric import (
-    METRICS,
-    STALLS,
-)
+from pytest_schedprof.model.metric import METRICS, STALLS
 from pytest_schedprof.model.profile import Function, compile_pattern
 
 DIGITS = 12
@@ -110,8 +107,8 @@ def _names_nothing(limit: Limit, measurements: Measurements) -> str:
 def _longest(metric: str, measurements: Measurements) -> str:
     """Return the function that has the figure of the whole; empty if none has."""
     whole = measurements.of(metric, "").value
-    found = (name for name in measurements.seen(metric) if measurements.of(metric, name).value)
-    return next((name for name in found if measurements.of(metric, name).value >= whole), "")
+    names = (name for name in measurements.seen(metric) if measurements.of(metric, name).value)
+    return next((name for name in names if measurements.of(metric, name).value >= whole), "")
 
 
 def _findings(

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from pytest_schedprof.errors import LimitError, SchedprofError, printable
-from pytest_schedprof.judge.contrast import Policy
 from pytest_schedprof.judge.limits import choices
 from pytest_schedprof.judge.parting import Reader, with_first_difference
 from pytest_schedprof.judge.phases import EvidenceMeasurements
@@ -136,13 +135,13 @@ def unjudged(plan: Plan, sides: Sides) -> Judgement:
     return Judgement(baseline, plan.settings.strict)
 
 
-def judge_test(plan: Plan, sides: Sides, policy: Policy, directory: Path | None) -> Judgement:
+def judge_test(plan: Plan, sides: Sides, alpha: float, directory: Path | None) -> Judgement:
     """Assess all sides, store their files in the directory, judge limits and compare.
 
     The other sides come first, because limits may be relative to what is measured there.
     """
     troubles = [*_assess_others(sides, directory)]
-    reference = _in_turns(sides.against, policy) if sides.against else plan.reference
+    reference = _in_turns(sides.against, alpha) if sides.against else plan.reference
     here = sides.here
     earlier = Earlier(reference, here.record())
     seen = assess(here.recorder, plan.limits, directory, earlier)
@@ -160,7 +159,7 @@ def judge_test(plan: Plan, sides: Sides, policy: Policy, directory: Path | None)
     )
     if here.assessment.errors:
         return judgement
-    null = _in_turns(sides.null, policy) if sides.null else None
+    null = _in_turns(sides.null, alpha) if sides.null else None
     found = _compare(plan, earlier, seen)
     as_null = _compare(plan, replace(earlier, reference=null), seen)
     after = partial(decided_in, directory, seen.backends)
@@ -171,10 +170,10 @@ def judge_test(plan: Plan, sides: Sides, policy: Policy, directory: Path | None)
     )
 
 
-def is_decided(plan: Plan, here: Side, against: Side, policy: Policy) -> bool:
+def is_decided(plan: Plan, here: Side, against: Side, alpha: float) -> bool:
     """Whether what was recorded so far shows a regression, or shows that there is none."""
     against.assessment = assess(against.recorder, (), None)
-    earlier = Earlier(_in_turns(against, policy), here.record())
+    earlier = Earlier(_in_turns(against, alpha), here.record())
     found = _compare(plan, earlier, assess(here.recorder, (), None))
     verdicts = {each.verdict for each in found}
     return Verdict.FAIL in verdicts or verdicts == {Verdict.PASS}
@@ -192,8 +191,8 @@ def _assess_others(sides: Sides, directory: Path | None) -> Iterator[SchedprofEr
         yield from (_named(error, side.name) for error in side.assessment.errors)
 
 
-def _in_turns(side: Side, policy: Policy) -> InTurns:
-    return InTurns(side.name, side.record(), policy)
+def _in_turns(side: Side, alpha: float) -> InTurns:
+    return InTurns(side.name, side.record(), alpha)
 
 
 def _compare(plan: Plan, earlier: Earlier, seen: Assessment) -> tuple[Comparison, ...]:

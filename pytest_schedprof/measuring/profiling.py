@@ -39,7 +39,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.measuring.assessment import Assessment, keep_log, keep_record, keep_rounds
 from pytest_schedprof.measuring.judging import is_decided, judge_test, unjudged
 from pytest_schedprof.measuring.plan import ArtifactStore, BodyRun, Plan
@@ -60,8 +60,8 @@ class Schedule:
 
     def __init__(self, plan: Plan, sides: Sides) -> None:
         self.sides = sides
-        self.policy = DEFAULT_POLICY
-        """How the sides are compared: each interim check takes its part of the error rate."""
+        self.alpha = ALPHA
+        """The rate of false alarms of a comparison: the interim checks share it."""
         self.done = 0
         """Runs of the body that have ended, over all sides."""
         self.planned = 0 if sides.against else len(plan.body_runs)
@@ -116,7 +116,7 @@ class Schedule:
     def _is_enough(self, pairs: int, elapsed_s: float, against: Side) -> bool:
         """Whether more rounds would tell nothing, or there is no time for them."""
         checks = self._plan.interim_checks
-        self.policy = checks.policy(DEFAULT_POLICY, pairs, elapsed_s)
+        self.alpha = checks.alpha(pairs, elapsed_s)
         is_broken = any(side.recorder.errors for side in self.sides.all)
         if is_broken or not checks.has_time_for_more(pairs, elapsed_s):
             return True
@@ -124,7 +124,7 @@ class Schedule:
 
     def _is_decided(self, against: Side) -> bool:
         try:
-            return is_decided(self._plan, self.sides.here, against, self.policy)
+            return is_decided(self._plan, self.sides.here, against, self.alpha)
         except Exception as error:  # it must not look like a failure of the test's body
             against.recorder.errors.append(as_own(error))
             return True
@@ -364,7 +364,7 @@ class ProfiledTest:
         try:
             if self.directory is None:
                 self.directory = self._store.new_test(self._attempt.test_id)
-            self.judgement = judge_test(self.plan, sides, self.schedule.policy, self.directory)
+            self.judgement = judge_test(self.plan, sides, self.schedule.alpha, self.directory)
             self._keep_sources(sides)
             self._keep_log(sides.here)
         except Exception as error:

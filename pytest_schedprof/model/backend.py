@@ -137,7 +137,7 @@ def rank_of(backend: str, known: KnownBackends) -> float:
 
 def recommended(backends: Iterable[BackendFacts]) -> list[str]:
     """Return the names of the backends that have a rank, the most recommended first."""
-    ranked = [(each.rank, each.name) for each in backends if each.rank is not None]
+    ranked = [(backend.rank, backend.name) for backend in backends if backend.rank is not None]
     return [name for _, name in sorted(ranked)]
 
 
@@ -170,9 +170,9 @@ class Privileges:
     """Label that AppArmor or SELinux gives the process."""
 
 
-def read_privileges(found: Mapping[str, Any]) -> Privileges:
+def read_privileges(sent: Mapping[str, Any]) -> Privileges:
     """Read what the agent sent; fields that only a newer agent knows are left out."""
-    return Privileges(**{each.name: found[each.name] for each in fields(Privileges)})
+    return Privileges(**{field.name: sent[field.name] for field in fields(Privileges)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,4 +242,4 @@ class Checkup:
     @property
     def works(self) -> bool:
         """Whether all chosen backends work."""
-        return all(each.works for each in self.backends if each.is_chosen)
+        return all(backend.works for backend in self.backends if backend.is_chosen)

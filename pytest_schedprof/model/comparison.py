@@ -221,4 +221,4 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all comparisons."""
-        return Verdict.worst([each.verdict for each in self.comparisons])
+        return Verdict.worst([comparison.verdict for comparison in self.comparisons])

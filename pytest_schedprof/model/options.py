@@ -73,7 +73,7 @@ def positive(number: type[int] | type[float], most: float = MOST) -> Callable[[A
 
 
 def read_options(
-    kind: type[T], owner: str, given: Mapping[str, object], *, what: str = "backend"
+    kind: type[T], owner: str, raw: Mapping[str, object], *, what: str = "backend"
 ) -> T:
     """Build the dataclass of a backend's options, or of those of another thing that has some.
 
@@ -81,15 +81,14 @@ def read_options(
         SettingsError: names the unknown option and the known ones, or the malformed value.
     """
     readers = {field.name: _reader_of(field.type) for field in fields(kind)}  # type: ignore[arg-type]
-    for name in given:
+    for name in raw:
         if name not in readers:
             raise SettingsError(
                 f"schedprof: {what} {owner!r} has no option {name!r}; "
                 f"known: {', '.join(sorted(readers)) or 'none'}"
             )
-    return kind(
-        **{name: readers[name].value(f"option {owner}.{name}", raw) for name, raw in given.items()}
-    )
+    values = {name: readers[name].value(f"option {owner}.{name}", raw[name]) for name in raw}
+    return kind(**values)
 
 
 def _reader_of(annotation: Any) -> Reader:
@@ -143,8 +142,8 @@ def _words(value: object) -> tuple[str, ...]:
 
 
 def _names(value: object) -> Names:
-    given = value.split(",") if isinstance(value, str) else _words(value)
-    names = tuple(dict.fromkeys(word.strip() for word in given))
+    words = value.split(",") if isinstance(value, str) else _words(value)
+    names = tuple(dict.fromkeys(word.strip() for word in words))
     if not all(names) or not names:
         raise ValueError(value)
     return names

@@ -183,7 +183,6 @@ NOISE = (
     "distributed.metrics",
     "distributed.profile",
     "distributed.system_monitor",
-    "distributed.utils_perf",
     "psutil*",
     "namedtuple_p*",  # psutil's
     "namedtuple_s*",
@@ -330,7 +329,7 @@ def is_cache(function: Function) -> bool:
 
     Imports empty these caches, and whichever test asks first fills them.
     """
-    return any(compile_pattern(each).fullmatch(function) for each in CACHES)
+    return any(compile_pattern(pattern).fullmatch(function) for pattern in CACHES)
 
 
 def _root(module: str) -> str:
@@ -343,4 +342,4 @@ def _scheduling(module: str) -> bool:
 
 def is_of(module: str, chosen: Iterable[str]) -> bool:
     """Whether a module is one of those that were chosen, by names with wildcards or by words."""
-    return any(compile_pattern(each).fullmatch(module) for each in spelt_out(chosen))
+    return any(compile_pattern(name).fullmatch(module) for name in spelt_out(chosen))

@@ -108,11 +108,12 @@ class ClusterFacts:
 
 
 def differences(
-    here: Mapping[str, str], there: Mapping[str, str], *, python: tuple[str, str]
+    of_test: Mapping[str, str], of_scheduler: Mapping[str, str], *, python: tuple[str, str]
 ) -> tuple[str, ...]:
     """Return the differences of two sides in words; `python` has both versions of Python."""
     sides = [("Python", *python)]
-    sides += [(name, version, there[name]) for name, version in here.items() if name in there]
+    both = [name for name in of_test if name in of_scheduler]
+    sides += [(name, of_test[name], of_scheduler[name]) for name in both]
     return tuple(
         f"{name} is {one} where the tests run and {other} where the scheduler does"
         for name, one, other in sides
@@ -371,7 +372,7 @@ class Result:
     @property
     def has_regressed(self) -> bool:
         """Whether a figure regressed, even if that does not fail the test."""
-        return any(each.verdict is Verdict.FAIL for each in self.comparisons)
+        return any(comparison.verdict is Verdict.FAIL for comparison in self.comparisons)
 
     @property
     def limits(self) -> tuple[LimitResult, ...]:
@@ -383,5 +384,5 @@ class Result:
     def verdict(self) -> Verdict:
         """The worst verdict of all limits and comparisons; inconclusive if the profiling failed."""
         unsure = [Verdict.INCONCLUSIVE] if self.troubles else []
-        compared = [each.verdict for each in self.comparisons if each.is_binding]
+        compared = [comparison.verdict for comparison in self.comparisons if comparison.is_binding]
         return Verdict.worst([*unsure, *compared, *(limit.verdict for limit in self.limits)])

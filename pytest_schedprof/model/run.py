@@ -82,7 +82,7 @@ def setting_of(result: Result) -> str:
         words.append(f"{cluster.kind} cluster of {cluster.workers}")
     if environment := result.environment:
         words += [f"Python {environment.minor_python}", environment.scheduler_machine]
-    for scales in {each.window.scales for each in result.backends} - {()}:
+    for scales in {backend.window.scales for backend in result.backends} - {()}:
         words.append(f"scales {', '.join(map(str, scales))}")
     return ", ".join(filter(None, words))
 
@@ -107,8 +107,8 @@ def _identities(result: Result) -> Iterator[object]:
         options,
         configuration,
     )
-    for each in result.backends:
-        yield (result.test_id, each.backend, each.mode, each.window.scales, *where)
+    for backend in result.backends:
+        yield (result.test_id, backend.backend, backend.mode, backend.window.scales, *where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Point:
     """The value of a metric at one moment."""
 
     moment: Moment
@@ -186,7 +186,7 @@ class Series:
     metric: str
     subject: str
     """A function, `@owner`, or empty for the scheduler as a whole."""
-    figures: tuple[Figure, ...]
+    figures: tuple[Point, ...]
     course: Course
 
 

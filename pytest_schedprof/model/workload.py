@@ -123,10 +123,10 @@ class Workload:
     @property
     def seconds(self) -> float:
         """When the last task came, ended or was released."""
-        asked = max([each.time for each in self.graphs], default=0.0)
-        released = max([each.time for each in self.releases], default=0.0)
-        ended = max([each.time for each in self.results.values()], default=0.0)
-        return max(asked, released, ended)
+        sent = max([graph.time for graph in self.graphs], default=0.0)
+        released = max([release.time for release in self.releases], default=0.0)
+        ended = max([result.time for result in self.results.values()], default=0.0)
+        return max(sent, released, ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Workforce:
     @property
     def threads(self) -> int:
         """The number of threads that most of the first workers had."""
-        counts = Counter(each.threads for each in self.first if each.threads)
+        counts = Counter(event.threads for event in self.first if event.threads)
         return counts.most_common(1)[0][0] if counts else 1
 
 
@@ -153,12 +153,12 @@ def workforce_of(workload: Workload) -> Workforce:
     """
     begun = workload.graphs[0].time if workload.graphs else float("inf")
     first: dict[int, WorkerEvent] = {}
-    later = [each for each in workload.workers if each.time > begun]
-    for each in workload.workers:
-        if each.time <= begun and each.has_joined:
-            first[each.worker] = each
-        elif each.time <= begun:
-            first.pop(each.worker, None)
+    later = [event for event in workload.workers if event.time > begun]
+    for event in workload.workers:
+        if event.time <= begun and event.has_joined:
+            first[event.worker] = event
+        elif event.time <= begun:
+            first.pop(event.worker, None)
     if not first and later and later[0].has_joined:
         first[later[0].worker] = later.pop(0)
     return Workforce(list(first.values()), later)
@@ -174,18 +174,18 @@ def joined(parts: Iterable[Workload]) -> Workload:
     Raises:
         ValueError: the files are of different recordings.
     """
-    found = list(parts)
-    begun = [each for each in found if each.distributed] or found[:1]
-    ordered = sorted(begun, key=lambda each: each.since)
-    if len(ordered) > 1 and len({each.name for each in ordered}) > 1:
+    files = list(parts)
+    begun = [part for part in files if part.distributed] or files[:1]
+    ordered = sorted(begun, key=lambda part: part.since)
+    if len({part.name for part in ordered}) > 1:
         raise ValueError("they are files of different recordings")
     whole = replace(ordered[0], graphs=[], releases=[], workers=[], results={})
     known: set[int] = set()
     there: set[int] = set()
     for part in ordered:
         late = part.since - whole.since
-        whole.graphs += [_later(each, late, known) for each in part.graphs]
-        whole.releases += [replace(each, time=each.time + late) for each in part.releases]
+        whole.graphs += [_later(graph, late, known) for graph in part.graphs]
+        whole.releases += [replace(release, time=release.time + late) for release in part.releases]
         whole.workers += _changes(part.workers, late, there)
         for number, result in part.results.items():
             whole.results.setdefault(number, replace(result, time=result.time + late))
@@ -196,17 +196,17 @@ def joined(parts: Iterable[Workload]) -> Workload:
 
 def _later(graph: Graph, late: float, known: set[int]) -> Graph:
     """Return a graph without tasks that were in an earlier one."""
-    tasks = [each for each in graph.tasks if each.number not in known]
-    known.update(each.number for each in tasks)
+    tasks = [task for task in graph.tasks if task.number not in known]
+    known.update(task.number for task in tasks)
     return replace(graph, time=graph.time + late, tasks=tasks)
 
 
 def _changes(events: Sequence[WorkerEvent], late: float, there: set[int]) -> list[WorkerEvent]:
     """Return the events without workers that join though they are there."""
-    found = []
-    for each in events:
-        if each.has_joined and each.worker in there:
+    changes = []
+    for event in events:
+        if event.has_joined and event.worker in there:
             continue
-        (there.add if each.has_joined else there.discard)(each.worker)
-        found.append(replace(each, time=each.time + late))
-    return found
+        (there.add if event.has_joined else there.discard)(event.worker)
+        changes.append(replace(event, time=event.time + late))
+    return changes

@@ -105,12 +105,12 @@ def _noise(series: Series) -> Iterator[str]:
     values = values_of(series)
     if len(values) < LEAST_RUNS:
         return
-    ordinary = usual(values)
+    level = usual(values)
     is_exact = METRICS[series.metric].is_exact
-    rise = departure(values) if is_exact else counts_from(ordinary)
+    rise = departure(values) if is_exact else counts_from(level)
     relative, absolute = least_change(series.metric)
-    if rise > max(relative * ordinary.level, absolute):
-        words = change_of(series.metric, ordinary.level, ordinary.level + rise)
+    if rise > max(relative * level.value, absolute):
+        words = change_of(series.metric, level.value, level.value + rise)
         why = "runs departed so far and came back" if is_exact else "in two runs"
         yield f"noisy: a comparison with these runs tells {words} and more, {why}"
 

@@ -38,7 +38,6 @@ OF_SOME_RELEASES = {
     "distributed.scheduler:Scheduler._match_graph_with_tasks*",
     "distributed.scheduler:Scheduler._remove_done_tasks*",
     "distributed.scheduler:_cull*",
-    "distributed.utils_perf:*",
     "distributed.worker:_run_*",
     "distributed.worker:apply_function*",
 }

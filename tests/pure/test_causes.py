@@ -109,7 +109,7 @@ def test_what_explains_a_rise_comes_before_what_follows_from_it(
     sides: Sides, expected: list[tuple[str, Role]]
 ) -> None:
     parts = [Part(name, "", *costs) for name, costs in sides.items()]
-    assert [(each.function, each.role) for each in causes({"bytecodes": parts})] == expected
+    assert [(cause.function, cause.role) for cause in causes({"bytecodes": parts})] == expected
 
 
 def test_scheduler_and_client_are_taken_together() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
@@ -45,7 +45,7 @@ def compared(before: BackendResult, after: BackendResult) -> Comparison:
 
 
 def outcomes(comparison: Comparison) -> dict[str, Outcome]:
-    return {f"{each.metric} {each.subject}".strip(): each.outcome for each in comparison.changes}
+    return {f"{change.metric} {change.subject}".strip(): change.outcome for change in comparison.changes}
 
 
 def test_one_percent_more_bytecodes_of_one_function_is_a_regression() -> None:
@@ -159,7 +159,7 @@ def test_a_function_without_a_line_of_its_own_has_the_figure_it_had(
 
 def test_what_scatters_makes_up_for_no_rise_that_is_the_same_in_every_round() -> None:
     rounds = [{**COSTS, CHECK: value} for value in (140.0, 178.0, 216.0)]
-    later = [{**each, CHECK: each[CHECK] - 42.0, HELPER: 36.0} for each in rounds]
+    later = [{**one_round, CHECK: one_round[CHECK] - 42.0, HELPER: 36.0} for one_round in rounds]
     found = outcomes(compared(counted(*rounds), counted(*later)))
     assert found[f"bytecodes {HELPER}"] is Outcome.REGRESSED
 
@@ -198,10 +198,10 @@ def test_more_calls_of_a_new_helper_are_a_shift_where_bytecodes_are_known() -> N
         one, other = counted(bytecodes), counted(calls, metric="calls")
         assert one.costs
         assert other.costs
-        counts = {each.function: each.total for each in other.costs.functions}
+        counts = {function.function: function.total for function in other.costs.functions}
         functions = tuple(
-            replace(each, total={**each.total, **counts[each.function]})
-            for each in one.costs.functions
+            replace(function, total={**function.total, **counts[function.function]})
+            for function in one.costs.functions
         )
         return replace(one, costs=replace(one.costs, functions=functions))
 
@@ -226,7 +226,7 @@ def test_what_depends_on_time_needs_more_than_one_percent() -> None:
     rounds = [{**COSTS, WRITE: each} for each in (300.0, 306.0, 294.0, 301.0)]
     later = [{**COSTS, WRITE: each} for each in (305.0, 309.0, 299.0, 303.0)]
     assert compared(counted(*rounds), counted(*later)).verdict is Verdict.PASS
-    twice = [{**COSTS, WRITE: 2 * each[WRITE]} for each in rounds]
+    twice = [{**COSTS, WRITE: 2 * one_round[WRITE]} for one_round in rounds]
     assert compared(counted(*rounds), counted(*twice)).verdict is Verdict.FAIL
     steady = compared(counted(COSTS), counted({**COSTS, WRITE: 304.0}))
     assert outcomes(steady) == {f"bytecodes {WRITE}": Outcome.REGRESSED}
@@ -346,7 +346,7 @@ def test_in_process_rare_events_and_the_load_are_no_regression() -> None:
 
 def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
     one, other = (Measurement(measured(each), each) for each in (before, after))
-    return compare_in_turns(one, other, DEFAULT_POLICY)
+    return compare_in_turns(one, other, ALPHA)
 
 
 def test_one_pair_of_rounds_in_turns_decides_nothing() -> None:
@@ -456,7 +456,7 @@ def test_identical_code_is_rarely_called_a_regression() -> None:
         compared(sampled(BUSY, seed=2 * each), sampled(BUSY, seed=2 * each + 1))
         for each in range(100)
     ]
-    assert sum(each.verdict is Verdict.FAIL for each in comparisons) <= 1
+    assert sum(comparison.verdict is Verdict.FAIL for comparison in comparisons) <= 1
 
 
 def test_six_points_more_of_a_fifth_are_seen() -> None:
@@ -499,9 +499,9 @@ def test_the_whole_is_the_figure_of_the_record() -> None:
 
 def undecided_cpu(before: tuple[float, ...], after: tuple[float, ...], **more: Any) -> Change:
     functions = (f"{SCHEDULER}.f{number}" for number in range(25))
-    shares: dict[tuple[str, ...], float] = {(LOOP, each): 0.04 for each in functions}
+    shares: dict[tuple[str, ...], float] = {(LOOP, function): 0.04 for function in functions}
     sides = [sampled(shares, cpu=cpu, samples=400, **more) for cpu in (before, after)]
-    (found,) = (each for each in compared(*sides).changes if each.metric == "cpu")
+    (found,) = (change for change in compared(*sides).changes if change.metric == "cpu")
     assert found.outcome is Outcome.UNDECIDED
     return found
 
@@ -531,9 +531,9 @@ def test_samples_are_blamed_just_where_more_of_them_would_decide(
 ) -> None:
     scattering = tuple(300e-6 * each for each in (0.8, 1.1, 1.2, 0.9, 1.0))
     sides = [sampled(each, cpu=scattering, samples=samples) for each in (risen(1.0), risen(gain))]
-    notes = [each.note for each in compared(*sides).changes]
-    assert any(each.startswith(reason) for each in notes)
-    assert samples == 400 or not any("samples" in each for each in notes)
+    notes = [change.note for change in compared(*sides).changes]
+    assert any(note.startswith(reason) for note in notes)
+    assert samples == 400 or not any("samples" in note for note in notes)
 
 
 @given(
@@ -547,13 +547,13 @@ def test_bounds_decide(before: list[float], after: list[float], gain: float) -> 
         sampled(risen(1.0), cpu=[each * 1e-4 for each in before], samples=400),
         sampled(risen(gain), cpu=[each * 1e-4 for each in after], samples=400, seed=1),
     )
-    for each in compared(*sides).changes:
-        if each.outcome is Outcome.REGRESSED:
-            assert each.low > 0
-        elif each.outcome is Outcome.IMPROVED:
-            assert each.high < 0
-        elif each.outcome is Outcome.UNDECIDED and each.low > 0:
-            assert each.note.startswith(("it rose, perhaps by", "its CPU time per task ("))
+    for change in compared(*sides).changes:
+        if change.outcome is Outcome.REGRESSED:
+            assert change.low > 0
+        elif change.outcome is Outcome.IMPROVED:
+            assert change.high < 0
+        elif change.outcome is Outcome.UNDECIDED and change.low > 0:
+            assert change.note.startswith(("it rose, perhaps by", "its CPU time per task ("))
 
 
 @pytest.mark.parametrize(
@@ -569,7 +569,7 @@ def test_a_hint_can_be_followed_from_where_the_user_is(
 ) -> None:
     cluster = ClusterFacts(kind, "tcp://127.0.0.1:1", 16, 16)
     costs = [{**COSTS, TRANSITION: 1000.0 * each} for each in (1.0, 1.03, 0.985)][:rounds]
-    dearer = [{**each, TRANSITION: each[TRANSITION] * 1.06} for each in costs]
+    dearer = [{**cost, TRANSITION: cost[TRANSITION] * 1.06} for cost in costs]
     sides = [
         measured(
             counted_in(each),
@@ -714,7 +714,7 @@ def test_new_vanished_renamed_and_failed_tests_are_told() -> None:
     assert report.vanished == ("a.py::test_old",)
     assert report.renamed == (("a.py::test_two", "b.py::test_two"),)
     assert report.unusable == ("a.py::test_bad",)
-    assert [each.test_id for each in report.comparisons] == ["a.py::test_one", "b.py::test_two"]
+    assert [comparison.test_id for comparison in report.comparisons] == ["a.py::test_one", "b.py::test_two"]
 
 
 def with_transitions(per_task: float, costs: dict[str, float]) -> BackendResult:
@@ -729,7 +729,7 @@ def test_in_process_tasks_that_took_another_way_leave_it_open() -> None:
     more = {**COSTS, TRANSITION: 1300.0}
     before, queued = with_transitions(4.0, COSTS), with_transitions(5.7, more)
     found = in_process(before, queued)
-    assert {each.outcome for each in found.changes} == {Outcome.UNDECIDED}
+    assert {change.outcome for change in found.changes} == {Outcome.UNDECIDED}
     assert "other ways through the state machine" in found.changes[0].note
     same_way = in_process(before, with_transitions(4.0, more))
     assert f"bytecodes {TRANSITION}" in outcomes(same_way)

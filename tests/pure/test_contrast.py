@@ -14,7 +14,7 @@ CHANCES = st.lists(st.floats(0, 1), max_size=30)
 
 def small_enough(chances: list[float], alpha: float) -> list[bool]:
     bar = largest_chance(chances, alpha) if chances else alpha
-    return [each <= bar for each in chances]
+    return [chance <= bar for chance in chances]
 
 
 def test_as_in_the_paper() -> None:

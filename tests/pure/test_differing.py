@@ -9,9 +9,9 @@ import pytest
 from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns, compare_one
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.judge.figures import Measurement
-from pytest_schedprof.judge.past import differing_settings
+from pytest_schedprof.judge.matching import differing_settings
 from pytest_schedprof.model.comparison import Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import (
@@ -143,12 +143,12 @@ def decided(figures: dict[str, float], tasks: int = 1000) -> BackendResult:
 
 def in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> Comparison:
     one, other = measured(before), measured(after, **facts)
-    return compare_in_turns(_measurement(one), _measurement(other), DEFAULT_POLICY)
+    return compare_in_turns(_measurement(one), _measurement(other), ALPHA)
 
 
 def test_decisions_are_compared_as_figures_of_the_whole_window() -> None:
     found = in_turns(decided(DECIDED), decided({**DECIDED, "makespan": 5.0, "transferred": 4e8}))
-    changes = {each.metric: each for each in found.changes}
+    changes = {change.metric: change for change in found.changes}
     assert changes["makespan"].outcome is Outcome.REGRESSED
     assert (changes["makespan"].before, changes["makespan"].after) == (4.0, 5.0)
     assert changes["transferred"].outcome is Outcome.IMPROVED
@@ -162,7 +162,7 @@ def test_decisions_are_comparable_when_a_setting_changes_the_number_of_tasks() -
     """As the method of shuffling does, and fusion: costs are then those of a round."""
     fewer = decided({**DECIDED, "makespan": 5.0}, tasks=500)
     found = in_turns(decided(DECIDED), fewer)
-    changes = {each.metric: each for each in found.changes}
+    changes = {change.metric: change for change in found.changes}
     assert {name: each.outcome for name, each in changes.items()} == {
         "makespan": Outcome.REGRESSED,
         "transitions": Outcome.IMPROVED,

@@ -176,7 +176,7 @@ DURATIONS = evidence(
 
 def test_each_task_that_a_pattern_names_is_judged() -> None:
     told = judged("duration(*) <= 300ms", DURATIONS)
-    assert [(each.subject, each.verdict.value) for each in told.findings] == [
+    assert [(finding.subject, finding.verdict.value) for finding in told.findings] == [
         ("sum", "fail"),
         ("inc", "pass"),
     ]

@@ -82,6 +82,13 @@ def test_a_function_that_moved_is_one_part(name: str) -> None:
     ]
 
 
+def test_a_function_that_costs_the_same_is_not_told_though_its_code_differs() -> None:
+    before = accounts({F: Cost(1.05, code="old"), G: Cost(100)})
+    assert not explained(before, accounts({F: Cost(1.05, code="new"), G: Cost(100)})).parts
+    (part,) = explained(before, accounts({F: Cost(1.05, code="new"), G: Cost(110)})).parts
+    assert part.function == G
+
+
 def test_callers_that_call_more_often_are_named() -> None:
     before = accounts({F: Cost(100, 2)}, callers={F: {G: 1.0, H: 1.0}})
     after = accounts({F: Cost(150, 3)}, callers={F: {G: 1.0, H: 2.0}})

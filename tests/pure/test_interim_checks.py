@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.judge.compare import InterimChecks
-from pytest_schedprof.judge.contrast import DEFAULT_POLICY
+from pytest_schedprof.judge.contrast import ALPHA
 
 
 def test_sides_take_turns_in_coming_first() -> None:
@@ -27,13 +27,13 @@ def test_all_looks_together_may_be_wrong_as_often_as_one(
     pairs, spent = 0, 0.0
     while True:
         pairs += 1
-        policy = checks.policy(DEFAULT_POLICY, pairs, pairs * pair_s)
-        spent += policy.alpha if checks.is_due(pairs) else 0.0
+        alpha = checks.alpha(pairs, pairs * pair_s)
+        spent += alpha if checks.is_due(pairs) else 0.0
         if not checks.has_time_for_more(pairs, pairs * pair_s) or pairs == 200:
             break
     if not checks.is_due(pairs):
-        spent += policy.alpha  # the last check is made when the budget ends
-    assert spent <= DEFAULT_POLICY.alpha * 1.0001
+        spent += alpha  # the last check is made when the budget ends
+    assert spent <= ALPHA * 1.0001
 
 
 def test_a_budget_that_one_pair_exceeds_ends_after_it() -> None:

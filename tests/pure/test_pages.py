@@ -29,7 +29,7 @@ from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import Result, TargetFiles
-from pytest_schedprof.model.run import Course, Figure, Moment, Run, Series, Setting, Step, TestEntry
+from pytest_schedprof.model.run import Course, Moment, Point, Run, Series, Setting, Step, TestEntry
 from pytest_schedprof.report.code import MOST_LINES, code_of
 from pytest_schedprof.report.flames import call_tree
 from pytest_schedprof.report.pages import as_json, breakable, page_of_run
@@ -278,7 +278,7 @@ def test_a_page_without_a_record_says_why(tmp_path: Path) -> None:
 def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     setting = Setting("test_a", "counts", "", "3.11", "local", 4, (), "")
     moments = (Moment(f"run-{n}", "2026-01-01", None) for n in range(4))
-    figures = tuple(map(Figure, moments, (10.0, 10.0, 20.0, 20.0)))
+    figures = tuple(map(Point, moments, (10.0, 10.0, 20.0, 20.0)))
     course = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
     series = [Series(setting, "calls", "", figures, course)]
     run = stored(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))

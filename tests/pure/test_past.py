@@ -61,7 +61,7 @@ def noisy(scatter: float, count: int, seed: int = 1) -> list[float]:
 
 
 def of_cpu(found: Comparison) -> Outcome:
-    return next((each.outcome for each in found.changes if each.metric == "cpu"), Outcome.SAME)
+    return next((change.outcome for change in found.changes if change.metric == "cpu"), Outcome.SAME)
 
 
 QUIET, NOISY = noisy(0.005, 20), noisy(0.1, 20)
@@ -195,8 +195,8 @@ def test_one_round_is_exact_where_the_past_is_quiet() -> None:
     def once(value: float) -> BackendResult:
         three = counted({**COSTS, TRANSITION: value})
         assert three.costs
-        total = [replace(each, total={n: v / 3 for n, v in each.total.items()}, scatter={})
-                 for each in three.costs.functions]  # fmt: skip
+        total = [replace(function, total={n: v / 3 for n, v in function.total.items()}, scatter={})
+                 for function in three.costs.functions]  # fmt: skip
         window = replace(three.window, rounds=1, segments=three.window.segments[:1])
         costs = replace(three.costs, functions=tuple(total), scatter={})
         return replace(three, window=window, costs=costs)
@@ -208,7 +208,7 @@ def test_one_round_is_exact_where_the_past_is_quiet() -> None:
 
 def test_runs_of_another_machine_tell_nothing_of_times() -> None:
     other = replace(ENVIRONMENT, scheduler_machine="another processor x 2")
-    nights = [replace(each, environment=other) for each in of_times(QUIET)]
+    nights = [replace(of_time, environment=other) for of_time in of_times(QUIET)]
     found = judged([*nights, *of_times([310, 310])])
     assert found.thresholds
     assert (found.thresholds.origin, found.thresholds.runs) == (Origin.CONSTANTS, 1)
@@ -223,10 +223,9 @@ def test_runs_in_another_setting_are_no_past() -> None:
 
 
 def test_the_level_is_of_the_runs_before_the_newest() -> None:
-    found = usual([*[10.0, 10.2] * 6, 20.0])
-    assert found.level == pytest.approx(10.1)
-    assert found.newest == 20.0
-    assert found.scatter < 0.3
+    level = usual([*[10.0, 10.2] * 6, 20.0])
+    assert level.value == pytest.approx(10.1)
+    assert level.error < 0.3
 
 
 @given(st.lists(st.floats(1, 100), min_size=3, max_size=3, unique=True))

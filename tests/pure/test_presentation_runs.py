@@ -13,9 +13,9 @@ from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import (
     Commit,
     Course,
-    Figure,
     History,
     Moment,
+    Point,
     Run,
     Series,
     Setting,
@@ -149,7 +149,7 @@ STILL = Course()
 
 
 def series(*values: float, course: Course = STILL, subject: str = "") -> Series:
-    figures = tuple(Figure(moment(n), value) for n, value in enumerate(values))
+    figures = tuple(Point(moment(n), value) for n, value in enumerate(values))
     return Series(SETTING, "calls", subject, figures, course)
 
 
@@ -174,7 +174,7 @@ def test_a_series_is_a_row_with_its_steps() -> None:
 def test_a_step_names_commits_and_versions_where_they_differ() -> None:
     commit = Commit("0123456789abcdef", "", "2026-02-01T00:00:00", is_dirty=True)
     figures = tuple(
-        Figure(moment(n, distributed="2" if n > 1 else "1", commit=commit), 10.0 * (1 + (n > 1)))
+        Point(moment(n, distributed="2" if n > 1 else "1", commit=commit), 10.0 * (1 + (n > 1)))
         for n in range(4)
     )
     (note,) = notes_of_series(replace(STEPPED, figures=figures))

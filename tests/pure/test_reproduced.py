@@ -27,7 +27,7 @@ def outcome(after: dict[str, float], seeds: tuple[str, str], kind: str = VIRTUAL
         for costs, seed in zip((BEFORE, after), seeds, strict=True)
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    return {each.outcome for each in comparison.changes}
+    return {change.outcome for change in comparison.changes}
 
 
 @pytest.mark.parametrize("costs", [{SMALL: 1.01}, {LARGE: 101_000.0}])
@@ -60,7 +60,7 @@ def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
         for rounds in ([BEFORE] * 3, wavering)
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    assert {each.outcome for each in comparison.changes} == found
+    assert {change.outcome for change in comparison.changes} == found
     (again,) = compare(sides[1:], sides[1:]).comparisons
     assert again.changes == ()
 
@@ -119,6 +119,6 @@ def of_client(
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
     found: dict[Outcome, set[str]] = {}
-    for each in comparison.changes:
-        found.setdefault(each.outcome, set()).add(each.subject)
+    for change in comparison.changes:
+        found.setdefault(change.outcome, set()).add(change.subject)
     return found

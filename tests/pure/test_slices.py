@@ -39,7 +39,7 @@ def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> N
         return
     sums = sum(found.nodes, Counter())
     assert [sums[number] for number in range(len(tree.own))] == list(tree.own)
-    assert sum(found.samples) == sum(len(each) for threads in rounds for each in threads)
+    assert sum(found.samples) == sum(len(thread) for threads in rounds for thread in threads)
     assert all(each.total() <= all for each, all in zip(found.nodes, found.samples, strict=True))
 
 
@@ -51,7 +51,7 @@ def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
     assert found is not None
     assert found.samples == [10] * GRAINS[0][0]
     quarter = GRAINS[0][0] // 4
-    counts = [sum(each.values()) for each in found.nodes]
+    counts = [sum(node.values()) for node in found.nodes]
     assert counts == [10] * quarter + [0] * quarter + [10] * 2 * quarter
     assert found.rounds == [2 * quarter]
     assert set(found.nodes[0]) | set(found.nodes[-1]) == {
@@ -73,8 +73,8 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
     found = slices_of(profiles, tree)
     assert found is not None
     assert found.pairs <= MOST_PAIRS
-    assert sum(each.total() for each in found.nodes) == sum(tree.own) == len(mixed)
-    depths = {tree.depths[number] for each in found.nodes for number in each}
+    assert sum(node.total() for node in found.nodes) == sum(tree.own) == len(mixed)
+    depths = {tree.depths[number] for node in found.nodes for number in node}
     assert depths == {1}
     unlike = [profile([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
     assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None

@@ -60,8 +60,8 @@ def test_shares_are_of_busy_samples() -> None:
     found = by_span(profile(samples, (*STACKS, idle)), content)
     shares = shares_of([[found]], drift=0.0)
     costs = sampled_by_span(shares, [found])
-    assert [(each.name, each.tasks) for each in costs] == [(FIRST, 5), ((), 0), (("second",), 2)]
-    first, nobody, second = (each.share for each in costs)
+    assert [(cost.name, cost.tasks) for cost in costs] == [(FIRST, 5), ((), 0), (("second",), 2)]
+    first, nobody, second = (cost.share for cost in costs)
     assert first is not None
     assert nobody is not None
     assert second is not None

@@ -229,21 +229,21 @@ def test_functions_and_owners_are_listed_with_the_hottest_first() -> None:
     shares = shares_of([[profile([BUSY[1]] * 10 + [BUSY[3]] * 25 + [BUSY[0]] * 5)]], drift=0.0)
     functions = shares.functions()
     # Equal shares are ordered by self share, then alphabetically.
-    names = [each.function for each in functions]
+    names = [function.function for function in functions]
     assert names == [ROOT, SEND, TRANSITION, TRANSITIONS, INTAKE]
     assert functions[1].owner == "comm"
     assert functions[1].share.value == pytest.approx(25 / 40)
     assert functions[1].self_share.value == pytest.approx(25 / 40)
     assert functions[0].share.value == 1
     assert functions[0].self_share.value == pytest.approx(5 / 40)
-    assert [each.owner for each in shares.owners()] == ["comm", "graph-intake", "event-loop"]
+    assert [owner.owner for owner in shares.owners()] == ["comm", "graph-intake", "event-loop"]
 
 
 @given(THREADS)
 def test_the_shares_of_all_owners_add_up_to_one(threads: list[list[Stack]]) -> None:
     shares = shares_of([[profile(*threads)]], drift=0.0)
     owners = shares.owners()
-    assert sum(each.share.value for each in owners) == pytest.approx(1 if owners else 0, abs=1e-4)
+    assert sum(owner.share.value for owner in owners) == pytest.approx(1 if owners else 0, abs=1e-4)
     selves = [shares.of_function_itself(name).value for name in shares.total.own]
     assert sum(selves) == pytest.approx(1 if selves else 0, abs=1e-4)
 
