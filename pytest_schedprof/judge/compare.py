@@ -128,7 +128,8 @@ def compare_in_turns(
     They have the same body. If one side makes other tasks of it, costs are compared per round.
     """
     if reason := obstacle_in_turns(before, after):
-        return _comparison(before, after, [], [reason], is_binding)
+        settings = _settings_that_differ(before, after)
+        return _comparison(before, after, [], [reason], is_binding, settings)
     reason = too_few_samples(before, after) if after.of.shares else ""
     return _compare_pair(before, after, policy, reason, in_turns=True, is_binding=is_binding)
 
@@ -173,14 +174,18 @@ def _compare_pair(
         timed = timed_changes(old, new, policy, in_turns=in_turns, past=known)
     thresholds = thresholds_of(new, past, policy, len(timed))
     reasons = list(dict.fromkeys(filter(None, [*obstacles.values(), reason])))
-    settings = (
-        *differing_settings(before.result, after.result),
-        *differing_modules(before, after),
-    )
+    settings = _settings_that_differ(before, after)
     every = [*changes, *timed]
     causes = causes_of(old, new, changes)
     found = _comparison(before, after, every, reasons, is_binding, settings, thresholds, causes)
     return replace(found, tasks=tasks)
+
+
+def _settings_that_differ(before: Measurement, after: Measurement) -> tuple[Setting, ...]:
+    return (
+        *differing_settings(before.result, after.result),
+        *differing_modules(before, after),
+    )
 
 
 def _comparison(
