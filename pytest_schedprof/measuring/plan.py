@@ -44,11 +44,6 @@ class Plan:
     """Kinds of evidence to gather."""
 
     @property
-    def has_own_measure(self) -> bool:
-        """Whether the test's own limits say what a regression is."""
-        return any(limit.is_relative for limit in self.limits)
-
-    @property
     def limits_client_alone(self) -> bool:
         """Whether all limits are on what the client does: it may define graphs and run none."""
         limits = self.settings.limit

@@ -27,6 +27,7 @@ from pytest_schedprof.evidence.contract import EvidenceRegistry
 from pytest_schedprof.evidence.report import source_of
 from pytest_schedprof.measuring.assessment import keep_record
 from pytest_schedprof.measuring.blocks import Attachment, Block
+from pytest_schedprof.measuring.judging import broken
 from pytest_schedprof.measuring.markers import read_call
 from pytest_schedprof.measuring.plan import make_plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
@@ -151,12 +152,13 @@ class _ProfileBlock(Block[SchedulerProfile]):
         profiled.assess()
         result = _warned(profiled.record("failed" if failed else "passed"), profiled.plan.backends)
         self._profile._result = result
-        errors = list(profiled.judgement.assessment.errors)
+        errors = list(profiled.errors)
         try:
             keep_record(profiled.directory, result)
         except SchedprofError as error:
             errors.append(error)
-        errors += [LimitBrokenError(text) for text in profiled.judgement.broken()]
+        limits = broken(result, profiled.directory, is_strict=self._settings.strict)
+        errors += map(LimitBrokenError, limits)
         if errors:
             raise together(errors)
 

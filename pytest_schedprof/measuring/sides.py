@@ -139,7 +139,7 @@ class Side:
 class Sides(NamedTuple):
     """All sides of one test."""
 
-    here: Side
+    tested: Side
     """The scheduler under test."""
     against: Side | None = None
     """The scheduler of other code, if the test is compared in turns."""
@@ -160,7 +160,7 @@ class Sides(NamedTuple):
     @property
     def all(self) -> list[Side]:
         """Every side in the order of a round's first turn, the one under test last."""
-        return [*self.others.values(), self.here]
+        return [*self.others.values(), self.tested]
 
 
 def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:

@@ -135,7 +135,7 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
         _keep_interrupted(item, profiled)
         raise
     # Only of a test that passed: a body that failed has left by the `finally` above.
-    if complaint := profiled.judgement.complaint():
+    if complaint := profiled.complaint():
         pytest.fail(complaint, pytrace=False)
     return outcome
 
@@ -247,7 +247,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         return
     complaint = None
     try:
-        complaint = profiled.judgement.complaint()
+        complaint = profiled.complaint()
         _expect_no_trouble(report, profiled)
         _attach(item, report, profiled, "failed" if has_failed_subtest else _outcome(report))
     except Exception as error:  # the test's monkeypatches are still active
@@ -272,7 +272,7 @@ def _attach(
 
 def _expect_no_trouble(report: pytest.TestReport, profiled: ProfiledTest) -> None:
     """Fail an xfail test whose profiling failed: it was marked for another failure."""
-    troubles = profiled.judgement.assessment.troubles
+    troubles = list(map(str, profiled.errors))
     if troubles and hasattr(report, "wasxfail"):
         del report.wasxfail
         report.outcome, report.longrepr = "failed", "\n".join(troubles)
