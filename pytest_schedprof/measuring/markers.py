@@ -1,7 +1,4 @@
-"""Merge markers into the settings of a test, and read the settings of a call from Python.
-
-Kept apart from `session.py`, which pytest imports at every start.
-"""
+"""Merge markers into the settings of a test, and read the settings of a call from Python."""
 
 from __future__ import annotations
 
@@ -14,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.errors import SettingsError, quoted
+from pytest_schedprof.judge.limits import merge_limits
 from pytest_schedprof.measuring.options import MARKER_KEYWORDS, OPTIONS, option_named
-from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings, merged
+from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 
 if TYPE_CHECKING:
     import pytest
@@ -32,17 +30,19 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
     limits, backend_options = [session.limit], list(session.option)
     marker_settings: dict[str, Any] = {}
     for marker in markers:
-        _check_keywords(marker.kwargs)
         limits.append(tuple(option_named("limit").value(text, "a marker") for text in marker.args))
         for name, raw in marker.kwargs.items():
+            if name not in MARKER_KEYWORDS:
+                raise SettingsError(
+                    f"schedprof: marker keyword {name!r} is unknown; "
+                    f"known: {', '.join(MARKER_KEYWORDS)}; limits are positional arguments"
+                )
             if name == "options":
                 backend_options.extend(_marker_options(marker, _mapping(raw)))
             elif name == "cluster_options":
-                given = tuple((key, str(value)) for key, value in _mapping(raw).items())
-                marker_settings["cluster_option"] = (
-                    *marker_settings.get("cluster_option", ()),
-                    *given,
-                )
+                pairs = tuple((key, str(value)) for key, value in _mapping(raw).items())
+                earlier = marker_settings.get("cluster_option", ())
+                marker_settings["cluster_option"] = (*earlier, *pairs)
             else:
                 marker_settings[name] = option_named(name).value(raw, "a marker")
     if session.is_forced:
@@ -51,7 +51,7 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
     inherited = _inherited(session, marker_settings.get("cluster", session.cluster))
     marker_settings["cluster_option"] = (*inherited, *marker_settings.get("cluster_option", ()))
     return session._replace(
-        limit=merged(limits), option=tuple(backend_options), chosen=chosen, **marker_settings
+        limit=merge_limits(limits), option=tuple(backend_options), chosen=chosen, **marker_settings
     )
 
 
@@ -59,9 +59,9 @@ def _inherited(session: Settings, kind: str) -> tuple[tuple[str, str], ...]:
     """Return the session's cluster options that apply to the kind of cluster the test uses."""
     if kind == session.cluster or not session.cluster_option:
         return session.cluster_option
-    from pytest_schedprof.clusters.options import is_known
+    from pytest_schedprof.clusters.options import is_known  # imports distributed
 
-    return tuple(each for each in session.cluster_option if is_known(kind, each[0]))
+    return tuple(pair for pair in session.cluster_option if is_known(kind, pair[0]))
 
 
 def _marker_options(
@@ -78,15 +78,6 @@ def _marker_options(
             yield from ((name, *item) for item in value.items())
         else:
             yield owner, name, value
-
-
-def _check_keywords(given: Mapping[str, Any]) -> None:
-    for name in given:
-        if name not in MARKER_KEYWORDS:
-            raise SettingsError(
-                f"schedprof: marker keyword {name!r} is unknown; "
-                f"known: {', '.join(MARKER_KEYWORDS)}; limits are positional arguments"
-            )
 
 
 def read_call(
@@ -106,11 +97,13 @@ def read_call(
     texts = [limits] if isinstance(limits, str) else limits
     read = {option.name: option.default for option in OPTIONS}
     read |= {name: option_named(name).value(raw, source) for name, raw in values.items()}
-    read["limit"] = merged([tuple(option_named("limit").value(text, source) for text in texts)])
+    read["limit"] = merge_limits(
+        [tuple(option_named("limit").value(text, source) for text in texts)]
+    )
     read["option"] = tuple(
         (backend, *item)
-        for backend, given in _mapping(options, source).items()
-        for item in _mapping(given, source).items()
+        for backend, of_backend in _mapping(options, source).items()
+        for item in _mapping(of_backend, source).items()
     )
     return Settings(**{**read, "dir": Path(read["dir"])}, is_forced=False)
 
@@ -164,9 +157,13 @@ def read_other_settings(spec: str) -> OtherSettings | None:
     """
     if not (spec.strip().startswith(PREFIX) or ASSIGNMENT.match(spec.strip())):
         return None
-    given = list(_assignments(spec.strip()))
-    numbers = {name: _number(name, text, spec) for name, text in given if name in NUMBERS}
-    options = tuple((name, text) for name, text in given if name not in NUMBERS)
+    assignments = list(_assignments(spec.strip()))
+    numbers = {
+        name: option_named(name).value(text, f"against {spec!r}")
+        for name, text in assignments
+        if name in NUMBERS
+    }
+    options = tuple(pair for pair in assignments if pair[0] not in NUMBERS)
     return OtherSettings(**numbers, options=options)
 
 
@@ -175,7 +172,7 @@ def _assignments(spec: str) -> Iterator[tuple[str, str]]:
     is_dasks = False
     for part in SEPARATOR.split(spec):
         is_dasks = is_dasks or part.startswith(PREFIX)
-        name, equals, text = (each.strip() for each in part.removeprefix(PREFIX).partition("="))
+        name, equals, text = map(str.strip, part.removeprefix(PREFIX).partition("="))
         if not (name and equals):
             raise SettingsError(
                 f"schedprof: against {quoted(spec)}: {quoted(part)} must be NAME=VALUE, "
@@ -186,9 +183,8 @@ def _assignments(spec: str) -> Iterator[tuple[str, str]]:
 
 def _full_name(name: str, spec: str, *, is_dasks: bool) -> str:
     """Return the name of an option of clusters, or of one of `NUMBERS`."""
-    known = list(
-        dict.fromkeys([*NUMBERS, *(each for kind in KINDS for each in option_names(kind))])
-    )
+    options = (option for kind in KINDS for option in option_names(kind))
+    known = list(dict.fromkeys([*NUMBERS, *options]))
     section, dot, rest = name.partition(".")
     if name in known or (dot and rest and f"{section}.*" in known):
         return name
@@ -201,8 +197,3 @@ def _full_name(name: str, spec: str, *, is_dasks: bool) -> str:
         + f"known: {', '.join(known)}; options of dask are given as config:KEY=VALUE, and "
         "requirements with two signs, as distributed==2026.7.0"
     )
-
-
-def _number(name: str, text: str, spec: str) -> int:
-    value: int = option_named(name).value(text, f"against {spec!r}")
-    return value

@@ -34,7 +34,7 @@ from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.recorder import no_watch
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.run_directory import RESULT_FILE, check_room, make_directory
 
 
@@ -189,24 +189,23 @@ def _warned(result: Result, backends: Sequence[Backend]) -> Result:
     for name in (backend.name for backend in backends if backend.disturbs):
         beside = f"recorded while {name} slowed the scheduler down"
         own = "all figures include the cost of gathering evidence" if result.evidence else ""
+        texts = [own if of.backend == name else beside for of in result.backends]
         noted = (
-            _with_warning(each, own if each.backend == name else beside) for each in result.backends
+            replace(of, warnings=(*of.warnings, text)) if text else of
+            for of, text in zip(result.backends, texts, strict=True)
         )
         result = replace(result, backends=tuple(noted))
     return result
-
-
-def _with_warning(result: BackendResult, text: str) -> BackendResult:
-    return replace(result, warnings=(*result.warnings, text)) if text else result
 
 
 def _check_together(backends: Sequence[Backend], limits: Sequence[Limit]) -> None:
     """Refuse combinations in which one backend would spoil what another one measures."""
     disturbing = [backend for backend in backends if backend.disturbs]
     if len(disturbing) > 1:
+        names = " and ".join(backend.name for backend in disturbing)
         raise SettingsError(
-            f"schedprof: {' and '.join(each.name for each in disturbing)} cannot record at the "
-            "same time, because each slows the scheduler down: profile once with each"
+            f"schedprof: {names} cannot record at the same time, because each slows the "
+            "scheduler down: profile once with each"
         )
     for limit in limits if disturbing else ():
         if not limit.evidence and limit.measured not in disturbing[0].metrics:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import ALL
+from pytest_schedprof.judge.limits import merge_limits
 from pytest_schedprof.measuring.options import OPTIONS, Option, is_given, option_named
+from pytest_schedprof.model.limit import Limit
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_schedprof.clusters.contract import ClusterRequest
-    from pytest_schedprof.model.limit import Limit
 
 OFF = "off"
 ROUNDS_TO_COMPARE = 3
@@ -80,7 +81,7 @@ class Settings(NamedTuple):
         """
         if self.workload is None:
             return ()
-        from pytest_schedprof.clusters.options import is_known
+        from pytest_schedprof.clusters.options import is_known  # imports distributed
 
         if "workload" not in self.chosen and not is_known(self.cluster, "workload"):
             return ()
@@ -89,7 +90,7 @@ class Settings(NamedTuple):
     @property
     def cluster_request(self) -> ClusterRequest:
         """The settings that describe the cluster."""
-        from pytest_schedprof.clusters.contract import ClusterRequest
+        from pytest_schedprof.clusters.contract import ClusterRequest  # imports distributed
 
         return ClusterRequest(
             self.cluster,
@@ -116,7 +117,7 @@ def read_session(config: pytest.Config) -> Settings:
         SettingsError: for a wrong value; says where it came from and what it must be.
     """
     values = {option.name: _session_value(config, option) for option in OPTIONS}
-    values["limit"] = merged([values["limit"]])
+    values["limit"] = merge_limits([values["limit"]])
     from_command_line = config.getoption("schedprof_dir_given") is not None
     base = config.invocation_params.dir if from_command_line else config.rootpath
     values["dir"] = Path(base, values["dir"])
@@ -132,22 +133,13 @@ def read_session(config: pytest.Config) -> Settings:
 
 
 def _session_value(config: pytest.Config, option: Option) -> Any:
-    given = config.getoption(option.attribute)
+    argument = config.getoption(option.attribute)
     ini = config.getini(option.ini_name) or None
     if option.adds_up:
         return (
             *(option.value(raw, option.ini_name) for raw in ini or ()),
-            *(option.value(raw, option.flag_name) for raw in given or ()),
+            *(option.value(raw, option.flag_name) for raw in argument or ()),
         )
-    if given is not None:
-        return option.value(given, option.flag_name)
+    if argument is not None:
+        return option.value(argument, option.flag_name)
     return option.default if ini is None else option.value(ini, option.ini_name)
-
-
-def merged(limits: list[tuple[Limit, ...]]) -> tuple[Limit, ...]:
-    """Merge limits of several sources; later ones replace earlier ones of the same subject."""
-    if not any(limits):  # as in most sessions: then the grammar of limits is not imported
-        return ()
-    from pytest_schedprof.judge.limits import merge_limits
-
-    return merge_limits(limits)

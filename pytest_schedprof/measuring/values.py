@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_schedprof.clusters import KINDS
 from pytest_schedprof.evidence import ALL
 from pytest_schedprof.evidence import KINDS as EVIDENCE
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.options import BOOLEAN, Reader, positive
 from pytest_schedprof.model.words import read_size
-
-if TYPE_CHECKING:
-    from pytest_schedprof.model.limit import Limit
-
 
 count = positive(int)
 
@@ -30,10 +28,10 @@ def kept(raw: Any) -> int | None:
 
 def words(raw: Any) -> tuple[str, ...]:
     """Read words, comma separated or in a list, without duplicates."""
-    given = raw.split(",") if isinstance(raw, str) else list(raw)
-    if not given or not all(isinstance(word, str) and word.strip() for word in given):
+    names = raw.split(",") if isinstance(raw, str) else list(raw)
+    if not names or not all(isinstance(word, str) and word.strip() for word in names):
         raise ValueError(raw)
-    return tuple(dict.fromkeys(word.strip() for word in given))
+    return tuple(dict.fromkeys(word.strip() for word in names))
 
 
 def text(raw: Any) -> str:
@@ -53,23 +51,23 @@ def cluster(raw: Any) -> str:
 
 def targets(raw: Any) -> tuple[str, ...]:
     """Read targets; the scheduler must be among them, because limits apply to it."""
-    given = words(raw)
-    for word in given:
+    names = words(raw)
+    for word in names:
         kind, colon, rest = word.partition(":")
         is_kind = word in ("scheduler", "workers", "client") or "://" in word
         if not is_kind and not (kind == "workers" and colon and count(rest)):
             raise ValueError(raw)
-    if "scheduler" not in given:
+    if "scheduler" not in names:
         raise ValueError(raw)
-    return given
+    return names
 
 
 def evidence(raw: Any) -> tuple[str, ...]:
     """Read names of kinds of evidence, or `all`; the registry of kinds checks the names."""
-    given = words(raw)
-    if ALL in given and len(given) > 1:
+    names = words(raw)
+    if ALL in names and len(names) > 1:
         raise ValueError(raw)
-    return given
+    return names
 
 
 def scale(raw: Any) -> tuple[int, ...]:
@@ -79,9 +77,6 @@ def scale(raw: Any) -> tuple[int, ...]:
 
 
 def limit(raw: Any) -> Limit:
-    """Read a limit; the grammar is imported only when there is one."""
-    from pytest_schedprof.judge.limits import parse_limit
-
     return parse_limit(text(raw))
 
 
