@@ -62,8 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
     if is_any_given(config):  # nothing can be wrong with defaults: they are read when needed
         _read_settings(config)
-    given = getattr(config, "workerinput", {})
-    config.stash[STARTED_AT] = given.get("schedprof_started_at", time.time())
+    from_controller = getattr(config, "workerinput", {})
+    config.stash[STARTED_AT] = from_controller.get("schedprof_started_at", time.time())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Listener(config), "schedprof-listener")
 
@@ -125,7 +125,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     session = session_settings(metafunc.config)
     markers = metafunc.definition.iter_markers(MARKER)
-    if session.seeds == 1 and not any("seeds" in each.kwargs for each in markers):
+    if session.seeds == 1 and not any("seeds" in marker.kwargs for marker in markers):
         return  # as in most sessions: then nothing more is imported
     try:
         plugin.seeds.parametrize(metafunc, settings_of(metafunc.definition))
@@ -255,10 +255,14 @@ class Listener:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         packed, outcome = getattr(report, "schedprof", None), str(report.outcome)
-        if packed is not None:  # of attempts that pytest-rerunfailures repeats the last one counts
-            take = plugin.collecting.leave_out if outcome == "rerun" else plugin.collecting.collect
-            take(self.config, packed)
-        if getattr(report, "schedprof_unprofiled", False) and outcome != "rerun":
+        is_rerun = outcome == "rerun"  # of attempts that are repeated the last one counts
+        if packed is not None:
+            collector = plugin.collecting.collector_of(self.config)
+            if is_rerun:
+                collector.repeated.append(packed["directory"])
+            else:
+                collector.packed.append(packed)
+        if getattr(report, "schedprof_unprofiled", False) and not is_rerun:
             plugin.collecting.collector_of(self.config).unprofiled.append(report.nodeid)
 
     @pytest.hookimpl(trylast=True)

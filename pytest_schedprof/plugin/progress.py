@@ -8,17 +8,17 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import pytest
+from dask.callbacks import Callback
+from dask.diagnostics.progress import ProgressBar
 
+from pytest_schedprof.measuring.plan import BodyRun
+from pytest_schedprof.measuring.profiling import Schedule
+from pytest_schedprof.measuring.sides import Side
 from pytest_schedprof.plugin.stash import IN_DEBUGGER, TERMINAL
 from pytest_schedprof.report.results import Progress, progress_text
-
-if TYPE_CHECKING:
-    from pytest_schedprof.measuring.plan import BodyRun
-    from pytest_schedprof.measuring.profiling import Schedule
-    from pytest_schedprof.measuring.sides import Side
 
 UPDATE_S = 2.0
 """Seconds between updates of the line."""
@@ -36,23 +36,18 @@ def showing(config: pytest.Config, schedule: Schedule) -> Generator[tuple[BodyRu
     line = _Line(config)
     try:
         for body_run, side in schedule.body_runs():
-            progress = _progress(schedule)
+            progress = Progress(
+                done=schedule.done,
+                runs=schedule.planned,
+                tasks=schedule.tasks,
+                elapsed_s=schedule.elapsed_s,
+                budget_s=schedule.budget_s,
+            )
             line.show(progress_text(progress))
             with nullcontext() if side.is_in_process else line.going_on(progress):
                 yield body_run, side
     finally:
         line.clear()
-
-
-def _progress(schedule: Schedule) -> Progress:
-    """Return how far the test is, between two runs of the body."""
-    return Progress(
-        done=schedule.done,
-        runs=schedule.planned,
-        tasks=schedule.tasks,
-        elapsed_s=schedule.elapsed_s,
-        budget_s=schedule.budget_s,
-    )
 
 
 class _Line:
@@ -171,20 +166,9 @@ def _is_shared(config: pytest.Config) -> bool:
         return False
 
 
-if TYPE_CHECKING:
-    from dask.callbacks import Callback
-
-
 def callbacks_of(config: pytest.Config) -> Sequence[Callback]:
-    """Return the callbacks for dask's local schedulers, for one test."""
-    found = [each for given in config.hook.pytest_schedprof_callbacks() for each in given]
-    return [*found, *_bar(config)]
-
-
-def _bar(config: pytest.Config) -> list[Callback]:
-    """Return dask's progress bar for a verbose session."""
-    if config.get_verbosity() < 1:
-        return []
-    from dask.diagnostics.progress import ProgressBar
-
-    return [ProgressBar(out=BarFile(config))]
+    """Return the callbacks for dask's local schedulers; if verbose also dask's progress bar."""
+    callbacks = [callback for of in config.hook.pytest_schedprof_callbacks() for callback in of]
+    if config.get_verbosity() >= 1:
+        callbacks.append(ProgressBar(out=BarFile(config)))
+    return callbacks

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +18,11 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own, printable
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.report import source_of
-from pytest_schedprof.measuring.plan import Plan
+from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
-from pytest_schedprof.plugin.collecting import collect
+from pytest_schedprof.measuring.sides import Side
+from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.stash import (
     HAS_FAILED_SUBTEST,
@@ -31,10 +32,6 @@ from pytest_schedprof.plugin.stash import (
     run_of,
 )
 from pytest_schedprof.report.junit import pack, properties_of
-
-if TYPE_CHECKING:
-    from pytest_schedprof.measuring.plan import BodyRun
-    from pytest_schedprof.measuring.sides import Side
 
 
 def tell_at_once(config: pytest.Config, text: str) -> None:
@@ -90,8 +87,8 @@ def _fixtures_that_take(fixture: str, item: pytest.Item) -> list[str]:
     definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     return [
         name
-        for name, found in definitions.items()
-        if any(fixture in each.argnames for each in found)
+        for name, of_name in definitions.items()
+        if any(fixture in definition.argnames for definition in of_name)
     ]
 
 
@@ -185,8 +182,8 @@ def _import_module(item: pytest.Item, *schedulers: SchedulerUnderTest) -> None:
     imports itself, pytest for one, that takes longer there than most tests.
     """
     if module := getattr(item, "module", None):
-        for each in schedulers:
-            each.import_early(module.__name__)
+        for scheduler in schedulers:
+            scheduler.import_early(module.__name__)
 
 
 def _demands_scheduler(item: pytest.Item, plan: Plan) -> bool:
@@ -211,7 +208,7 @@ def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:
     except SchedprofError:
         return  # the interrupt is what matters
     if not hasattr(item.config, "workerinput"):
-        collect(item.config, pack(result, profiled.directory))
+        collector_of(item.config).packed.append(pack(result, profiled.directory))
 
 
 def plain_report(
