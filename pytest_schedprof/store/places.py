@@ -143,20 +143,20 @@ class Folder:
         def find(fs: Any, path: str) -> list[str]:
             # Not the file system's own glob: the path itself may contain a bracket.
             start = len(path.rstrip("/")) + 1
-            found = fs.find(path, maxdepth=depth + 1)
-            return [f for f in found if _matches(f[start:], pattern)]
+            files = fs.find(path, maxdepth=depth + 1)
+            return [file for file in files if _matches(file[start:], pattern)]
 
         return self._folders(self._ask("list", find))
 
     def below(self, name: str) -> list[Folder]:
         """Return all files of that name at any depth, sorted; or the file itself if it is one."""
-        found = self._folders(self._ask("list", lambda fs, path: fs.find(path)))
-        return [each for each in found if each.name == name]
+        files = self._folders(self._ask("list", lambda fs, path: fs.find(path)))
+        return [file for file in files if file.name == name]
 
     def _folders(self, paths: Iterable[str]) -> list[Folder]:
         """Return folders with the protocol, which some file systems leave out."""
         root = self.place.partition("://")[0] + "://" if self.is_url else ""
-        return [Folder(each if "://" in each else root + each) for each in sorted(paths)]
+        return [Folder(path if "://" in path else root + path) for path in sorted(paths)]
 
     def write(self, content: bytes) -> None:
         """Write the file completely or not at all.
@@ -203,21 +203,17 @@ class Folder:
 
         fsspec would read `::` and `:` in a local path as parts of a URL.
         """
-        import fsspec
+        import fsspec  # takes longer than all else that reading a run imports
 
         if not self.is_url:
             return fsspec.filesystem("file"), os.path.abspath(self.place)
-        found: tuple[Any, str] = fsspec.core.url_to_fs(self.place, **self._options())
-        return found
-
-    def _options(self) -> dict[str, Any]:
-        """Return options of the file system: for http a timeout shorter than its five minutes."""
         options: dict[str, Any] = {"use_listings_cache": False}
         if self.place.startswith(("http://", "https://")):
-            from aiohttp import ClientTimeout
+            from aiohttp import ClientTimeout  # an extra
 
             options["client_kwargs"] = {"timeout": ClientTimeout(total=ANSWER_S)}
-        return options
+        system: tuple[Any, str] = fsspec.core.url_to_fs(self.place, **options)
+        return system
 
     def _ask(self, what: str, question: Callable[[Any, str], T]) -> T:
         """Call the file system; turn whatever it raises into one line that names the place."""

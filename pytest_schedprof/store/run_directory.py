@@ -54,13 +54,10 @@ class RunDirectory:
         """
         is_new = not os.path.exists(self.root)  # an existing directory belongs to the user
         make_directory(self.path)
-        if is_new:
-            self._make_git_ignore_it()
-
-    def _make_git_ignore_it(self) -> None:
         path = self.root / ".gitignore"
         try:
-            write(path, b"# made by pytest-schedprof\n*\n")
+            if is_new:
+                write(path, b"# made by pytest-schedprof\n*\n")
         except ArtifactError:
             if not path.exists():  # otherwise another pytest-xdist worker has written it
                 raise
