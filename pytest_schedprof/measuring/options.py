@@ -1,8 +1,7 @@
 """The table of options: the names of each on the command line, in ini files and in markers.
 
 pytest imports this module at every start, so `Option` is a plain class: creating the class
-of a named tuple takes half a millisecond, and that of a dataclass more. How values are read is in
-`values.py`, which is imported with the first value.
+of a named tuple takes half a millisecond, and that of a dataclass more.
 """
 
 from __future__ import annotations
@@ -48,16 +47,6 @@ class Option:
         self.attribute = f"schedprof_{name}_given"
         """Attribute of pytest's options that holds the command line's value."""
         self.is_flag = default is False
-
-    def value(self, raw: Any, source: str) -> Any:
-        """Convert a raw value.
-
-        Raises:
-            SettingsError: names the value, its source, and what it must be.
-        """
-        from pytest_schedprof.measuring.values import READERS
-
-        return READERS[self.name].value(self.name, raw, f" (from {source})")
 
 
 _CLUSTER_NAMES = tuple(CLUSTERS)

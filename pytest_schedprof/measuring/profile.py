@@ -28,11 +28,10 @@ from pytest_schedprof.evidence.report import source_of
 from pytest_schedprof.measuring.assessment import keep_record
 from pytest_schedprof.measuring.blocks import Attachment, Block
 from pytest_schedprof.measuring.judging import broken
-from pytest_schedprof.measuring.markers import read_call
 from pytest_schedprof.measuring.plan import make_plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.recorder import no_watch
-from pytest_schedprof.measuring.settings import Settings
+from pytest_schedprof.measuring.settings import Settings, read_call
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.run_directory import RESULT_FILE, check_room, make_directory

@@ -46,6 +46,7 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function, is_of_library
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.report.changes import NEWS
+from pytest_schedprof.report.results import Progress
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.run_directory import AGAINST, NULL, make_directory, write
 from pytest_schedprof.store.sources import add_sources, read_sources
@@ -58,22 +59,20 @@ class Schedule:
         self.sides = sides
         self.policy = DEFAULT_POLICY
         """How the sides are compared: each interim check takes its part of the error rate."""
-        self.done = 0
-        """Runs of the body that have ended, over all sides."""
-        self.planned = 0 if sides.against else len(plan.body_runs)
-        """Runs that there will be; 0 if they go on until the test is decided."""
-        self.budget_s = plan.settings.budget
-        """Seconds that a test may take to be decided."""
         self._plan = plan
+        self._done = 0
+        """Runs of the body that have ended, over all sides."""
         self._started = time.monotonic()
         self._whole_pairs = 0
         """Rounds that every side has completed."""
 
     def body_runs(self) -> Iterator[tuple[BodyRun, Side]]:
         """Yield each run of the body with the side that it runs on."""
-        for body_run, side in self._runs():
+        against = self.sides.against
+        runs = self._in_turns(against) if against else self._alone()
+        for body_run, side in runs:
             yield body_run, side
-            self.done += 1
+            self._done += 1
 
     def once(self) -> AbstractContextManager[None]:
         """Record a body that can run only once: with all backends side by side."""
@@ -86,19 +85,18 @@ class Schedule:
             del side.recorder.rounds[whole:]
 
     @property
-    def tasks(self) -> int:
-        """Tasks that the recorded runs processed, over all sides."""
-        return sum(side.recorder.tasks for side in self.sides.all)
+    def progress(self) -> Progress:
+        """How far the test is."""
+        return Progress(
+            done=self._done,
+            runs=0 if self.sides.against else len(self._plan.body_runs),
+            tasks=sum(side.recorder.tasks for side in self.sides.all),
+            elapsed_s=time.monotonic() - self._started,
+            budget_s=self._plan.settings.budget,
+        )
 
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the test began."""
-        return time.monotonic() - self._started
-
-    def _runs(self) -> Iterator[tuple[BodyRun, Side]]:
-        if self.sides.against is None:
-            return ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
-        return self._in_turns(self.sides.against)
+    def _alone(self) -> Iterator[tuple[BodyRun, Side]]:
+        return ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
 
     def _in_turns(self, against: Side) -> Iterator[tuple[BodyRun, Side]]:
         begun = time.monotonic()
@@ -116,11 +114,10 @@ class Schedule:
         is_broken = any(side.recorder.errors for side in self.sides.all)
         if is_broken or not checks.has_time_for_more(pairs, elapsed_s):
             return True
-        return checks.is_due(pairs) and self._is_decided(against)
-
-    def _is_decided(self, against: Side) -> bool:
         try:
-            return is_decided(self._plan, self.sides.tested, against, self.policy)
+            return checks.is_due(pairs) and is_decided(
+                self._plan, self.sides.tested, against, self.policy
+            )
         except Exception as error:  # it must not look like a failure of the test's body
             against.recorder.errors.append(as_own(error))
             return True

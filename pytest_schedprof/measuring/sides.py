@@ -27,7 +27,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
-from pytest_schedprof.store.run_directory import AGAINST, NULL, side_word
+from pytest_schedprof.store.run_directory import AGAINST, NULL
 
 
 class Attempt(NamedTuple):
@@ -143,7 +143,8 @@ class Sides(NamedTuple):
     @property
     def gatherings_beside(self) -> dict[str, Gathering]:
         """The evidence of the other sides, by what these are called."""
-        return {side_word(name, side.name): side.gathering for name, side in self.others.items()}
+        words = {AGAINST: f"before: {self.against and self.against.name}", NULL: "the null arm"}
+        return {words[name]: side.gathering for name, side in self.others.items()}
 
     @property
     def all(self) -> list[Side]:

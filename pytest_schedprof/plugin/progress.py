@@ -36,13 +36,7 @@ def showing(config: pytest.Config, schedule: Schedule) -> Generator[tuple[BodyRu
     line = _Line(config)
     try:
         for body_run, side in schedule.body_runs():
-            progress = Progress(
-                done=schedule.done,
-                runs=schedule.planned,
-                tasks=schedule.tasks,
-                elapsed_s=schedule.elapsed_s,
-                budget_s=schedule.budget_s,
-            )
+            progress = schedule.progress
             line.show(progress_text(progress))
             with nullcontext() if side.is_in_process else line.going_on(progress):
                 yield body_run, side
@@ -55,21 +49,14 @@ class _Line:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        is_silent = not self._is_pytests_own or _is_shared(config)
-        self._terminal = None if is_silent else _terminal(config)
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        # Other reporters than pytest's own may use the line below. It is known by its module's
+        # name, because not all releases of pytest export the class.
+        is_own = type(reporter).__module__ == "_pytest.terminal"
+        self._writer = reporter and reporter._tw
+        is_silent = not (is_own and self._writer.hasmarkup) or _is_shared(config)
+        self._terminal = None if is_silent else _terminal(config, self._writer._file)
         self._is_shown = False
-
-    @property
-    def _is_pytests_own(self) -> bool:
-        """Whether pytest's own reporter writes the terminal: others may use the line below."""
-        # By its module's name, because not all releases of pytest export the class.
-        is_own = type(self._reporter).__module__ == "_pytest.terminal"
-        return is_own and bool(self._writer.hasmarkup)
-
-    @property
-    def _writer(self) -> Any:
-        return self._reporter._tw
 
     @contextmanager
     def going_on(self, progress: Progress) -> Iterator[None]:
@@ -134,25 +121,22 @@ class BarFile:
         """Do nothing: each write is flushed."""
 
 
-def _terminal(config: pytest.Config) -> TextIO | None:
-    """Open the terminal on a separate descriptor, because the body's output is captured."""
+def _terminal(config: pytest.Config, file: TextIO) -> TextIO | None:
+    """Open the terminal on a separate descriptor, because the body's output is captured.
+
+    Return None if the file is not a terminal: `--color=yes` forces markup on pipes too.
+    """
     if TERMINAL not in config.stash:
         config.stash[TERMINAL] = None
         capture: Any = config.pluginmanager.get_plugin("capturemanager")
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         if capture is not None:
             with capture.global_and_fixture_disabled():
-                config.stash[TERMINAL] = _duplicate(config, reporter._tw._file)
+                if file.isatty():
+                    number = os.dup(file.fileno())
+                    opened = open(number, "w", encoding=file.encoding)  # noqa: SIM115
+                    config.add_cleanup(opened.close)
+                    config.stash[TERMINAL] = opened
     return config.stash[TERMINAL]
-
-
-def _duplicate(config: pytest.Config, file: TextIO) -> TextIO | None:
-    """Return None if the file is not a terminal: `--color=yes` forces markup on pipes too."""
-    if not file.isatty():
-        return None
-    opened = open(os.dup(file.fileno()), "w", encoding=file.encoding)  # noqa: SIM115
-    config.add_cleanup(opened.close)
-    return opened
 
 
 def _is_shared(config: pytest.Config) -> bool:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pytest_schedprof.errors import IncompatibleError
     from pytest_schedprof.evidence.contract import EvidenceRegistry
     from pytest_schedprof.judge.reference import Reference
-    from pytest_schedprof.measuring.markers import OtherSettings
     from pytest_schedprof.measuring.plan import Plan
     from pytest_schedprof.measuring.profiling import ProfiledTest
     from pytest_schedprof.measuring.settings import Settings
+    from pytest_schedprof.plugin.against import OtherSettings
     from pytest_schedprof.store.run_directory import RunDirectory
 
 # On the config and, with the markers merged in, on items.

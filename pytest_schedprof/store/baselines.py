@@ -137,7 +137,17 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
         ArtifactError: if it cannot be written.
         BaselineError: if a file of that name exists and is no baseline.
     """
-    kept = tuple(_slim(result) for result in results if is_worth_keeping(result))
+    kept = tuple(
+        replace(
+            result,
+            backends=tuple(map(_slim, result.backends)),
+            baseline="",
+            comparisons=(),
+            null=(),
+        )
+        for result in results
+        if is_worth_keeping(result)
+    )
     folder = folder_of(name, directory)
     if not kept:
         return folder, 0
@@ -165,12 +175,7 @@ def is_worth_keeping(result: Result) -> bool:
     return result.outcome in KEPT_OUTCOMES and result.is_usable
 
 
-def _slim(result: Result) -> Result:
-    backends = tuple(map(_slim_backend, result.backends))
-    return replace(result, backends=backends, baseline="", comparisons=(), null=())
-
-
-def _slim_backend(backend: BackendResult) -> BackendResult:
+def _slim(backend: BackendResult) -> BackendResult:
     shares, costs = backend.shares, backend.costs
     if shares:
         held = (function for function in shares.functions if function.share.value >= NEGLIGIBLE)

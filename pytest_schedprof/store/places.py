@@ -26,7 +26,9 @@ def read_file(path: Path) -> bytes:
         OSError: if it cannot be opened.
         ArtifactError: if it is a device, a pipe or a socket, or too large.
     """
-    with open(path, "rb", opener=_open_at_once) as file:
+    # Without waiting for the writer of a pipe.
+    at_once = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ArtifactError(f"schedprof: cannot read {str(path)!r}: it is not a regular file")
@@ -36,11 +38,6 @@ def read_file(path: Path) -> bytes:
                 f"the most that is read is {MOST_BYTES}"
             )
         return file.read(MOST_BYTES)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting for the writer of a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_kept(path: Path) -> bytes:

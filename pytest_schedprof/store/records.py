@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,22 +51,16 @@ def _faults(content: bytes, record: Result | Run | BaselinePart) -> Iterator[str
 
 
 def _faults_of_result(result: Result) -> Iterator[str]:
-    for name in _files(result):
+    named = [backend.artifacts for backend in result.backends]
+    named += [target.artifacts for backend in result.backends for target in backend.targets]
+    named += [evidence.artifacts for evidence in result.evidence]
+    for name in chain.from_iterable(named):
         if not is_below(name):
             yield f"{name!r} is outside of the test's directory"
     for comparison in (*result.comparisons, *result.null):
         for change in comparison.changes:
             if change.metric not in METRICS:
                 yield f"the metric {change.metric!r} is unknown to this release"
-
-
-def _files(result: Result) -> Iterator[str]:
-    for backend in result.backends:
-        yield from backend.artifacts
-        for target in backend.targets:
-            yield from target.artifacts
-    for evidence in result.evidence:
-        yield from evidence.artifacts
 
 
 def _numbers(value: Any) -> Iterator[float]:
