@@ -14,7 +14,7 @@ async def run(scheduler):
     async with scheduler.async_client() as client:
         assert await client.submit(inc, 1) == 2
         async with scheduler.measure():
-            burn(scheduler, 0.4)
+            burn(scheduler, 1.0)  # a limit needs 50 samples, also of a busy machine
 
 def judged(rounds):
     return pytest.mark.schedprof("share({BURNED}) <= 10%", rounds=rounds)

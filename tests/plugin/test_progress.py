@@ -65,9 +65,8 @@ def beside(text: str) -> list[str]:
 def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) -> None:
     project.write(BODY.replace("    assert False\n", ""))
     text = on_terminal(project)
-    lines = [
-        line for line in beside(text) if "so far" not in line
-    ]  # without those that a slow machine adds
+    # Without those that a slow machine adds.
+    lines = [line for line in beside(text) if "so far" not in line]
     assert lines[0] == "schedprof: run 1 of 2, 0 tasks done"
     assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", lines[1])
     assert lines[2:] == [""]
