@@ -45,7 +45,7 @@ PARTS = {
     "stop": ["backends.remote:RemoteRecording.stop"],
     "read": [f"backends.{name}:BACKEND.read" for name in BACKENDS],
     "shares": ["measuring.assessment:_Recorded._measurements"],
-    "write": ["measuring.assessment:keep_files", "measuring.profiling:keep_record"],
+    "write": ["measuring.assessment:_Recorded._keep", "measuring.profiling:keep_record"],
     "pack": ["plugin.running:pack"],
     "page": ["report.pages:page_of_test"],
 }

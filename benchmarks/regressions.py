@@ -47,10 +47,9 @@ from pytest_schedprof.clusters.under_test import SchedulerUnderTest, clean
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.judge.compare import compare
-from pytest_schedprof.measuring.markers import read_call
 from pytest_schedprof.measuring.plan import make_plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
-from pytest_schedprof.measuring.settings import Settings
+from pytest_schedprof.measuring.settings import Settings, read_call
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.limit import Estimate, Verdict
 from pytest_schedprof.model.result import Result

@@ -19,7 +19,8 @@ def printable(text: str, encoding: str = "utf-8", keep: str = "\n\t") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        each if each in keep or _is_shown(each, encoding) else _escaped(each) for each in text
+        character if character in keep or _is_shown(character, encoding) else _escaped(character)
+        for character in text
     )
 
 

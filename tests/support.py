@@ -64,8 +64,8 @@ def descendants(process: psutil.Process | None = None) -> set[psutil.Process]:
 
     Fork servers are left out, and what has ended without its server having heard of it.
     """
-    found = (process or psutil.Process()).children(recursive=True)
-    return {each for each in found if _runs(each) and not _is_server(each)}
+    children = (process or psutil.Process()).children(recursive=True)
+    return {child for child in children if _runs(child) and not _is_server(child)}
 
 
 def _runs(process: psutil.Process) -> bool:

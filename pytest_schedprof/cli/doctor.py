@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
-from pytest_schedprof.measuring.options import DEFAULT_BACKEND, option_named
+from pytest_schedprof.measuring.options import DEFAULT_BACKEND
+from pytest_schedprof.measuring.settings import read_value
 
 EXAMPLE = """\
 example: schedprof doctor --backend pyspy --backend cputime tcp://127.0.0.1:8786
@@ -60,9 +61,9 @@ def run(given: argparse.Namespace) -> int:
     chosen = [
         name
         for text in given.backend or [",".join(DEFAULT_BACKEND)]
-        for name in option_named("backend").value(text, "--backend")
+        for name in read_value("backend", text, "--backend")
     ]
-    timeout = option_named("timeout").value(given.timeout, "--timeout")
+    timeout = read_value("timeout", given.timeout, "--timeout")
     options = _options(given.option)
 
     # --help needs neither distributed nor msgspec, which these load.
@@ -79,6 +80,6 @@ def _options(texts: list[str]) -> dict[str, dict[str, Any]]:
     """Return the options of each backend, by its name."""
     options: dict[str, dict[str, Any]] = {}
     for text in texts:
-        backend, name, value = option_named("option").value(text, "--option")
+        backend, name, value = read_value("option", text, "--option")
         options.setdefault(backend, {})[name] = value
     return options

@@ -48,6 +48,7 @@ from pytest_schedprof.model.comparison import (
     Origin,
     Outcome,
     Report,
+    Setting,
     Thresholds,
 )
 from pytest_schedprof.model.result import Result
@@ -137,7 +138,8 @@ def compare_in_turns(
     They have the same body. If one side makes other tasks of it, costs are compared per round.
     """
     if reason := obstacle_in_turns(before, after):
-        return _not_compared(before, after, reason, is_binding=is_binding)
+        comparison = _not_compared(before, after, reason, is_binding=is_binding)
+        return replace(comparison, settings=_settings_that_differ(before, after))
     reason = too_few_samples(before, after) if after.of.shares else ""
     return _compared(before, after, reason, alpha, in_turns=True, is_binding=is_binding)
 
@@ -205,16 +207,17 @@ def _compared(
         same=len(exact) + len(timed) - len(changes),
         reasons=tuple(dict.fromkeys(filter(None, [*obstacles.values(), reason]))),
         is_binding=is_binding,
-        settings=(
-            *differing_settings(before.result, after.result),
-            *differing_modules(before, after),
-        ),
+        settings=_settings_that_differ(before, after),
         parting=part_by_hash(before.of.hashes, after.of.hashes),
         # Figures that are the same in each run need none.
         thresholds=None if is_exact and not timed else _thresholds(past, len(timed)),
         tasks=tasks,
         causes=causes,
     )
+
+
+def _settings_that_differ(before: Measurement, after: Measurement) -> tuple[Setting, ...]:
+    return (*differing_settings(before.result, after.result), *differing_modules(before, after))
 
 
 def _between(past: Sequence[Measurement]) -> Between:

@@ -159,9 +159,12 @@ def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
     pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
     if (doubt := doubt_of_sides(before, after)) or pairs >= MIN_ROUNDS:
         return doubt
+    remedy = "give a larger budget, or the test less work"
+    if before.is_virtual and after.is_virtual:  # what scatters there is the order of a set
+        remedy = "compare two sessions with PYTHONHASHSEED=0: one round of each is enough"
     return (
         f"{pairs} {'pair' if pairs == 1 else 'pairs'} of rounds, at least {MIN_ROUNDS} are needed "
-        "to see what scatters: give a larger budget, or the test less work"
+        f"to see what scatters: {remedy}"
     )
 
 

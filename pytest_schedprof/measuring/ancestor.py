@@ -9,13 +9,19 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from distributed import Client
 
-from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measuring.blocks import Block, file_block
+from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.errors import RecordingError, SettingsError, together
+from pytest_schedprof.measuring.blocks import Attachment, Block
+from pytest_schedprof.measuring.recorder import Recorder
+from pytest_schedprof.measuring.settings import read_call
+from pytest_schedprof.store.run_directory import check_room, make_directory, write
 
 logger = logging.getLogger(__name__)
 
@@ -86,19 +92,26 @@ def pyspy_on_scheduler(
         raise SettingsError(
             f"schedprof: format must be one of {', '.join(PYSPY_FORMATS)}, got {format!r}"
         )
-    flags = {"gil": gil, "idle": idle, "nonblocking": nonblocking, "native": native}
-    extra = (*extra_pyspy_args, *(["--threads"] if threads else []))
-    given = {
-        **flags,
+    of_backend = {
+        "gil": gil,
+        "idle": idle,
+        "nonblocking": nonblocking,
+        "native": native,
         "subprocesses": subprocesses,
         "functions": function,
-        "extra": extra,
+        "extra": (*extra_pyspy_args, *(["--threads"] if threads else [])),
         "log_level": log_level or "",
         "formats": (chosen,),
         **options,
     }
-    return file_block(
-        "pyspy_on_scheduler", "pyspy", output, client, timeout=timeout, rate=rate, options=given
+    return _FileBlock(
+        "pyspy_on_scheduler",
+        "pyspy",
+        output,
+        client,
+        timeout=timeout,
+        rate=rate,
+        options=of_backend,
     )
 
 
@@ -160,7 +173,7 @@ def viztrace_scheduler(
     """
     if vdb:
         logger.warning("schedprof: vdb has no effect: viztracer has no debugger any more")
-    flags = {
+    of_backend = {
         "ignore_c_function": ignore_c_function,
         "ignore_frozen": ignore_frozen,
         "log_func_retval": log_func_retval,
@@ -170,9 +183,6 @@ def viztrace_scheduler(
         "log_async": log_async,
         "file_info": file_info,
         "register_global": register_global,
-    }
-    given = {
-        **flags,
         "format": TRACES.get(Path(output).suffix, "json"),
         "tracer_entries": tracer_entries,
         "max_stack_depth": max_stack_depth,
@@ -183,8 +193,8 @@ def viztrace_scheduler(
         "plugins": tuple(plugins or ()),
         **options,
     }
-    return file_block(
-        "viztrace_scheduler", "viztracer", output, client, timeout=timeout, options=given
+    return _FileBlock(
+        "viztrace_scheduler", "viztracer", output, client, timeout=timeout, options=of_backend
     )
 
 
@@ -198,3 +208,66 @@ def _present(names: Names) -> Iterator[str]:
                 RENAMED[name],
             )
         yield RENAMED.get(name, name)
+
+
+class _FileBlock(Block[Path]):
+    """Records with one backend and writes its file unchanged."""
+
+    def __init__(
+        self,
+        source: str,
+        backend: str,
+        path: Output,
+        client: Client | None,
+        *,
+        timeout: float,
+        rate: float = 100,
+        options: Mapping[str, object],
+    ) -> None:
+        """Make the backend; `source` is the function that was called, for messages."""
+        super().__init__(client)
+        settings = read_call(source, (), {}, rate=rate, timeout=timeout)
+        self._backend = BackendRegistry().make(backend, rate_hz=settings.rate, options=options)
+        self._path = Path(path).absolute()  # the body may change the working directory
+        self._timeout_s = settings.timeout
+
+    def begin(self, client: Client, opened: ExitStack) -> Path:
+        """Start the profiler; raise before the body runs if it does not work."""
+        make_directory(self._path.parent)
+        check_room(self._path)
+        cluster = Attachment(client, timeout_s=self._timeout_s)
+        opened.callback(cluster.close)
+        self._recorder = Recorder(
+            cluster.control,
+            [self._backend],
+            self._timeout_s,
+            death=cluster.death,
+            tell=partial(logger.warning, "schedprof: %s"),
+        )
+        self._round = opened.enter_context(ExitStack())
+        self._round.enter_context(self._recorder.round())
+        self._raise_trouble()
+        return self._path
+
+    def end(self, *, failed: bool) -> None:
+        """Write the file, even if the body failed."""
+        self._round.close()
+        self._raise_trouble()
+        (segment,) = self._recorder.rounds[0]
+        raw = segment.raw[self._backend.name]
+        for text in raw.warnings:
+            logger.warning("schedprof: %s", text)
+        try:  # what the backend makes of its recording, such as viztracer's page, if anything
+            page = next(iter(self._backend.extras(raw.content).values()), None)
+        except Exception as error:
+            trace = self._path.with_name(self._path.name + ".json")
+            write(trace, raw.content)
+            raise RecordingError(
+                f"schedprof: {str(self._path)!r} could not be created ({error}); the recording "
+                f"was written to {str(trace)!r}"
+            ) from error
+        write(self._path, page or raw.content)
+
+    def _raise_trouble(self) -> None:
+        if self._recorder.errors:
+            raise together(self._recorder.errors)

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_schedprof.agent import checkup as agent
-from pytest_schedprof.agent import checkup as privileges
-from pytest_schedprof.agent import facts
+from pytest_schedprof.agent import checkup, facts
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.child import launched
@@ -63,8 +61,8 @@ def examine(
 def _made(registry: BackendRegistry, name: str, options: Options) -> Backend | BackendInvalidError:
     """Make a backend; one that is not chosen may be of no use, which the checkup says."""
     try:
-        given = {**registry.sparing_of(name), **options.get(name, {})}
-        return registry.make(name, rate_hz=RATE_HZ, options=given)
+        chosen = {**registry.sparing_of(name), **options.get(name, {})}
+        return registry.make(name, rate_hz=RATE_HZ, options=chosen)
     except BackendInvalidError as error:
         return error
 
@@ -91,28 +89,36 @@ def _examined(
     is_own: bool,
     timeout_s: float,
 ) -> Checkup:
-    here, there = _here(), Machine(**control.call(agent.examine))
-    is_main_thread = control.call(agent.is_in_main_thread)
+    directory = os.getcwd()  # artifacts are kept there
+    mine, there = Machine(**checkup.examine()), Machine(**control.call(checkup.examine))
+    mine = replace(mine, directory=directory, free_bytes=checkup.free_bytes(directory))
+    is_main_thread = control.call(checkup.is_in_main_thread)
     checks = []
-    for name, each in backends.items():
-        if isinstance(each, BackendInvalidError):
-            checks.append(_unusable(name, each))
+    for name, backend in backends.items():
+        if isinstance(backend, BackendInvalidError):
+            reason = str(backend).removeprefix("schedprof: ")
+            checks.append(
+                BackendCheck(name, is_chosen=False, works=False, seconds=0.0, reason=reason)
+            )
             continue
-        check_it = _checked_apart if is_own and each.launcher else _checked
-        check = check_it(each, control, is_chosen=name in chosen, timeout_s=timeout_s)
-        notes = dict(each.notes(there, is_main_thread=is_main_thread))
-        kept_hz = _kept_hz(each, check, control, timeout_s) if is_own else None
+        check_it = _checked_apart if is_own and backend.launcher else _checked
+        check = check_it(backend, control, is_chosen=name in chosen, timeout_s=timeout_s)
+        notes = dict(backend.notes(there, is_main_thread=is_main_thread))
+        kept_hz = _kept_hz(backend, check, control, timeout_s) if is_own else None
         checks.append(replace(check, notes=notes, kept_hz=kept_hz))
     return Checkup(
         address=control.address,
         is_own=is_own,
-        here=here,
+        here=mine,
         scheduler=there,
         workers=len(control.call(facts.describe)["workers"]),
         loop_in_main_thread=is_main_thread,
-        privileges=read_privileges(control.call(privileges.privileges)),
-        clock=_clock(control),
-        differences=differences(here.versions, there.versions, python=(here.python, there.python)),
+        privileges=read_privileges(control.call(checkup.privileges)),
+        # Of a few, the shortest round trip tells most about the clock.
+        clock=min(
+            (_round_trip(control) for _ in range(ROUND_TRIPS)), key=lambda it: it.uncertainty
+        ),
+        differences=differences(mine.versions, there.versions, python=(mine.python, there.python)),
         backends=tuple(checks),
     )
 
@@ -129,28 +135,11 @@ def _kept_hz(
         return None
 
 
-def _here() -> Machine:
-    """Describe this machine, with the working directory: artifacts are kept there."""
-    directory = os.getcwd()
-    found = Machine(**agent.examine())
-    return replace(found, directory=directory, free_bytes=agent.free_bytes(directory))
-
-
-def _clock(control: Control) -> ClockOffset:
-    """Estimate the clock offset from the shortest of a few round trips."""
-    return min((_round_trip(control) for _ in range(ROUND_TRIPS)), key=lambda it: it.uncertainty)
-
-
 def _round_trip(control: Control) -> ClockOffset:
-    asked_at, begun = time.time(), time.perf_counter()
-    told: float = control.call(agent.now)
+    sent_at, begun = time.time(), time.perf_counter()
+    theirs: float = control.call(checkup.now)
     half = (time.perf_counter() - begun) / 2  # the answer was given somewhere in the middle
-    return ClockOffset(told - (asked_at + half), half)
-
-
-def _unusable(name: str, error: BackendInvalidError) -> BackendCheck:
-    reason = str(error).removeprefix("schedprof: ")
-    return BackendCheck(name, is_chosen=False, works=False, seconds=0.0, reason=reason)
+    return ClockOffset(theirs - (sent_at + half), half)
 
 
 def _checked_apart(
@@ -160,7 +149,15 @@ def _checked_apart(
     try:
         program = launched(backend.launcher, Path())[1][0]
         if not is_chosen:
-            return _untried(backend, program)
+            return BackendCheck(
+                backend.name,
+                False,
+                False,
+                0.0,
+                "not tried: it takes a scheduler of its own, started by "
+                f"{program}, which is installed",
+                (f"to try it: schedprof doctor --backend {backend.name}",),
+            )
         cluster = LocalProcesses(0, timeout_s=timeout_s, launcher=backend.launcher)
     except BackendUnavailableError as error:
         reason = error.reason.removeprefix("schedprof: ")
@@ -170,12 +167,6 @@ def _checked_apart(
             return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)
     finally:
         cluster.close()
-
-
-def _untried(backend: Backend, program: str) -> BackendCheck:
-    reason = f"not tried: it takes a scheduler of its own, started by {program}, which is installed"
-    remedy = f"to try it: schedprof doctor --backend {backend.name}"
-    return BackendCheck(backend.name, False, False, 0.0, reason, (remedy,))
 
 
 def _checked(

@@ -1,8 +1,7 @@
 """The table of options: the names of each on the command line, in ini files and in markers.
 
 pytest imports this module at every start, so `Option` is a plain class: creating the class
-of a named tuple takes half a millisecond, and that of a dataclass more. How values are read is in
-`values.py`, which is imported with the first value.
+of a named tuple takes half a millisecond, and that of a dataclass more.
 """
 
 from __future__ import annotations
@@ -32,62 +31,36 @@ class Option:
         metavar: str = "",
         in_marker: bool = True,
         adds_up: bool = False,
-        is_flag: bool = False,
         flag: str = "",
-        ini: str = "",
     ) -> None:
         self.name = name
         self.help = help
         self.default = default
         self.metavar = metavar
-        self.in_marker = in_marker
+        self.in_marker = in_marker and not adds_up
         self.adds_up = adds_up
         """Whether it may be given several times; the values are collected."""
-        self.is_flag = is_flag
-        self.flag = flag
-        """Command-line form, if it is not `--schedprof-<name>`."""
-        self.ini = ini
-        """Ini form, if it is not `schedprof_<name>`."""
-
-    @property
-    def flag_name(self) -> str:
+        self.flag_name = flag or f"--schedprof-{name.replace('_', '-')}"
         """Name on the command line."""
-        return self.flag or f"--schedprof-{self.name}"
-
-    @property
-    def ini_name(self) -> str:
+        self.ini_name = f"schedprof_{name}{'s' if adds_up else ''}"
         """Name in pytest's ini file."""
-        return self.ini or f"schedprof_{self.name}"
-
-    @property
-    def attribute(self) -> str:
+        self.attribute = f"schedprof_{name}_given"
         """Attribute of pytest's options that holds the command line's value."""
-        return f"schedprof_{self.name}_given"
-
-    def value(self, raw: Any, source: str) -> Any:
-        """Convert a raw value.
-
-        Raises:
-            SettingsError: names the value, its source, and what it must be.
-        """
-        from pytest_schedprof.measuring.values import READERS
-
-        return READERS[self.name].value(self.name, raw, f" (from {source})")
+        self.is_flag = default is False
 
 
 _CLUSTER_NAMES = tuple(CLUSTERS)
 
+_DESCRIBED_CLUSTERS = ", ".join(
+    f"{name!r} ({'default: ' if name == DEFAULT_CLUSTER else ''}{kind.description})"
+    for name, kind in CLUSTERS.items()
+)
 
-def _described_clusters() -> str:
-    return ", ".join(
-        f"{name!r} ({'default: ' if name == DEFAULT_CLUSTER else ''}{kind.description})"
-        for name, kind in CLUSTERS.items()
-    )
-
-
-def _default_workers() -> str:
-    counts = {name: kind.default_workers for name, kind in CLUSTERS.items()}
-    return " and ".join(f"{count} of a {name} one" for name, count in counts.items() if count)
+_DEFAULT_WORKERS = " and ".join(
+    f"{kind.default_workers} of a {name} one"
+    for name, kind in CLUSTERS.items()
+    if kind.default_workers
+)
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -121,37 +94,15 @@ OPTIONS: tuple[Option, ...] = (
         "In a marker: positional arguments",
         (),
         metavar="LIMIT",
-        in_marker=False,
         adds_up=True,
-        ini="schedprof_limits",
     ),
-    Option(
-        "strict",
-        "fail tests whose limits are inconclusive",
-        False,
-        is_flag=True,
-    ),
-    Option(
-        "rate",
-        "samples per second for sampling backends, default 100",
-        100.0,
-        metavar="HZ",
-    ),
-    Option(
-        "workers",
-        f"number of workers, default {_default_workers()}",
-        None,
-        metavar="N",
-    ),
-    Option(
-        "threads",
-        "threads per worker, default 1",
-        None,
-        metavar="N",
-    ),
+    Option("strict", "fail tests whose limits are inconclusive", False),
+    Option("rate", "samples per second for sampling backends, default 100", 100.0, metavar="HZ"),
+    Option("workers", f"number of workers, default {_DEFAULT_WORKERS}", None, metavar="N"),
+    Option("threads", "threads per worker, default 1", None, metavar="N"),
     Option(
         "cluster",
-        f"{_described_clusters()}, or the address of a running scheduler",
+        f"{_DESCRIBED_CLUSTERS}, or the address of a running scheduler",
         DEFAULT_CLUSTER,
         metavar="KIND",
     ),
@@ -234,7 +185,6 @@ OPTIONS: tuple[Option, ...] = (
         "with --schedprof-against: also run each test on a third scheduler with the same code as "
         "the first, so that regressions found there show the rate of false alarms",
         False,
-        is_flag=True,
     ),
     Option(
         "timeout",
@@ -249,10 +199,7 @@ OPTIONS: tuple[Option, ...] = (
         "In a marker: cluster_options={'duration': '50ms'}",
         (),
         metavar="N=V",
-        in_marker=False,
         adds_up=True,
-        flag="--schedprof-cluster-option",
-        ini="schedprof_cluster_options",
     ),
     Option(
         "option",
@@ -260,9 +207,7 @@ OPTIONS: tuple[Option, ...] = (
         "In a marker: options={'native': True}",
         (),
         metavar="B.O=V",
-        in_marker=False,
         adds_up=True,
-        ini="schedprof_options",
     ),
 )
 

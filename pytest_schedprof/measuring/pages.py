@@ -58,7 +58,7 @@ def write_pages(
         with suppress(ArtifactError):  # without it no flame graph shows a difference
             before = read_run(beside)
     if explained is None:
-        regressed = (each for each in run.kept_tests() if each.result.has_regressed)
+        regressed = (test for test in run.kept_tests() if test.result.has_regressed)
         explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
     series, words = _past(history) if history else ((), "")
     saved = Saved(run.path)
@@ -94,8 +94,7 @@ def _compared(run: RunFiles, before: RunFiles) -> RunFiles:
     report = with_partings(report, *readers)
     tests = []
     for test in run.tests:
-        name = test.entry.test_id
-        mine = tuple(each for each in report.comparisons if each.test_id == name)
+        mine = tuple(of for of in report.comparisons if of.test_id == test.entry.test_id)
         if test.result:
             test = replace(test, result=replace(test.result, baseline=names[0], comparisons=mine))
         tests.append(test)
@@ -111,5 +110,5 @@ def _past(place: str) -> tuple[list[Series], str]:
     archive = Archive(place)
     runs = archive.runs(last=MOST_RUNS)
     skipped = f"; {len(archive.skipped)} could not be read" if archive.skipped else ""
-    series = series_of([(each.run, each.results) for each in runs], Choice())
+    series = series_of([(stored.run, stored.results) for stored in runs], Choice())
     return series, f"{len(runs)} runs in order of commits{skipped}"

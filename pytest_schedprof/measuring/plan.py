@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pytest_schedprof.backends.contract import Backend, side_by_side
 from pytest_schedprof.backends.registry import BackendRegistry
@@ -17,10 +17,7 @@ from pytest_schedprof.judge.reference import Reference
 from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.metric import (
-    CLIENT_BYTECODES,
-    SHARE,
-)
+from pytest_schedprof.model.metric import CLIENT_BYTECODES, SHARE
 from pytest_schedprof.model.words import listed
 
 FIRST_CHECK = 4
@@ -44,11 +41,6 @@ class Plan:
     """Kinds of evidence to gather."""
 
     @property
-    def has_own_measure(self) -> bool:
-        """Whether the test's own limits say what a regression is."""
-        return any(limit.is_relative for limit in self.limits)
-
-    @property
     def limits_client_alone(self) -> bool:
         """Whether all limits are on what the client does: it may define graphs and run none."""
         limits = self.settings.limit
@@ -59,12 +51,12 @@ class Plan:
         """What must have a scheduler: empty if the test as a whole, None if nothing of it."""
         if not any(limit.measured == CLIENT_BYTECODES for limit in self.settings.limit):
             return ""
-        limits = (each for each in self.settings.limit if each.measured != CLIENT_BYTECODES)
-        backends = (each for each in self.backends if CLIENT_BYTECODES not in each.metrics)
+        limits = (of for of in self.settings.limit if of.measured != CLIENT_BYTECODES)
+        backends = (of for of in self.backends if CLIENT_BYTECODES not in of.metrics)
         needs = (
-            *(f"limit {str(each)!r}" for each in limits),
-            *(f"backend {each.name}" for each in backends),
-            *(f"evidence {each.name}" for each in self.evidence),
+            *(f"limit {str(limit)!r}" for limit in limits),
+            *(f"backend {backend.name}" for backend in backends),
+            *(f"evidence {kind.name}" for kind in self.evidence),
         )
         return next(iter(needs), None)
 
@@ -74,24 +66,14 @@ class Plan:
         is_limited = any(limit.is_of_client for limit in self.limits)
         return is_limited or self.needs(Need.CLIENT_PHASES)
 
-    @property
-    def times_workers(self) -> bool:
-        """Whether the workers' phases are timed."""
-        return self.needs(Need.WORKER_PHASES)
-
     def needs(self, need: Need) -> bool:
         """Whether any kind of evidence needs this."""
         return any(need in kind.needs for kind in self.evidence)
 
     @property
-    def options_of_evidence(self) -> dict[str, dict[str, Any]]:
-        """Options of each kind of evidence."""
-        return {kind.name: self.settings.options_of(kind.name, ()) for kind in self.evidence}
-
-    @property
     def launcher(self) -> tuple[str, ...]:
         """Command that starts the scheduler's interpreter, if a backend needs one."""
-        return next((each.launcher for each in self.backends if each.launcher), ())
+        return next((of.launcher for of in self.backends if of.launcher), ())
 
     @property
     def interim_checks(self) -> InterimChecks:
@@ -165,34 +147,35 @@ def make_plan(
         kind.read_options(settings.options_of(kind.name, ()))
     registry.check([*settings.backend, *sorted(owners)])
     _check_shared_options(settings, registry)
-    backends = tuple(_make(name, settings, registry) for name in settings.backend)
-    unmeasured = _unmeasured(settings, backends)
+    own_limits = [limit for limit in settings.limit if not limit.evidence]
+    backends = tuple(
+        registry.make(
+            name,
+            rate_hz=settings.rate,
+            options=settings.options_of(name, registry.options_of(name)),
+            patterns=[
+                limit.pattern
+                for limit in own_limits
+                if limit.pattern and limit.measured in registry.facts_of(name).measures
+            ],
+        )
+        for name in settings.backend
+    )
+    measured = {metric for backend in backends for metric in backend.metrics}
+    unjudged = [limit for limit in own_limits if limit.measured not in measured]
+    if unjudged and not settings.is_forced:  # a mistake, unless the run chose the backends
+        raise LimitError(
+            f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures "
+            f"{unjudged[0].measured!r}; {', '.join(settings.backend)} cannot"
+        )
     _check_targets(settings, backends, registry)
     store.prepare()
-    has_baseline = reference is not None or settings.against is not None
-    unjudged = unmeasured + _baseless(settings, unmeasured, has_baseline)
+    if reference is None and settings.against is None:
+        unjudged += [
+            limit for limit in settings.limit if limit.is_relative and limit not in unjudged
+        ]
     limits = tuple(limit for limit in settings.limit if limit not in unjudged)
     return Plan(settings, backends, limits, tuple(map(str, unjudged)), reference, evidence)
-
-
-def _unmeasured(settings: Settings, backends: Sequence[Backend]) -> list[Limit]:
-    """Return the limits that no backend measures: a mistake, unless the run chose the backends."""
-    measured = {metric for backend in backends for metric in backend.metrics}
-    of_backends = (limit for limit in settings.limit if not limit.evidence)
-    unmeasured = [limit for limit in of_backends if limit.measured not in measured]
-    if unmeasured and not settings.is_forced:
-        raise LimitError(
-            f"schedprof: limit {str(unmeasured[0])!r} needs a backend that measures "
-            f"{unmeasured[0].measured!r}; {', '.join(settings.backend)} cannot"
-        )
-    return unmeasured
-
-
-def _baseless(settings: Settings, unmeasured: list[Limit], has_baseline: bool) -> list[Limit]:
-    """Return the other limits that need a baseline, if there is none."""
-    if has_baseline:
-        return []
-    return [each for each in settings.limit if each.is_relative and each not in unmeasured]
 
 
 def _check_targets(
@@ -203,7 +186,7 @@ def _check_targets(
     for target in settings.targets:
         if not _can_observe(kinds, target):
             known = registry.facts.values()
-            others = recommended(each for each in known if _can_observe(each.targets, target))
+            others = recommended(of for of in known if _can_observe(of.targets, target))
             raise SettingsError(
                 f"schedprof: target {target!r} cannot be observed by "
                 f"{', '.join(settings.backend)}; {listed(others)} can"
@@ -215,22 +198,11 @@ def _can_observe(kinds: Collection[str], target: str) -> bool:
     return (target if target in kinds else "workers") in kinds
 
 
-def _make(name: str, settings: Settings, registry: BackendRegistry) -> Backend:
-    metrics = registry.facts_of(name).measures
-    limits = (limit for limit in settings.limit if limit.measured in metrics)
-    patterns = [limit.pattern for limit in limits if limit.pattern]
-    options = settings.options_of(name, registry.options_of(name))
-    return registry.make(name, rate_hz=settings.rate, options=options, patterns=patterns)
-
-
 def _check_shared_options(settings: Settings, registry: BackendRegistry) -> None:
     """Refuse an option that no backend of the test knows, unless the run chose the backends."""
-    if settings.is_forced:
-        return
-    shared = [name for owner, name, _ in settings.option if owner == ANY_BACKEND]
     known = {name for backend in settings.backend for name in registry.options_of(backend)}
-    for name in shared:
-        if name not in known:
+    for owner, name, _ in () if settings.is_forced else settings.option:
+        if owner == ANY_BACKEND and name not in known:
             raise SettingsError(
                 f"schedprof: backend {' or '.join(map(repr, settings.backend))} has no option "
                 f"{name!r}; known: {', '.join(sorted(known)) or 'none'}"

@@ -27,13 +27,13 @@ from pytest_schedprof.evidence.contract import EvidenceRegistry
 from pytest_schedprof.evidence.report import source_of
 from pytest_schedprof.measuring.assessment import keep_record
 from pytest_schedprof.measuring.blocks import Attachment, Block
-from pytest_schedprof.measuring.markers import read_call
+from pytest_schedprof.measuring.judging import broken
 from pytest_schedprof.measuring.plan import make_plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.recorder import no_watch
-from pytest_schedprof.measuring.settings import Settings
+from pytest_schedprof.measuring.settings import Settings, read_call
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.run_directory import RESULT_FILE, check_room, make_directory
 
 
@@ -151,12 +151,13 @@ class _ProfileBlock(Block[SchedulerProfile]):
         profiled.assess()
         result = _warned(profiled.record("failed" if failed else "passed"), profiled.plan.backends)
         self._profile._result = result
-        errors = list(profiled.judgement.assessment.errors)
+        errors = list(profiled.errors)
         try:
             keep_record(profiled.directory, result)
         except SchedprofError as error:
             errors.append(error)
-        errors += [LimitBrokenError(text) for text in profiled.judgement.broken()]
+        limits = broken(result, profiled.directory, is_strict=self._settings.strict)
+        errors += map(LimitBrokenError, limits)
         if errors:
             raise together(errors)
 
@@ -187,24 +188,23 @@ def _warned(result: Result, backends: Sequence[Backend]) -> Result:
     for name in (backend.name for backend in backends if backend.disturbs):
         beside = f"recorded while {name} slowed the scheduler down"
         own = "all figures include the cost of gathering evidence" if result.evidence else ""
+        texts = [own if of.backend == name else beside for of in result.backends]
         noted = (
-            _with_warning(each, own if each.backend == name else beside) for each in result.backends
+            replace(of, warnings=(*of.warnings, text)) if text else of
+            for of, text in zip(result.backends, texts, strict=True)
         )
         result = replace(result, backends=tuple(noted))
     return result
-
-
-def _with_warning(result: BackendResult, text: str) -> BackendResult:
-    return replace(result, warnings=(*result.warnings, text)) if text else result
 
 
 def _check_together(backends: Sequence[Backend], limits: Sequence[Limit]) -> None:
     """Refuse combinations in which one backend would spoil what another one measures."""
     disturbing = [backend for backend in backends if backend.disturbs]
     if len(disturbing) > 1:
+        names = " and ".join(backend.name for backend in disturbing)
         raise SettingsError(
-            f"schedprof: {' and '.join(each.name for each in disturbing)} cannot record at the "
-            "same time, because each slows the scheduler down: profile once with each"
+            f"schedprof: {names} cannot record at the same time, because each slows the "
+            "scheduler down: profile once with each"
         )
     for limit in limits if disturbing else ():
         if not limit.evidence and limit.measured not in disturbing[0].metrics:

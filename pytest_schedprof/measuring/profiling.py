@@ -3,23 +3,19 @@
 The path of a test through this room:
 
 1. `plan.py` checks the settings and says which backends record which runs of the body.
-2. `schedule.py` yields each run with the side (`sides.py`) that it runs on.
+2. `Schedule` yields each run with the side (`sides.py`) that it runs on.
 3. `recorder.py` starts and stops the backends around a run and keeps their raw bytes.
-4. `judging.py` stores the bytes (`keeping.py`), reads them and judges limits (`assessment.py`),
-   compares with a baseline, and says why the test must fail.
+4. `judging.py` has them stored, read and judged (`assessment.py`), and compares the results.
 5. `ProfiledTest.conclude` writes the record when the test's outcome is known. Until then the
    record says that the test did not end.
-
-Each of these files imports only earlier ones and those named with them, so the path has no way
-back. `doctor.py` is a command of its own on top of the same recorder.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -40,8 +36,8 @@ from pytest_schedprof.errors import (
 from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.judge.contrast import ALPHA
-from pytest_schedprof.measuring.assessment import Assessment, keep_log, keep_record, keep_rounds
-from pytest_schedprof.measuring.judging import is_decided, judge_test, unjudged
+from pytest_schedprof.measuring.assessment import Assessment, keep_record, keep_rounds
+from pytest_schedprof.measuring.judging import Compared, complaint, is_decided, judge_test
 from pytest_schedprof.measuring.plan import ArtifactStore, BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.measuring.sides import Attempt, Side, Sides
@@ -50,8 +46,9 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function, is_of_library
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.report.changes import NEWS
+from pytest_schedprof.report.results import Progress
 from pytest_schedprof.store.places import Folder
-from pytest_schedprof.store.run_directory import AGAINST, NULL, make_directory
+from pytest_schedprof.store.run_directory import AGAINST, NULL, make_directory, write
 from pytest_schedprof.store.sources import add_sources, read_sources
 
 
@@ -62,26 +59,24 @@ class Schedule:
         self.sides = sides
         self.alpha = ALPHA
         """The rate of false alarms of a comparison: the interim checks share it."""
-        self.done = 0
-        """Runs of the body that have ended, over all sides."""
-        self.planned = 0 if sides.against else len(plan.body_runs)
-        """Runs that there will be; 0 if they go on until the test is decided."""
-        self.budget_s = plan.settings.budget
-        """Seconds that a test may take to be decided."""
         self._plan = plan
+        self._done = 0
+        """Runs of the body that have ended, over all sides."""
         self._started = time.monotonic()
         self._whole_pairs = 0
         """Rounds that every side has completed."""
 
     def body_runs(self) -> Iterator[tuple[BodyRun, Side]]:
         """Yield each run of the body with the side that it runs on."""
-        for body_run, side in self._runs():
+        against = self.sides.against
+        runs = self._in_turns(against) if against else self._alone()
+        for body_run, side in runs:
             yield body_run, side
-            self.done += 1
+            self._done += 1
 
     def once(self) -> AbstractContextManager[None]:
         """Record a body that can run only once: with all backends side by side."""
-        return self.sides.here.run(BodyRun(0, self._plan.backends, has_evidence=True))
+        return self.sides.tested.run(BodyRun(0, self._plan.backends, has_evidence=True))
 
     def break_off(self) -> None:
         """Discard rounds that not every side completed, because the test is interrupted."""
@@ -90,19 +85,18 @@ class Schedule:
             del side.recorder.rounds[whole:]
 
     @property
-    def tasks(self) -> int:
-        """Tasks that the recorded runs processed, over all sides."""
-        return sum(side.recorder.tasks for side in self.sides.all)
+    def progress(self) -> Progress:
+        """How far the test is."""
+        return Progress(
+            done=self._done,
+            runs=0 if self.sides.against else len(self._plan.body_runs),
+            tasks=sum(side.recorder.tasks for side in self.sides.all),
+            elapsed_s=time.monotonic() - self._started,
+            budget_s=self._plan.settings.budget,
+        )
 
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the test began."""
-        return time.monotonic() - self._started
-
-    def _runs(self) -> Iterator[tuple[BodyRun, Side]]:
-        if self.sides.against is None:
-            return ((body_run, self.sides.here) for body_run in self._plan.body_runs)
-        return self._in_turns(self.sides.against)
+    def _alone(self) -> Iterator[tuple[BodyRun, Side]]:
+        return ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
 
     def _in_turns(self, against: Side) -> Iterator[tuple[BodyRun, Side]]:
         begun = time.monotonic()
@@ -120,11 +114,10 @@ class Schedule:
         is_broken = any(side.recorder.errors for side in self.sides.all)
         if is_broken or not checks.has_time_for_more(pairs, elapsed_s):
             return True
-        return checks.is_due(pairs) and self._is_decided(against)
-
-    def _is_decided(self, against: Side) -> bool:
         try:
-            return is_decided(self._plan, self.sides.here, against, self.alpha)
+            return checks.is_due(pairs) and is_decided(
+                self._plan, self.sides.tested, against, self.alpha
+            )
         except Exception as error:  # it must not look like a failure of the test's body
             against.recorder.errors.append(as_own(error))
             return True
@@ -134,38 +127,30 @@ NEGLIGIBLE = 0.001
 """Share of a function below which its source is not kept."""
 
 
-def keep_sources(run: Path, sides: Iterable[Side]) -> None:
+def keep_sources(run: Path, sides: Sequence[Side]) -> None:
     """Ask each side's scheduler for sources that the run does not have yet.
 
     The figures are right without them, so a scheduler that is lost, or a full disk, is no error.
     """
-    every = list(sides)
-    names = sorted({name for side in every for name in _functions(side)})
-    for side in every:
-        with suppress(SchedprofError):
-            _keep(run, side, names)
-
-
-def _keep(run: Path, side: Side, names: list[Function]) -> None:
-    code = side.environment.code
-    known = read_sources(Folder(str(run)), code)
-    missing = [name for name in names if name not in known]
-    if not (code and missing):
-        return
-    found = side.recorder.control.call(sources.sources_of, missing)
-    add_sources(run, code, {name: Source(*found.get(name, ("", 0, ""))) for name in missing})
+    names = sorted({name for side in sides for name in _functions(side)})
+    for side in sides:
+        code = side.environment.code
+        known = read_sources(Folder(str(run)), code)
+        missing = [name for name in names if name not in known]
+        if code and missing:
+            with suppress(SchedprofError):
+                texts = side.recorder.control.call(sources.sources_of, missing)
+                new = {name: Source(*texts.get(name, ("", 0, ""))) for name in missing}
+                add_sources(run, code, new)
 
 
 def _functions(side: Side) -> Iterator[Function]:
     """Yield the functions of a side's figures; Python's own library explains nothing."""
     for backend in side.assessment.backends:
-        costs, shares = backend.costs, backend.shares
-        named = [each.function for each in (costs.functions if costs else ())]
-        named += [
-            each.function
-            for each in (shares.functions if shares else ())
-            if each.share.value >= NEGLIGIBLE
-        ]
+        costs = backend.costs.functions if backend.costs else ()
+        shares = backend.shares.functions if backend.shares else ()
+        named = [cost.function for cost in costs]
+        named += [share.function for share in shares if share.share.value >= NEGLIGIBLE]
         yield from (name for name in named if not is_of_library(name.partition(":")[0]))
 
 
@@ -174,9 +159,9 @@ UNREMARKABLE = ("passed", "skipped")
 
 def is_remarkable(result: Result) -> bool:
     """Whether somebody may want to look at what was recorded of the test."""
-    changed = (change.outcome in NEWS for each in result.comparisons for change in each.changes)
+    changes = (change for comparison in result.comparisons for change in comparison.changes)
     is_calm = result.outcome in UNREMARKABLE and result.verdict is Verdict.PASS
-    return not is_calm or any(changed)
+    return not is_calm or any(change.outcome in NEWS for change in changes)
 
 
 def trimmed(result: Result, directory: Path, most: int) -> Result:
@@ -190,24 +175,17 @@ def trimmed(result: Result, directory: Path, most: int) -> Result:
         directory: of its files.
         most: bytes that may be kept.
     """
-    sizes = {each.backend: _size(each, directory) for each in result.backends}
-    left_out: dict[str, int] = {}
-    for backend, size in sorted(sizes.items(), key=lambda each: each[1]):
+    backends = {backend.backend: backend for backend in result.backends}
+    sizes = {name: _size(backend, directory) for name, backend in backends.items()}
+    for name, size in sorted(sizes.items(), key=lambda item: item[1]):
         most -= size
         if most < 0 and size:
-            left_out[backend] = size
-    backends = (_without(each, directory, left_out.get(each.backend)) for each in result.backends)
-    return replace(result, backends=tuple(backends))
-
-
-def _without(backend: BackendResult, directory: Path, size: int | None) -> BackendResult:
-    if size is None:
-        return backend
-    for file in _files(backend, directory):
-        with suppress(OSError):  # what cannot be removed only takes room
-            file.unlink()
-    targets = tuple(replace(each, artifacts=()) for each in backend.targets)
-    return replace(backend, artifacts=(), targets=targets, left_out=size)
+            for file in _files(backends[name], directory):
+                with suppress(OSError):  # what cannot be removed only takes room
+                    file.unlink()
+            targets = tuple(replace(target, artifacts=()) for target in backends[name].targets)
+            backends[name] = replace(backends[name], artifacts=(), targets=targets, left_out=size)
+    return replace(result, backends=tuple(backends.values()))
 
 
 def _size(backend: BackendResult, directory: Path) -> int:
@@ -219,9 +197,11 @@ def _size(backend: BackendResult, directory: Path) -> int:
 
 
 def _files(backend: BackendResult, directory: Path) -> Iterator[Path]:
-    yield from (directory / name for name in backend.artifacts)
-    yield from (directory / name for each in backend.targets for name in each.artifacts)
+    for artifacts in (backend.artifacts, *(target.artifacts for target in backend.targets)):
+        yield from (directory / name for name in artifacts)
 
+
+LOG_FILE = "scheduler.log"
 
 UNFINISHED = "schedprof: the test did not end: its session was killed, or is still running"
 
@@ -231,7 +211,7 @@ NO_OTHERS: Mapping[str, SchedulerUnderTest] = {}
 
 
 class ProfiledTest:
-    """One attempt at a test: `schedule` runs it, `judgement` judges it, `conclude` writes it."""
+    """One attempt at a test: `schedule` runs it, `assess` judges it, `conclude` writes it."""
 
     def __init__(
         self,
@@ -264,21 +244,21 @@ class ProfiledTest:
         self._observed = ObservedTest(
             test_id,
             callbacks=callbacks,
-            options=plan.options_of_evidence,
+            options={kind.name: plan.settings.options_of(kind.name, ()) for kind in plan.evidence},
             code=code,
-            limits=[each for each in plan.settings.limit if each.evidence],
+            limits=[limit for limit in plan.settings.limit if limit.evidence],
         )
         self.is_assessed = False
         """Whether the runs of the body are over."""
-        self.schedule = Schedule(plan, self._sides(scheduler, other_schedulers))
-        self.judgement = unjudged(plan, self.schedule.sides)
-
-    def _sides(
-        self, scheduler: SchedulerUnderTest | InProcess, others: Mapping[str, SchedulerUnderTest]
-    ) -> Sides:
-        names = {AGAINST: self.plan.settings.against or AGAINST, NULL: "the null arm"}
-        sides = {name: self._side(each, names[name]) for name, each in others.items()}
-        return Sides(self._side(scheduler), sides.get(AGAINST), sides.get(NULL))
+        names = {AGAINST: plan.settings.against or AGAINST, NULL: "the null arm"}
+        others = {name: self._side(of, names[name]) for name, of in other_schedulers.items()}
+        self._tested = self._side(scheduler)
+        against, null = others.get(AGAINST), others.get(NULL)
+        reference = plan.reference.name if plan.reference else ""
+        self._baseline = against.name if against else reference
+        """Name of what the test is compared with; empty if it is compared with nothing."""
+        self.schedule = Schedule(plan, Sides(self._tested, against, null))
+        self._compared = Compared()
 
     def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
         gathering = gather(self.plan.evidence, scheduler, self._observed)
@@ -292,7 +272,17 @@ class ProfiledTest:
     @property
     def recorder(self) -> Recorder:
         """The recorder of the scheduler under test."""
-        return self.schedule.sides.here.recorder
+        return self._tested.recorder
+
+    @property
+    def errors(self) -> tuple[SchedprofError, ...]:
+        """What went wrong while the test was profiled and judged."""
+        return self._tested.assessment.errors
+
+    def complaint(self) -> str | None:
+        """Say why a test that passed must fail; None if it need not fail."""
+        is_strict = self.plan.settings.strict
+        return complaint(self.record("passed"), self.directory, is_strict=is_strict)
 
     def begin(self) -> None:
         """Store a record of a test that does not end: it stays if the session is killed."""
@@ -305,7 +295,7 @@ class ProfiledTest:
         """Store the files of the rounds so far, in case that the test does not end."""
         with suppress(Exception):  # `assess` tries again, and tells why they cannot be stored
             sides = self.schedule.sides
-            for name, side in {"": sides.here, **sides.others}.items():
+            for name, side in {"": self._tested, **sides.others}.items():
                 if self.directory is not None:
                     make_directory(self.directory / name)
                     keep_rounds(side.recorder, self.directory / name)
@@ -320,10 +310,14 @@ class ProfiledTest:
             return
         self.is_assessed = True
         for side in self.schedule.sides.all:
-            side.close_window()
+            side.scheduler.window = nullcontext  # a teardown may still call `measure()`
         left = self._leave()
-        if self._is_of_no_interest(left):
-            self._drop(left)
+        is_absent = any(isinstance(error, NoSchedulerError) for error in left)
+        if is_absent and not self._must_have_scheduler:  # no error, and nothing to keep
+            self.unprofiled = str(left[0])
+            self._tested.gathering.keep(None, ())
+            if self.directory is not None:
+                shutil.rmtree(self.directory, ignore_errors=True)
             return
         self.recorder.errors.extend(left)
         try:
@@ -338,71 +332,55 @@ class ProfiledTest:
 
     def _leave(self) -> list[SchedprofError]:
         """Return what was wrong with the scheduler, now that the test's body is over."""
-        one_thread = [each.name for each in self.plan.backends if not each.sees_threads]
+        one_thread = [of.name for of in self.plan.backends if not of.sees_threads]
         try:
-            return self.schedule.sides.here.scheduler.leave(one_thread)
+            return self._tested.scheduler.leave(one_thread)
         except Exception as error:
             return [as_own(error)]
 
-    def _is_of_no_interest(self, left: Sequence[SchedprofError]) -> bool:
-        """Whether no scheduler ran, and that is no error."""
-        is_absent = any(isinstance(error, NoSchedulerError) for error in left)
-        return is_absent and not self._must_have_scheduler
-
-    def _drop(self, left: Sequence[SchedprofError]) -> None:
-        """Keep nothing of the test but the reason."""
-        self.unprofiled = str(left[0])
-        self.schedule.sides.here.gathering.keep(None, ())
-        if self.directory is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
     def _judge(self) -> None:
-        """Judge the test, and keep its evidence; errors become a part of the judgement."""
-        sides = self.schedule.sides
+        """Judge the test, and keep its evidence; errors become a part of the assessment."""
         if any(isinstance(error, NoSchedulerError) for error in self.recorder.errors):
             return self._fail()  # limits on a scheduler that never ran have no verdict
+        sides, settings = self.schedule.sides, self.plan.settings
         try:
             if self.directory is None:
                 self.directory = self._store.new_test(self._attempt.test_id)
-            self.judgement = judge_test(self.plan, sides, self.schedule.alpha, self.directory)
-            self._keep_sources(sides)
-            self._keep_log(sides.here)
+            self._compared = judge_test(self.plan, sides, self.schedule.alpha, self.directory)
+            # Where nothing is compared, now or later, nobody explains sources.
+            if self.directory and (settings.save or settings.compare or settings.against):
+                keep_sources(self.directory.parents[1], sides.all)
+            if any(isinstance(error, SchedulerLostError) for error in self.errors):
+                self._keep_log()
         except Exception as error:
             self._fail(as_own(error))
-        sides.here.gathering.keep(self.directory, self.judgement.assessment.backends)
-
-    def _keep_sources(self, sides: Sides) -> None:
-        """Keep sources where results are compared, now or later: elsewhere nobody explains them."""
-        settings = self.plan.settings
-        if self.directory and (settings.save or settings.compare or settings.against):
-            keep_sources(self.directory.parents[1], sides.all)
+        self._tested.gathering.keep(self.directory, self._tested.assessment.backends)
 
     def _fail(self, *errors: SchedprofError) -> None:
         """Judge the test by what went wrong alone."""
-        failed = Assessment((), (*self.recorder.errors, *errors))
-        self.judgement = replace(self.judgement, directory=self.directory, assessment=failed)
+        self._tested.assessment = Assessment((), (*self.recorder.errors, *errors))
 
-    def _keep_log(self, here: Side) -> None:
-        """Keep the log of a scheduler that was lost."""
-        assessment = self.judgement.assessment
-        if not any(isinstance(error, SchedulerLostError) for error in assessment.errors):
+    def _keep_log(self) -> None:
+        """Keep the log of a scheduler that was lost, which is deleted with its cluster."""
+        assessment = self._tested.assessment
+        # A user's own class of clusters may lack this.
+        log: bytes = getattr(self._tested.scheduler.cluster, "log", bytes)()
+        if self.directory is None or not log:
             return
-        errors = list(assessment.errors)
-        keep_log(self.directory, here.log(), errors)
-        lost = replace(assessment, errors=tuple(errors))
-        self.judgement = replace(self.judgement, assessment=lost)
+        try:
+            write(self.directory / LOG_FILE, log)
+        except SchedprofError as error:
+            self._tested.assessment = replace(assessment, errors=(*assessment.errors, error))
 
     def record(self, outcome: str) -> Result:
         """Return the record of the test with this outcome."""
-        here = self.schedule.sides.here
-        here.assessment = self.judgement.assessment
         return replace(
-            here.record(),
+            self._tested.record(),
             outcome=outcome,
             unjudged=self.plan.unjudged,
-            baseline=self.judgement.baseline,
-            comparisons=self.judgement.comparisons,
-            null=self.judgement.null,
+            baseline=self._baseline,
+            comparisons=self._compared.comparisons,
+            null=self._compared.null,
         )
 
     def conclude(self, outcome: str) -> Result:
@@ -411,16 +389,11 @@ class ProfiledTest:
         Raises:
             ArtifactError: if it cannot be written.
         """
-        result = self.record(outcome)
-        if self.directory is not None and self.plan.settings.keep is not None:
-            result = self._trimmed(result, self.directory, self.plan.settings.keep)
-        keep_record(self.directory, result)
+        result, directory = self.record(outcome), self.directory
+        most = self.plan.settings.keep
+        if directory is not None and most is not None and not is_remarkable(result):
+            for name, side in self.schedule.sides.others.items():
+                keep_record(directory / name, trimmed(side.record(), directory / name, most))
+            result = trimmed(result, directory, most)
+        keep_record(directory, result)
         return result
-
-    def _trimmed(self, result: Result, directory: Path, most: int) -> Result:
-        """Remove recordings that nobody needs to look at, also those of the other sides."""
-        if is_remarkable(result):
-            return result
-        for name, side in self.schedule.sides.others.items():
-            keep_record(directory / name, trimmed(side.record(), directory / name, most))
-        return trimmed(result, directory, most)

@@ -32,25 +32,19 @@ class SegmentRecord:
     """Profiles of other targets, each with its backend's name."""
 
 
-def end_window(recording: Recording) -> None:
-    """Tell a recording that goes on that its window has ended."""
-    told: Callable[[], None] = getattr(recording, "end_window", lambda: None)
-    told()
+def _optional(recording: Recording, method: str, **arguments: Any) -> Any:
+    """Call a method that few recordings have, such as `salvage`; without it return None."""
+    call = getattr(recording, method, None)
+    return call(**arguments) if call else None
 
 
-def end_here(recording: Recording) -> None:
-    """End what a recording has in this process, also if the scheduler is lost; few have any."""
-    ended: Callable[[], None] = getattr(recording, "end_here", lambda: None)
-    ended()
+def _salvaged(recording: Recording) -> RawProfile | None:
+    """Return what survived the scheduler."""
+    raw: RawProfile | None = _optional(recording, "salvage")
+    return raw
 
 
-def salvaged(recording: Recording) -> RawProfile | None:
-    """Return what survived the scheduler; recordings of third parties need not support this."""
-    salvage: Callable[[], RawProfile | None] = getattr(recording, "salvage", lambda: None)
-    return salvage()
-
-
-def segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
+def _segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
     """Return the facts of a segment from the scheduler's counters at its start and at its end."""
     if any(after[name] < before[name] for name in ("tasks", "transitions")):
         raise RecordingError(
@@ -66,6 +60,12 @@ def segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
         hash=after.get("hash", ""),
     )
 
+
+STILL_OPEN = (
+    "schedprof: a measure() block was still open when the profiled code ended, so it measured "
+    "nothing; end the thread or task that holds it before"
+)
+"""Nobody knows what such a block would measure."""
 
 DEATH_PATIENCE_S = 5.0
 """How long to wait for the cluster to say how its scheduler died."""
@@ -144,7 +144,7 @@ class Recorder:
     @property
     def tasks(self) -> int:
         """Tasks that the recorded rounds processed."""
-        return sum(segment.facts.tasks for each in self.rounds for segment in each)
+        return sum(segment.facts.tasks for segments in self.rounds for segment in segments)
 
     @contextmanager
     def round(self, backends: Sequence[Backend] | None = None, scale: int = 0) -> Iterator[None]:
@@ -160,20 +160,11 @@ class Recorder:
         finally:
             with self._lock:
                 self._is_in_round = False
-                self._refuse_open_window()
+                if self._depth:
+                    self._depth = 0
+                    self.errors.append(RecordingError(STILL_OPEN))
                 self._stop(keep=not self._is_narrowed)
                 self._finish()
-
-    def _refuse_open_window(self) -> None:
-        """Fail a test whose body ends before its window: nobody knows what it would measure."""
-        if self._depth:
-            self._depth = 0
-            self.errors.append(
-                RecordingError(
-                    "schedprof: a measure() block was still open when the profiled code ended, so "
-                    "it measured nothing; end the thread or task that holds it before"
-                )
-            )
 
     @contextmanager
     def measure(self) -> Iterator[None]:
@@ -185,27 +176,19 @@ class Recorder:
         with self._lock:
             number = len(self.rounds)
             if self._is_in_round:
-                self._enter_window()
+                if self._depth == 0:
+                    self._stop(keep=False)
+                    self._is_narrowed = True
+                    self._start()
+                self._depth += 1
         try:
             yield
         finally:
             with self._lock:
-                self._leave_window(number)
-
-    def _enter_window(self) -> None:
-        if self._depth == 0:
-            self._stop(keep=False)
-            self._is_narrowed = True
-            self._start()
-        self._depth += 1
-
-    def _leave_window(self, number: int) -> None:
-        """End a call of `measure` that began in the round of this number."""
-        if number != len(self.rounds) or not self._depth:
-            return  # its round is over
-        self._depth -= 1
-        if self._depth == 0:
-            self._stop(keep=True)
+                if number == len(self.rounds) and self._depth:  # else its round is over
+                    self._depth -= 1
+                    if self._depth == 0:
+                        self._stop(keep=True)
 
     def _start(self) -> None:
         """Start all backends, or none."""
@@ -223,7 +206,11 @@ class Recorder:
                     opened.targets.append(target)
                     recording = backend.start(target, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, target, recording))
-                self._forewarn(opened)
+                if tell := self.tell:
+                    for _, _, recording in opened.recordings:
+                        warnings = _optional(recording, "forewarn", timeout_s=self.timeout_s)
+                        for text in warnings or ():
+                            tell(text)
                 opened.is_window_asked = True
                 opened.before = self.control.call(facts.open_window, self._own_client)
                 opened.unwatch = self.watch()  # last: the recorder's own work is no phase
@@ -231,15 +218,6 @@ class Recorder:
             finally:
                 if self._open is not opened:
                     self._abandon(opened)
-
-    def _forewarn(self, opened: _Open) -> None:
-        """Tell what the recordings can say before their window; few have anything to say."""
-        if (tell := self.tell) is None:
-            return
-        for _, _, recording in opened.recordings:
-            if (forewarn := getattr(recording, "forewarn", None)) is not None:
-                for text in forewarn(timeout_s=self.timeout_s):
-                    tell(text)
 
     @property
     def _own_client(self) -> str:
@@ -251,8 +229,8 @@ class Recorder:
 
         The scheduler comes last, because it works to start and fetch the recordings of workers.
         """
-        wanted = [target for target in self.targets if target != self.control.kind]
-        for target in find_targets(self.control, wanted) if wanted else ():
+        others = [target for target in self.targets if target != self.control.kind]
+        for target in find_targets(self.control, others) if others else ():
             for backend in self._taking_part:
                 if target.kind in backend.targets:
                     yield backend, target
@@ -286,26 +264,29 @@ class Recorder:
         """
         seconds = now() - opened.begun_at
         segment = Segment(seconds, 0.0, tasks=0, transitions=0, scale=self._scale, client=client)
-        found = self._brought(segment, opened, salvaged)
-        if found.raw:
-            self.rounds[-1].append(found)
-        return bool(found.raw)
+        record = self._brought(segment, opened.recordings, _salvaged)
+        if record.raw:
+            self.rounds[-1].append(record)
+        return bool(record.raw)
 
     def _close(self, opened: _Open, client: dict[str, float]) -> SegmentRecord:
         self._settle()
         after = self.control.call(facts.close_window, self._own_client)
-        segment = replace(segment_between(opened.before, after), scale=self._scale, client=client)
+        segment = replace(_segment_between(opened.before, after), scale=self._scale, client=client)
         lasting = {backend.name for backend in self._taking_part if backend.outlasts}
-        for name, _, recording in opened.recordings:
+        ending = []
+        for name, target, recording in opened.recordings:
             if name in lasting:
-                end_window(recording)
-        ending = [each for each in opened.recordings if each[0] not in lasting]
-        found = self._brought(segment, replace(opened, recordings=ending), self._stopped)
+                _optional(recording, "end_window")
+            else:
+                ending.append((name, target, recording))
+        record = self._brought(segment, ending, self._stopped)
         workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
-        found = replace(found, facts=replace(segment, workers=workers))
-        going_on = [each for each in opened.recordings if each[0] in lasting]
-        self._lasting += [(found, name, recording) for name, _, recording in going_on]
-        return found
+        record = replace(record, facts=replace(segment, workers=workers))
+        self._lasting += [
+            (record, name, recording) for name, _, recording in opened.recordings if name in lasting
+        ]
+        return record
 
     def _finish(self) -> None:
         """Stop the recordings that went on after their window."""
@@ -317,12 +298,15 @@ class Recorder:
                     segment.raw[name] = brought
 
     def _brought(
-        self, segment: Segment, opened: _Open, fetch: Callable[[Recording], RawProfile | None]
+        self,
+        segment: Segment,
+        recordings: Sequence[tuple[str, Target, Recording]],
+        fetch: Callable[[Recording], RawProfile | None],
     ) -> SegmentRecord:
         """Fetch what each recording has, the scheduler's first."""
         raw: dict[str, RawProfile] = {}
         elsewhere: list[tuple[str, Target, RawProfile]] = []
-        for name, target, recording in reversed(opened.recordings):
+        for name, target, recording in reversed(recordings):
             with self._keeping_trouble():
                 if (brought := fetch(recording)) is None:
                     continue
@@ -338,7 +322,7 @@ class Recorder:
             return recording.stop(timeout_s=self.timeout_s)
         except SchedulerLostError as error:
             self.errors.append(self._explained(error))
-            return salvaged(recording)
+            return _salvaged(recording)
 
     def _settle(self) -> None:
         """Wait until the scheduler has finished earlier work, if a backend would measure it."""
@@ -357,7 +341,7 @@ class Recorder:
         """End what is left of recordings in this process: the scheduler was lost, for example."""
         for _, _, recording in opened.recordings:
             with self._keeping_trouble():
-                end_here(recording)
+                _optional(recording, "end_here")
 
     @contextmanager
     def _unless_interrupted(self, opened: _Open) -> Iterator[None]:
@@ -368,7 +352,7 @@ class Recorder:
             raise
         except BaseException:
             self._end_here(opened)
-            for target in {id(each): each for each in opened.targets}.values():
+            for target in {id(target): target for target in opened.targets}.values():
                 with self._keeping_trouble():
                     target.call(recordings.end_all, target.client_id)
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import CurrentWindow, SchedulerUnderTest
 from pytest_schedprof.evidence.client import ClientWatch, watch_here
+from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.evidence.workers import WorkerWatch
 from pytest_schedprof.judge.estimate import CONFIDENCE
@@ -26,7 +27,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
-from pytest_schedprof.store.run_directory import AGAINST, NULL, side_word
+from pytest_schedprof.store.run_directory import AGAINST, NULL
 
 
 class Attempt(NamedTuple):
@@ -53,7 +54,7 @@ class Side:
         """What messages call this side; empty for the scheduler under test."""
         self.gathering = gathering
         """Gathers evidence on every side: its cost must be the same on both of a comparison."""
-        # Read before the body runs: a test may leave the modules patched that are asked here.
+        # Read before the body runs: a test may leave the modules patched that this asks.
         self.environment = environment_of(scheduler.description)
         self.recorder = Recorder(
             scheduler.control,
@@ -63,7 +64,12 @@ class Side:
             targets=plan.settings.targets,
             is_shared=not scheduler.cluster.is_ours,
             watch=_watch(scheduler) if plan.times_client else no_watch,
-            watch_workers=_watch_workers(scheduler) if plan.times_workers else no_watch,
+            watch_workers=(
+                # Of a scheduler that is known before the body runs.
+                WorkerWatch(scheduler.control)
+                if plan.needs(Need.WORKER_PHASES) and not isinstance(scheduler, InProcess)
+                else no_watch
+            ),
             is_repeated=plan.settings.rounds > 1 or plan.settings.against is not None,
         )
         scheduler.window = self.recorder.measure
@@ -74,15 +80,11 @@ class Side:
     def run(self, body_run: BodyRun) -> Iterator[None]:
         """Record one run of the body."""
         gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
-        self._begin_round()
+        # A user's own class of clusters may lack this, and the options below.
+        getattr(self.scheduler.cluster, "begin_round", lambda: None)()
         window = CurrentWindow.of(self.recorder.measure, self.is_in_process)
         with gathered, self.recorder.round(body_run.backends, body_run.scale), window:
             yield
-
-    def _begin_round(self) -> None:
-        """Tell the cluster that a round begins; a user's own class may lack the method."""
-        begin: Callable[[], None] = getattr(self.scheduler.cluster, "begin_round", lambda: None)
-        begin()
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -93,40 +95,26 @@ class Side:
     def evidence(self, judged: tuple[Evidence, ...]) -> None:
         self.gathering.kept = judged
 
-    def close_window(self) -> None:
-        """Make `measure()` do nothing: a teardown that calls it is no part of the test."""
-        self.scheduler.window = nullcontext
-
-    def log(self) -> bytes:
-        """Return the scheduler's log, if its cluster has one; a user's own class may lack it."""
-        log: Callable[[], bytes] = getattr(self.scheduler.cluster, "log", bytes)
-        return log()
-
     @property
     def is_in_process(self) -> bool:
         """Whether the scheduler lives in the test's process."""
         return isinstance(self.scheduler, InProcess)
 
-    @property
-    def cluster(self) -> ClusterFacts:
-        """The cluster that runs the body."""
-        description = self.scheduler.description
-        return ClusterFacts(
-            kind=self.scheduler.cluster.kind,
-            address=self.scheduler.address,
-            workers=len(description["workers"]),
-            threads=description["threads"],
-            options=dict(getattr(self.scheduler.cluster, "options", {})),
-        )
-
     def record(self) -> Result:
         """Return the record of what has been assessed on this side so far."""
         began = datetime.fromtimestamp(self._attempt.started_at, UTC)
+        description, cluster = self.scheduler.description, self.scheduler.cluster
         return Result(
             test_id=self._attempt.test_id,
             outcome="passed",
             started_at=began.isoformat(),
-            cluster=self.cluster,
+            cluster=ClusterFacts(
+                kind=cluster.kind,
+                address=self.scheduler.address,
+                workers=len(description["workers"]),
+                threads=description["threads"],
+                options=dict(getattr(cluster, "options", {})),
+            ),
             environment=self.environment,
             confidence=CONFIDENCE,
             schedprof_version=__version__,
@@ -139,7 +127,7 @@ class Side:
 class Sides(NamedTuple):
     """All sides of one test."""
 
-    here: Side
+    tested: Side
     """The scheduler under test."""
     against: Side | None = None
     """The scheduler of other code, if the test is compared in turns."""
@@ -155,22 +143,18 @@ class Sides(NamedTuple):
     @property
     def gatherings_beside(self) -> dict[str, Gathering]:
         """The evidence of the other sides, by what these are called."""
-        return {side_word(name, side.name): side.gathering for name, side in self.others.items()}
+        words = {AGAINST: f"before: {self.against and self.against.name}", NULL: "the null arm"}
+        return {words[name]: side.gathering for name, side in self.others.items()}
 
     @property
     def all(self) -> list[Side]:
         """Every side in the order of a round's first turn, the one under test last."""
-        return [*self.others.values(), self.here]
+        return [*self.others.values(), self.tested]
 
 
 def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:
     """Watch the test's client; in process, where clients are not known in advance, all of them."""
     return watch_here if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
-
-
-def _watch_workers(scheduler: SchedulerUnderTest | InProcess) -> Watch:
-    """Watch the workers of a scheduler that is known before the body runs."""
-    return no_watch if isinstance(scheduler, InProcess) else WorkerWatch(scheduler.control)
 
 
 def environment_of(description: dict[str, Any]) -> Environment:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_schedprof import errors
     from pytest_schedprof.clusters import options as cluster_options
-    from pytest_schedprof.measuring import markers, plan
+    from pytest_schedprof.measuring import plan, settings
     from pytest_schedprof.plugin import against, collecting, running, seeds
 
     __all__ = [
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
         "cluster_options",
         "collecting",
         "errors",
-        "markers",
         "plan",
         "running",
         "seeds",
+        "settings",
     ]
 
 MODULES = {
@@ -32,10 +32,10 @@ MODULES = {
     "cluster_options": "clusters.options",
     "collecting": "plugin.collecting",
     "errors": "errors",
-    "markers": "measuring.markers",
     "plan": "measuring.plan",
     "running": "plugin.running",
     "seeds": "plugin.seeds",
+    "settings": "measuring.settings",
 }
 """The modules above, for the interpreter."""
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import dask.config
 import pytest
 
-from pytest_schedprof.clusters import KINDS
+from pytest_schedprof.clusters import KINDS, option_names
+from pytest_schedprof.clusters.contract import ClusterRequest
 from pytest_schedprof.clusters.environments import default_cache, interpreter_for
 from pytest_schedprof.clusters.options import (
     check_cluster_options,
@@ -19,13 +23,17 @@ from pytest_schedprof.clusters.options import (
     config_of,
     with_settings,
 )
+from pytest_schedprof.clusters.session import ClusterSession
+from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import (
     ClusterError,
     IncompatibleError,
     SchedulerLostError,
     SettingsError,
+    quoted,
 )
-from pytest_schedprof.measuring.markers import OtherSettings, read_other_settings
+from pytest_schedprof.measuring.settings import Settings, read_value
+from pytest_schedprof.measuring.sides import Side
 from pytest_schedprof.plugin.stash import (
     INCOMPATIBLE,
     INTERPRETER,
@@ -35,13 +43,89 @@ from pytest_schedprof.plugin.stash import (
     cluster_request_of,
     session_settings,
 )
+from pytest_schedprof.store.run_directory import AGAINST, NULL
 
-if TYPE_CHECKING:
-    from pytest_schedprof.clusters.contract import ClusterRequest
-    from pytest_schedprof.clusters.session import ClusterSession
-    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-    from pytest_schedprof.measuring.settings import Settings
-    from pytest_schedprof.measuring.sides import Side
+NUMBERS = ("workers", "threads")
+"""Settings of a cluster that are options of the plugin; all others are options of clusters."""
+
+PREFIX, DASKS = "config:", "config."
+"""How an option of dask is given here, and as an option of a cluster."""
+
+ASSIGNMENT = re.compile(r"(?:config:\s*)?[\w.-]+\s*=(?!=)")
+"""Matches the start of a setting; a requirement has two signs, as `distributed==2026.7.0`."""
+
+SEPARATOR = re.compile(rf",\s*(?={ASSIGNMENT.pattern})")
+"""Matches a comma before a setting: values such as `uniform(1ms, 2ms)` have others."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSettings:
+    """Settings of the other side's cluster, over those of the test."""
+
+    workers: int | None = None
+    threads: int | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    """Options of the cluster, as `--schedprof-cluster-option` takes them."""
+
+    def applied_to(self, request: ClusterRequest) -> ClusterRequest:
+        """Return the request of a test with these settings."""
+        return replace(
+            request,
+            workers=self.workers or request.workers,
+            threads=self.threads or request.threads,
+            options=(*request.options, *self.options),
+        )
+
+
+def read_other_settings(spec: str) -> OtherSettings | None:
+    """Return the settings that a text names; None if it names an environment instead.
+
+    Raises:
+        SettingsError: for a setting that is unknown or has a wrong value.
+    """
+    if not (spec.strip().startswith(PREFIX) or ASSIGNMENT.match(spec.strip())):
+        return None
+    assignments = list(_assignments(spec.strip()))
+    numbers = {
+        name: read_value(name, text, f"against {spec!r}")
+        for name, text in assignments
+        if name in NUMBERS
+    }
+    options = tuple(pair for pair in assignments if pair[0] not in NUMBERS)
+    return OtherSettings(**numbers, options=options)
+
+
+def _assignments(spec: str) -> Iterator[tuple[str, str]]:
+    """Yield names and values; after the prefix, names that are not known here are dask's."""
+    is_dasks = False
+    for part in SEPARATOR.split(spec):
+        is_dasks = is_dasks or part.startswith(PREFIX)
+        name, equals, text = map(str.strip, part.removeprefix(PREFIX).partition("="))
+        if not (name and equals):
+            raise SettingsError(
+                f"schedprof: against {quoted(spec)}: {quoted(part)} must be NAME=VALUE, "
+                "or config:KEY=VALUE for an option of dask"
+            )
+        yield _full_name(name, spec, is_dasks=is_dasks), text
+
+
+def _full_name(name: str, spec: str, *, is_dasks: bool) -> str:
+    """Return the name of an option of clusters, or of one of `NUMBERS`."""
+    options = (option for kind in KINDS for option in option_names(kind))
+    known = list(dict.fromkeys([*NUMBERS, *options]))
+    section, dot, rest = name.partition(".")
+    if name in known or (dot and rest and f"{section}.*" in known):
+        return name
+    if is_dasks:
+        return f"{DASKS}{name}"
+    near = difflib.get_close_matches(name, known, 1)
+    raise SettingsError(
+        f"schedprof: against {quoted(spec)}: there is no setting {name!r}; "
+        + (f"did you mean {near[0]!r}? " if near else "")
+        + f"known: {', '.join(known)}; options of dask are given as config:KEY=VALUE, and "
+        "requirements with two signs, as distributed==2026.7.0"
+    )
+
 
 NO_OTHERS = OtherSettings()
 
@@ -57,7 +141,7 @@ BASELINE = "the-other-side"
 """Name of the baseline in the commands that are proposed instead of a session in turns."""
 
 
-def prepare_against(config: pytest.Config, wanted: str) -> None:
+def prepare_against(config: pytest.Config, against: str) -> None:
     """Find out what the other side is before the first test, so that errors show at once.
 
     Raises:
@@ -66,29 +150,29 @@ def prepare_against(config: pytest.Config, wanted: str) -> None:
     compare = session_settings(config).compare
     if compare is not None:
         raise SettingsError(
-            f"schedprof: --schedprof-against={wanted} and --schedprof-compare={compare} cannot be "
+            f"schedprof: --schedprof-against={against} and --schedprof-compare={compare} cannot be "
             "used together; give one of them"
         )
-    if settings := read_other_settings(wanted):
+    if settings := read_other_settings(against):
         check_cluster_options(None, dict(settings.options))
         check_known_to_dask(dict(settings.options))
         config.stash[OTHER_SETTINGS] = settings
-        told = f"{wanted} and the same code"
+        text = f"{against} and the same code"
     else:
-        there = config.stash[INTERPRETER] = interpreter_for(wanted, default_cache(), MAKING_S)
+        there = config.stash[INTERPRETER] = interpreter_for(against, default_cache(), MAKING_S)
         versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
-        told = f"{versions} on Python {there.python}: {there.path}"
-    config.pluginmanager.register(OtherSides(told), "schedprof-against")
+        text = f"{versions} on Python {there.python}: {there.path}"
+    config.pluginmanager.register(OtherSides(text), "schedprof-against")
 
 
 class OtherSides:
     """Shows the other side in the header, and ends its clusters."""
 
-    def __init__(self, told: str) -> None:
-        self.told = told
+    def __init__(self, text: str) -> None:
+        self.text = text
 
     def pytest_report_header(self) -> str:
-        return f"schedprof: against {self.told}"
+        return f"schedprof: against {self.text}"
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """End the clusters of all sides."""
@@ -109,11 +193,8 @@ def other_schedulers(
     if INCOMPATIBLE in config.stash:
         raise config.stash[INCOMPATIBLE]  # another attempt takes long and ends the same way
     kind = getattr(cluster, "kind", type(cluster).__name__)
-    possible = [
-        name
-        for name, each in KINDS.items()
-        if each.takes_interpreter or OTHER_SETTINGS in config.stash
-    ]
+    has_settings = OTHER_SETTINGS in config.stash
+    possible = [name for name, of in KINDS.items() if of.takes_interpreter or has_settings]
     if settings.cluster not in possible or kind != settings.cluster:
         raise SettingsError(
             f"schedprof: against {settings.against!r} needs a second cluster like the test's, "
@@ -146,7 +227,7 @@ def _open(
 def configured_like(item: pytest.Item, side: Side) -> AbstractContextManager[Any]:
     """Give the test's process the options of dask of a side: some are read by its client."""
     others = item.stash[OTHER_SCHEDULERS].items()
-    name = next((name for name, each in others if each is side.scheduler), "")
+    name = next((name for name, scheduler in others if scheduler is side.scheduler), "")
     return _configured(_settings_of(item.config, name))
 
 
@@ -157,8 +238,6 @@ def _configured(there: OtherSettings) -> AbstractContextManager[Any]:
 
 def _settings_of(config: pytest.Config, side: str) -> OtherSettings:
     """Return the settings in which a side differs from the test's."""
-    from pytest_schedprof.store.run_directory import AGAINST
-
     return config.stash.get(OTHER_SETTINGS, NO_OTHERS) if side == AGAINST else NO_OTHERS
 
 
@@ -191,9 +270,6 @@ def without_turns(arguments: Sequence[str]) -> Iterator[str]:
 
 def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSession]:
     """Return one cluster session for each side, shared by all tests."""
-    from pytest_schedprof.clusters.session import ClusterSession
-    from pytest_schedprof.store.run_directory import AGAINST, NULL
-
     if OTHER_SESSIONS not in config.stash:
         there = config.stash.get(INTERPRETER, None)
         interpreter = str(there.path) if there else ""

@@ -61,35 +61,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
     if is_any_given(config):  # nothing can be wrong with defaults: they are read when needed
-        _read_settings(config)
-    given = getattr(config, "workerinput", {})
-    config.stash[STARTED_AT] = given.get("schedprof_started_at", time.time())
+        try:
+            _check_before_the_first_test(config, session_settings(config))
+        except plugin.errors.SchedprofError as error:
+            raise pytest.UsageError(str(error)) from None
+    from_controller = getattr(config, "workerinput", {})
+    config.stash[STARTED_AT] = from_controller.get("schedprof_started_at", time.time())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Listener(config), "schedprof-listener")
-
-
-def _read_settings(config: pytest.Config) -> None:
-    try:
-        _check_before_the_first_test(config, session_settings(config))
-    except plugin.errors.SchedprofError as error:
-        raise pytest.UsageError(str(error)) from None
-
-
-def _check_backends_and_evidence(config: pytest.Config, settings: Settings) -> None:
-    """Check the names of backends and of kinds of evidence, and those that have options."""
-    if settings.evidence:
-        kinds_of(config).check(settings.evidence)
-    owners = {owner for owner, _, _ in settings.option}
-    if owners:
-        owners -= kinds_of(config).with_options(settings.evidence)
-    if owners or settings.backend != DEFAULT_BACKEND:
-        backends_of(config).check([*settings.backend, *sorted(owners)])
 
 
 def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> None:
     """Check what the session's options name: mistakes must not wait for the first test."""
     if not settings.is_off:
-        _check_backends_and_evidence(config, settings)
+        if settings.evidence:
+            kinds_of(config).check(settings.evidence)
+        owners = {owner for owner, _, _ in settings.option}
+        if owners:
+            owners -= kinds_of(config).with_options(settings.evidence)
+        if owners or settings.backend != DEFAULT_BACKEND:
+            backends_of(config).check([*settings.backend, *sorted(owners)])
     if settings.cluster_option:  # of any kind of cluster, because markers may choose another kind
         plugin.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
     if settings.workload is not None:
@@ -125,7 +116,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     session = session_settings(metafunc.config)
     markers = metafunc.definition.iter_markers(MARKER)
-    if session.seeds == 1 and not any("seeds" in each.kwargs for each in markers):
+    if session.seeds == 1 and not any("seeds" in marker.kwargs for marker in markers):
         return  # as in most sessions: then nothing more is imported
     try:
         plugin.seeds.parametrize(metafunc, settings_of(metafunc.definition))
@@ -185,7 +176,7 @@ def settings_of(item: pytest.Item) -> Settings:
     settings = session_settings(item.config)
     markers = list(item.iter_markers(MARKER))
     # The closest marker wins.
-    return plugin.markers.overlay(settings, markers[::-1]) if markers else settings
+    return plugin.settings.overlay(settings, markers[::-1]) if markers else settings
 
 
 def _plan_of(config: pytest.Config, settings: Settings) -> Plan:
@@ -255,10 +246,14 @@ class Listener:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         packed, outcome = getattr(report, "schedprof", None), str(report.outcome)
-        if packed is not None:  # of attempts that pytest-rerunfailures repeats the last one counts
-            take = plugin.collecting.leave_out if outcome == "rerun" else plugin.collecting.collect
-            take(self.config, packed)
-        if getattr(report, "schedprof_unprofiled", False) and outcome != "rerun":
+        is_rerun = outcome == "rerun"  # of attempts that are repeated the last one counts
+        if packed is not None:
+            collector = plugin.collecting.collector_of(self.config)
+            if is_rerun:
+                collector.repeated.append(packed["directory"])
+            else:
+                collector.packed.append(packed)
+        if getattr(report, "schedprof_unprofiled", False) and not is_rerun:
             plugin.collecting.collector_of(self.config).unprofiled.append(report.nodeid)
 
     @pytest.hookimpl(trylast=True)

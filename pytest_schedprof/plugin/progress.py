@@ -8,17 +8,17 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import pytest
+from dask.callbacks import Callback
+from dask.diagnostics.progress import ProgressBar
 
+from pytest_schedprof.measuring.plan import BodyRun
+from pytest_schedprof.measuring.profiling import Schedule
+from pytest_schedprof.measuring.sides import Side
 from pytest_schedprof.plugin.stash import IN_DEBUGGER, TERMINAL
 from pytest_schedprof.report.results import Progress, progress_text
-
-if TYPE_CHECKING:
-    from pytest_schedprof.measuring.plan import BodyRun
-    from pytest_schedprof.measuring.profiling import Schedule
-    from pytest_schedprof.measuring.sides import Side
 
 UPDATE_S = 2.0
 """Seconds between updates of the line."""
@@ -36,7 +36,7 @@ def showing(config: pytest.Config, schedule: Schedule) -> Generator[tuple[BodyRu
     line = _Line(config)
     try:
         for body_run, side in schedule.body_runs():
-            progress = _progress(schedule)
+            progress = schedule.progress
             line.show(progress_text(progress))
             with nullcontext() if side.is_in_process else line.going_on(progress):
                 yield body_run, side
@@ -44,37 +44,19 @@ def showing(config: pytest.Config, schedule: Schedule) -> Generator[tuple[BodyRu
         line.clear()
 
 
-def _progress(schedule: Schedule) -> Progress:
-    """Return how far the test is, between two runs of the body."""
-    return Progress(
-        done=schedule.done,
-        runs=schedule.planned,
-        tasks=schedule.tasks,
-        elapsed_s=schedule.elapsed_s,
-        budget_s=schedule.budget_s,
-    )
-
-
 class _Line:
     """The progress line; it stays silent where it could disturb the terminal."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        is_silent = not self._is_pytests_own or _is_shared(config)
-        self._terminal = None if is_silent else _terminal(config)
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        # Other reporters than pytest's own may use the line below. It is known by its module's
+        # name, because not all releases of pytest export the class.
+        is_own = type(reporter).__module__ == "_pytest.terminal"
+        self._writer = reporter and reporter._tw
+        is_silent = not (is_own and self._writer.hasmarkup) or _is_shared(config)
+        self._terminal = None if is_silent else _terminal(config, self._writer._file)
         self._is_shown = False
-
-    @property
-    def _is_pytests_own(self) -> bool:
-        """Whether pytest's own reporter writes the terminal: others may use the line below."""
-        # By its module's name, because not all releases of pytest export the class.
-        is_own = type(self._reporter).__module__ == "_pytest.terminal"
-        return is_own and bool(self._writer.hasmarkup)
-
-    @property
-    def _writer(self) -> Any:
-        return self._reporter._tw
 
     @contextmanager
     def going_on(self, progress: Progress) -> Iterator[None]:
@@ -139,25 +121,22 @@ class BarFile:
         """Do nothing: each write is flushed."""
 
 
-def _terminal(config: pytest.Config) -> TextIO | None:
-    """Open the terminal on a separate descriptor, because the body's output is captured."""
+def _terminal(config: pytest.Config, file: TextIO) -> TextIO | None:
+    """Open the terminal on a separate descriptor, because the body's output is captured.
+
+    Return None if the file is not a terminal: `--color=yes` forces markup on pipes too.
+    """
     if TERMINAL not in config.stash:
         config.stash[TERMINAL] = None
         capture: Any = config.pluginmanager.get_plugin("capturemanager")
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         if capture is not None:
             with capture.global_and_fixture_disabled():
-                config.stash[TERMINAL] = _duplicate(config, reporter._tw._file)
+                if file.isatty():
+                    number = os.dup(file.fileno())
+                    opened = open(number, "w", encoding=file.encoding)  # noqa: SIM115
+                    config.add_cleanup(opened.close)
+                    config.stash[TERMINAL] = opened
     return config.stash[TERMINAL]
-
-
-def _duplicate(config: pytest.Config, file: TextIO) -> TextIO | None:
-    """Return None if the file is not a terminal: `--color=yes` forces markup on pipes too."""
-    if not file.isatty():
-        return None
-    opened = open(os.dup(file.fileno()), "w", encoding=file.encoding)  # noqa: SIM115
-    config.add_cleanup(opened.close)
-    return opened
 
 
 def _is_shared(config: pytest.Config) -> bool:
@@ -171,20 +150,9 @@ def _is_shared(config: pytest.Config) -> bool:
         return False
 
 
-if TYPE_CHECKING:
-    from dask.callbacks import Callback
-
-
 def callbacks_of(config: pytest.Config) -> Sequence[Callback]:
-    """Return the callbacks for dask's local schedulers, for one test."""
-    found = [each for given in config.hook.pytest_schedprof_callbacks() for each in given]
-    return [*found, *_bar(config)]
-
-
-def _bar(config: pytest.Config) -> list[Callback]:
-    """Return dask's progress bar for a verbose session."""
-    if config.get_verbosity() < 1:
-        return []
-    from dask.diagnostics.progress import ProgressBar
-
-    return [ProgressBar(out=BarFile(config))]
+    """Return the callbacks for dask's local schedulers; if verbose also dask's progress bar."""
+    callbacks = [callback for of in config.hook.pytest_schedprof_callbacks() for callback in of]
+    if config.get_verbosity() >= 1:
+        callbacks.append(ProgressBar(out=BarFile(config)))
+    return callbacks

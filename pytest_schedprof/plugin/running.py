@@ -5,23 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_schedprof import plugin
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own, printable
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.report import source_of
-from pytest_schedprof.measuring.plan import Plan
+from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
-from pytest_schedprof.plugin.collecting import collect
+from pytest_schedprof.measuring.sides import Side
+from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.stash import (
     HAS_FAILED_SUBTEST,
@@ -31,10 +31,6 @@ from pytest_schedprof.plugin.stash import (
     run_of,
 )
 from pytest_schedprof.report.junit import pack, properties_of
-
-if TYPE_CHECKING:
-    from pytest_schedprof.measuring.plan import BodyRun
-    from pytest_schedprof.measuring.sides import Side
 
 
 def tell_at_once(config: pytest.Config, text: str) -> None:
@@ -58,7 +54,8 @@ def with_scale(item: pytest.Item, settings: Settings) -> Settings:
     Raises:
         SettingsError: if scales or other schedulers cannot be passed to the test.
     """
-    takes_scale = "schedprof_scale" in _arguments(item)
+    arguments = getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
+    takes_scale = "schedprof_scale" in arguments  # the test function itself
     if settings.scale and "scale" in settings.chosen and not takes_scale:
         raise SettingsError(
             f"schedprof: {item.nodeid!r} has scale {', '.join(map(str, settings.scale))} but does "
@@ -73,26 +70,13 @@ def with_scale(item: pytest.Item, settings: Settings) -> Settings:
 
 def _check_fixtures(item: pytest.Item, fixture: str, what: str) -> None:
     """Refuse other fixtures that take this one: they are set up once and keep its first value."""
-    if others := _fixtures_that_take(fixture, item):
-        raise SettingsError(
-            f"schedprof: fixture {others[0]!r} uses {fixture}, but is set up once for {what} of "
-            f"{item.nodeid!r}; use {fixture} only in the test function"
-        )
-
-
-def _arguments(item: pytest.Item) -> Sequence[str]:
-    """Return the fixtures that the test function itself takes, without indirect ones."""
-    return getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
-
-
-def _fixtures_that_take(fixture: str, item: pytest.Item) -> list[str]:
-    """Return the names of the test's fixtures that take this one."""
-    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-    return [
-        name
-        for name, found in definitions.items()
-        if any(fixture in each.argnames for each in found)
-    ]
+    fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    for name, definitions in fixtures.items():
+        if any(fixture in definition.argnames for definition in definitions):
+            raise SettingsError(
+                f"schedprof: fixture {name!r} uses {fixture}, but is set up once for {what} of "
+                f"{item.nodeid!r}; use {fixture} only in the test function"
+            )
 
 
 @contextmanager
@@ -135,7 +119,7 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
         _keep_interrupted(item, profiled)
         raise
     # Only of a test that passed: a body that failed has left by the `finally` above.
-    if complaint := profiled.judgement.complaint():
+    if complaint := profiled.complaint():
         pytest.fail(complaint, pytrace=False)
     return outcome
 
@@ -163,8 +147,12 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     """Profile the scheduler of the test's fixture, or else schedulers in this process."""
     scheduler = item.stash.get(SCHEDULER, None) or InProcess(plan.needs_scheduler)
     other_schedulers = item.stash.get(OTHER_SCHEDULERS, {})
-    if plan.launcher and SCHEDULER in item.stash:
-        _import_module(item, item.stash[SCHEDULER], *other_schedulers.values())
+    module = getattr(item, "module", None)
+    if plan.launcher and SCHEDULER in item.stash and module:
+        # Else these schedulers, which are slow, import it within the window, with the first of its
+        # functions. With what it imports itself, pytest for one, that takes longer than most tests.
+        for slow in (item.stash[SCHEDULER], *other_schedulers.values()):
+            slow.import_early(module.__name__)
     callbacks = callbacks_of(item.config) if plan.needs(Need.CALLBACKS) else []
     return ProfiledTest(
         item.nodeid,
@@ -176,17 +164,6 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         must_have_scheduler=plan.settings.strict or _demands_scheduler(item, plan),
         code=partial(source_of, getattr(item, "function", None)),
     )
-
-
-def _import_module(item: pytest.Item, *schedulers: SchedulerUnderTest) -> None:
-    """Import the test's module on schedulers that a launcher started, which are slow.
-
-    Else it is imported within the window, with the first of its functions. Together with what it
-    imports itself, pytest for one, that takes longer there than most tests.
-    """
-    if module := getattr(item, "module", None):
-        for each in schedulers:
-            each.import_early(module.__name__)
 
 
 def _demands_scheduler(item: pytest.Item, plan: Plan) -> bool:
@@ -211,7 +188,7 @@ def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:
     except SchedprofError:
         return  # the interrupt is what matters
     if not hasattr(item.config, "workerinput"):
-        collect(item.config, pack(result, profiled.directory))
+        collector_of(item.config).packed.append(pack(result, profiled.directory))
 
 
 def plain_report(
@@ -247,35 +224,23 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         return
     complaint = None
     try:
-        complaint = profiled.judgement.complaint()
-        _expect_no_trouble(report, profiled)
-        _attach(item, report, profiled, "failed" if has_failed_subtest else _outcome(report))
+        complaint = profiled.complaint()
+        if profiled.errors and hasattr(report, "wasxfail"):  # it was marked for another failure
+            del report.wasxfail
+            report.outcome, report.longrepr = "failed", "\n".join(map(str, profiled.errors))
+        outcome = "failed" if has_failed_subtest else _outcome(report)
+        result = profiled.record(outcome)
+        report.__dict__["schedprof"] = pack(result, profiled.directory)
+        # JUnit takes the properties of the teardown's report, which come from the item.
+        for properties in (item.user_properties, report.user_properties):
+            properties.extend(properties_of(result, profiled.directory))
+        profiled.conclude(outcome)  # last: the session tells of tests that it cannot keep
     except Exception as error:  # the test's monkeypatches are still active
         complaint = "\n".join(filter(None, [complaint, str(as_own(error))]))
         if report.passed:
             report.outcome, report.longrepr = "failed", complaint
     if complaint and complaint not in str(report.longrepr):
         report.sections.append(("schedprof", complaint))
-
-
-def _attach(
-    item: pytest.Item, report: pytest.TestReport, profiled: ProfiledTest, outcome: str
-) -> None:
-    """Attach the result, and only then write it: the session tells of tests that it cannot keep."""
-    result = profiled.record(outcome)
-    report.__dict__["schedprof"] = pack(result, profiled.directory)
-    # JUnit takes the properties of the teardown's report, which come from the item.
-    for properties in (item.user_properties, report.user_properties):
-        properties.extend(properties_of(result, profiled.directory))
-    profiled.conclude(outcome)
-
-
-def _expect_no_trouble(report: pytest.TestReport, profiled: ProfiledTest) -> None:
-    """Fail an xfail test whose profiling failed: it was marked for another failure."""
-    troubles = profiled.judgement.assessment.troubles
-    if troubles and hasattr(report, "wasxfail"):
-        del report.wasxfail
-        report.outcome, report.longrepr = "failed", "\n".join(troubles)
 
 
 def _outcome(report: pytest.TestReport) -> str:

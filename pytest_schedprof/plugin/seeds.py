@@ -22,7 +22,7 @@ def parametrize(metafunc: pytest.Metafunc, settings: Settings) -> None:
         metafunc.fixturenames.append(FIXTURE)
     first = seed_of(settings)
     seeds = range(first, first + settings.seeds)
-    metafunc.parametrize(FIXTURE, seeds, indirect=True, ids=[f"seed{each}" for each in seeds])
+    metafunc.parametrize(FIXTURE, seeds, indirect=True, ids=[f"seed{seed}" for seed in seeds])
 
 
 def seed_of(settings: Settings) -> int:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pytest_schedprof.errors import IncompatibleError
     from pytest_schedprof.evidence.contract import EvidenceRegistry
     from pytest_schedprof.judge.reference import Reference
-    from pytest_schedprof.measuring.markers import OtherSettings
     from pytest_schedprof.measuring.plan import Plan
     from pytest_schedprof.measuring.profiling import ProfiledTest
     from pytest_schedprof.measuring.settings import Settings
+    from pytest_schedprof.plugin.against import OtherSettings
     from pytest_schedprof.store.run_directory import RunDirectory
 
 # On the config and, with the markers merged in, on items.
@@ -123,10 +123,10 @@ def kinds_of(config: pytest.Config) -> EvidenceRegistry:
         from pytest_schedprof.evidence.contract import EvidenceRegistry
 
         added = list(config.hook.pytest_schedprof_evidence())
-        if plugins := [each for found in config.hook.pytest_schedprof_plugins() for each in found]:
+        if plugins := [of for many in config.hook.pytest_schedprof_plugins() for of in many]:
             from pytest_schedprof.evidence.plugins import kind_of  # imports distributed
 
-            added.append([kind_of(each) for each in plugins])
+            added.append([kind_of(plugin) for plugin in plugins])
         config.stash[KINDS] = EvidenceRegistry(added)
     return config.stash[KINDS]
 
@@ -136,8 +136,8 @@ def run_of(config: pytest.Config) -> RunDirectory:
     if RUN not in config.stash:
         from pytest_schedprof.store.run_directory import RunDirectory, new_run_id
 
-        given = getattr(config, "workerinput", {}).get("schedprof_run")
-        config.stash[RUN] = RunDirectory(session_settings(config).dir, given or new_run_id())
+        run_id = getattr(config, "workerinput", {}).get("schedprof_run") or new_run_id()
+        config.stash[RUN] = RunDirectory(session_settings(config).dir, run_id)
     return config.stash[RUN]
 
 

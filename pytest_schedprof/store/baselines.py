@@ -18,15 +18,13 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.metric import (
-    CLIENT_BYTECODES,
-)
+from pytest_schedprof.model.metric import CLIENT_BYTECODES
 from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
 from pytest_schedprof.model.run import BaselinePart, Run, identities
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.records import Record, decode, encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
-from pytest_schedprof.store.runs import find_run, with_tests
+from pytest_schedprof.store.runs import LATEST, find_run, with_tests
 from pytest_schedprof.store.sources import stacks_file_of, take_sources
 
 MOST_RUNS = 30
@@ -44,14 +42,14 @@ class EarlierRuns:
 
     def __call__(self, test_id: str) -> list[Result]:
         """Return the results of a test, without records that cannot be read."""
-        found = []
+        results = []
         for folder, run in self.runs:
             for entry in run.tests:
                 if entry.test_id == test_id and entry.directory:
                     file = folder / entry.directory / RESULT_FILE
                     with suppress(ArtifactError):  # the others tell what is usual as well
-                        found.append(decode(file.read(), file.place, Result))
-        return found
+                        results.append(decode(file.read(), file.place, Result))
+        return results
 
 
 def runs_in(folder: Folder) -> list[RunIn]:
@@ -65,13 +63,9 @@ def runs_in(folder: Folder) -> list[RunIn]:
     if (folder / RUN_FILE).is_file() or (folder / RESULT_FILE).is_file():
         return []
     files = folder.files(f"*/{RUN_FILE}")
-    found = [(each.parent, decode(each.read(), each.place, Run)) for each in files]
-    return sorted(found, key=_age)
-
-
-def _age(each: RunIn) -> tuple[bool, str]:
-    """Sort key of runs: those whose session has not ended, which may be partial, come first."""
-    return each[1].exit_status is not None, each[1].started_at
+    runs = [(file.parent, decode(file.read(), file.place, Run)) for file in files]
+    # Those whose session has not ended, which may be partial, come first.
+    return sorted(runs, key=lambda run: (run[1].exit_status is not None, run[1].started_at))
 
 
 def runs_before(other: Path | None, runs: list[RunIn]) -> list[RunIn]:
@@ -87,18 +81,6 @@ def runs_before(other: Path | None, runs: list[RunIn]) -> list[RunIn]:
         raise BaselineError(f"schedprof: there is no run before {str(other)!r}")
     return before
 
-
-def earlier_runs(runs: Sequence[RunIn]) -> EarlierRuns:
-    """Return the runs before the newest one.
-
-    Args:
-        runs: in order of time. Those whose session has not ended are left out.
-    """
-    ended = [each for each in runs[:-1] if each[1].exit_status is not None]
-    return EarlierRuns(ended[1 - MOST_RUNS :])
-
-
-LATEST = "latest"
 
 NEGLIGIBLE = 0.001
 """Functions with smaller shares are not saved."""
@@ -131,7 +113,11 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
     results = _of_run(Folder(str(run.path)))
     folder, kept = save(name, directory, run.run_id, results)
     if not kept:
-        raise BaselineError(f"schedprof: baseline {name!r} was not saved: {_why_none(results)}")
+        why = f"none of {_tests(len(results))} that ran profiled passed"
+        raise BaselineError(
+            f"schedprof: baseline {name!r} was not saved: "
+            f"{why if results else 'no profiled test ran'}"
+        )
     if not folder.name.endswith(".json"):
         with folder.locked():
             take_sources(Folder(str(run.path)), folder)
@@ -144,12 +130,6 @@ def _tests(count: int) -> str:
     return f"{count} test{'' if count == 1 else 's'}"
 
 
-def _why_none(results: Sequence[Result]) -> str:
-    if not results:
-        return "no profiled test ran"
-    return f"none of {_tests(len(results))} that ran profiled passed"
-
-
 def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> tuple[Folder, int]:
     """Save the results of a session; return the place and the number of tests saved.
 
@@ -157,33 +137,37 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
         ArtifactError: if it cannot be written.
         BaselineError: if a file of that name exists and is no baseline.
     """
-    kept = tuple(_slim(result) for result in results if is_worth_keeping(result))
+    kept = tuple(
+        replace(
+            result,
+            backends=tuple(map(_slim, result.backends)),
+            baseline="",
+            comparisons=(),
+            null=(),
+        )
+        for result in results
+        if is_worth_keeping(result)
+    )
     folder = folder_of(name, directory)
     if not kept:
         return folder, 0
     is_one_file = folder.name.endswith(".json")
     place = folder.parent if is_one_file else folder
     with place.locked():
-        if is_one_file:
-            _write(folder, run_id, (*_not_in(kept, folder), *kept))
-        else:
-            _write(folder / f"{safe_name(run_id)}.json", run_id, kept)
+        earlier: list[Result] = []
+        if is_one_file and folder.exists():  # keep what these do not measure again
+            known = identities(kept)
+            earlier = [
+                result
+                for result in _decoded(folder.read(), folder, BaselinePart).results
+                if not identities([result]) <= known
+            ]
+        part = BaselinePart(run_id, datetime.now(UTC).isoformat(), (*earlier, *kept))
+        file = folder if is_one_file else folder / f"{safe_name(run_id)}.json"
+        file.write(encode(part))
+        if not is_one_file:
             _tidy(folder)
     return folder, len(kept)
-
-
-def _write(path: Folder, run_id: str, results: tuple[Result, ...]) -> None:
-    part = BaselinePart(run_id, datetime.now(UTC).isoformat(), results)
-    path.write(encode(part))
-
-
-def _not_in(results: Iterable[Result], file: Folder) -> list[Result]:
-    """Return the results in a file of which these results do not measure everything again."""
-    if not file.exists():
-        return []
-    known = identities(results)
-    earlier = _decoded(file.read(), file, BaselinePart).results
-    return [each for each in earlier if not identities([each]) <= known]
 
 
 def is_worth_keeping(result: Result) -> bool:
@@ -191,21 +175,14 @@ def is_worth_keeping(result: Result) -> bool:
     return result.outcome in KEPT_OUTCOMES and result.is_usable
 
 
-def _slim(result: Result) -> Result:
-    backends = tuple(_slim_backend(each) for each in result.backends)
-    return replace(result, backends=backends, baseline="", comparisons=(), null=())
-
-
-def _slim_backend(backend: BackendResult) -> BackendResult:
+def _slim(backend: BackendResult) -> BackendResult:
     shares, costs = backend.shares, backend.costs
     if shares:
-        held = [each for each in shares.functions if each.share.value >= NEGLIGIBLE]
+        held = (function for function in shares.functions if function.share.value >= NEGLIGIBLE)
         shares = replace(shares, functions=tuple(held))
     if costs:
-        own, folded = (
-            tuple(filter(_is_compared, each)) for each in (costs.functions, costs.folded)
-        )
-        costs = replace(costs, functions=own, folded=folded)
+        own, folded = filter(_is_compared, costs.functions), filter(_is_compared, costs.folded)
+        costs = replace(costs, functions=tuple(own), folded=tuple(folded))
     return replace(backend, shares=shares, costs=costs, limits=(), artifacts=(), targets=())
 
 
@@ -217,7 +194,7 @@ def _is_compared(cost: FunctionCost) -> bool:
 def _tidy(folder: Folder) -> None:
     """Remove parts whose measurements are all in later parts; leave those that cannot be read."""
     try:
-        parts = sorted(_parts(folder), key=lambda each: each[1].saved_at, reverse=True)
+        parts = _parts(folder)
     except (ArtifactError, BaselineError):
         return  # reading the baseline reports it
     known: set[object] = set()
@@ -243,7 +220,7 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
         BaselineError: if it is missing or corrupt; lists the baselines that exist.
     """
     try:
-        folder = _latest(directory) if spec == LATEST else _found(spec, directory)
+        folder = _folder(spec, directory)
         runs = runs_before(other, runs_in(folder))
         results = _of_run(runs[-1][0]) if runs else _results(folder)
     except BaselineError:
@@ -254,7 +231,9 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
         raise BaselineError(
             f"schedprof: {str(folder)!r} contains no results{_known(spec, directory)}"
         )
-    earlier = earlier_runs(runs) if runs else None
+    # The runs before the newest one; those whose session has not ended may be partial.
+    ended = [run for run in runs[:-1] if run[1].exit_status is not None]
+    earlier = EarlierRuns(ended[1 - MOST_RUNS :]) if runs else None
     return Loaded(spec if spec != LATEST else folder.name, tuple(results), earlier)
 
 
@@ -264,52 +243,53 @@ def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | Non
     None if the run is gone or was on another machine. `other` is as in `load`.
     """
     try:
-        folder = _latest(directory) if spec == LATEST else _found(spec, directory)
+        folder = _folder(spec, directory)
         if other is not None and (runs := runs_before(other, runs_in(folder))):
             return Path(str(runs[-1][0]))
         if folder.files(RUN_FILE) or folder.files(f"*/{RUN_FILE}"):
             return find_run(Path(str(folder))).path
-        parts = sorted(_parts(folder), key=lambda each: each[1].saved_at, reverse=True)
+        parts = _parts(folder)
     except (ArtifactError, BaselineError):
         return None
     places = (Path(directory) / part.run_id for _, part in parts)
-    return next((each for each in places if (each / RUN_FILE).is_file()), None)
+    return next((place for place in places if (place / RUN_FILE).is_file()), None)
 
 
 def folder_with_sources(spec: str, directory: str) -> Folder | None:
     """Return the place of a saved baseline; None if it is a run, or cannot be found."""
     try:
-        folder = _latest(directory) if spec == LATEST else _found(spec, directory)
+        folder = _folder(spec, directory)
         return folder if folder.files("*.json") and not folder.files(RUN_FILE) else None
     except (ArtifactError, BaselineError):
         return None
 
 
-def _found(spec: str, directory: str) -> Folder:
-    """Return the baseline of that name, or else the file or directory."""
+def _folder(spec: str, directory: str) -> Folder:
+    """Return the baseline of that name, or the one saved last, or else the file or directory."""
+    if spec == LATEST:
+        return _latest(directory)
     named = folder_of(spec, directory)
     return Folder(spec) if not named.exists() and Folder(spec).exists() else named
 
 
 def _results(folder: Folder) -> list[Result]:
+    """Read a run, one test of a run, the parts of a baseline, or a file of one of these."""
     if not folder.name.endswith(".json") and folder.is_directory():
-        return _of_directory(folder)
+        if (folder / RUN_FILE).is_file():
+            return _of_run(folder)
+        if not (folder / RESULT_FILE).is_file():
+            return [result for _, part in reversed(_parts(folder)) for result in part.results]
+        folder = folder / RESULT_FILE
     content = folder.read()
-    fields = _fields(content, folder)
+    try:  # the fields tell the kinds of records apart
+        fields = set(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
+    except UNREADABLE as error:
+        raise BaselineError(f"schedprof: {str(folder)!r} is corrupt: {error}") from error
     if "tests" in fields:
         return _of_run(folder.parent)
     if "backends" in fields:
         return [_decoded(content, folder, Result)]
     return list(_decoded(content, folder, BaselinePart).results)
-
-
-def _of_directory(folder: Folder) -> list[Result]:
-    """Read a run, one test of a run, or the parts of a baseline."""
-    if (folder / RUN_FILE).is_file():
-        return _of_run(folder)
-    if (folder / RESULT_FILE).is_file():
-        return [_decoded((folder / RESULT_FILE).read(), folder / RESULT_FILE, Result)]
-    return [result for _, part in _parts(folder) for result in part.results]
 
 
 def _of_run(folder: Folder) -> list[Result]:
@@ -319,17 +299,17 @@ def _of_run(folder: Folder) -> list[Result]:
 
 
 def _parts(folder: Folder) -> list[tuple[Folder, BaselinePart]]:
-    """Return the parts of a baseline, without those that another session removes meanwhile."""
+    """Return the parts of a baseline, the newest first, if no session removes them meanwhile."""
     parts = []
-    for each in folder.files("*.json"):
+    for file in folder.files("*.json"):
         try:
-            content = each.read()
+            content = file.read()
         except ArtifactError:
-            if each.exists():
+            if file.exists():
                 raise
         else:
-            parts.append((each, _decoded(content, each, BaselinePart)))
-    return parts
+            parts.append((file, _decoded(content, file, BaselinePart)))
+    return sorted(parts, key=lambda part: part[1].saved_at, reverse=True)
 
 
 def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
@@ -339,30 +319,20 @@ def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
         raise BaselineError(f"{error}; or remove it and save the baseline again") from error
 
 
-def _fields(content: bytes, place: Folder) -> set[str]:
-    """Return the names of the fields, which tell the kinds of records apart."""
-    try:
-        return set(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
-    except UNREADABLE as error:
-        raise BaselineError(f"schedprof: {str(place)!r} is corrupt: {error}") from error
-
-
 def _latest(directory: str) -> Folder:
     """Return the baseline that was saved last."""
     files = Folder(directory).files("baselines/*/*.json")
-    parts: Sequence[tuple[str, Folder]] = [
-        (_decoded(each.read(), each, BaselinePart).saved_at, each) for each in files
-    ]
-    if not parts:
+    saved = {_decoded(file.read(), file, BaselinePart).saved_at: file for file in files}
+    if not saved:
         raise BaselineError(
             f"schedprof: no baseline has been saved in {directory!r}: save one with "
             "--schedprof-save=NAME"
         )
-    return max(parts, key=lambda each: each[0])[1].parent
+    return saved[max(saved)].parent
 
 
 def _known(spec: str, directory: str) -> str:
     if folder_of(spec, directory) == Folder(spec):
         return ""
-    names = sorted({each.parent.name for each in Folder(directory).files("baselines/*/*.json")})
+    names = sorted({file.parent.name for file in Folder(directory).files("baselines/*/*.json")})
     return f"; baselines in {directory!r}: {', '.join(names) or 'none'}"

@@ -26,7 +26,9 @@ def read_file(path: Path) -> bytes:
         OSError: if it cannot be opened.
         ArtifactError: if it is a device, a pipe or a socket, or too large.
     """
-    with open(path, "rb", opener=_open_at_once) as file:
+    # Without waiting for the writer of a pipe.
+    at_once = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ArtifactError(f"schedprof: cannot read {str(path)!r}: it is not a regular file")
@@ -36,11 +38,6 @@ def read_file(path: Path) -> bytes:
                 f"the most that is read is {MOST_BYTES}"
             )
         return file.read(MOST_BYTES)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting for the writer of a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_kept(path: Path) -> bytes:
@@ -143,20 +140,20 @@ class Folder:
         def find(fs: Any, path: str) -> list[str]:
             # Not the file system's own glob: the path itself may contain a bracket.
             start = len(path.rstrip("/")) + 1
-            found = fs.find(path, maxdepth=depth + 1)
-            return [f for f in found if _matches(f[start:], pattern)]
+            files = fs.find(path, maxdepth=depth + 1)
+            return [file for file in files if _matches(file[start:], pattern)]
 
         return self._folders(self._ask("list", find))
 
     def below(self, name: str) -> list[Folder]:
         """Return all files of that name at any depth, sorted; or the file itself if it is one."""
-        found = self._folders(self._ask("list", lambda fs, path: fs.find(path)))
-        return [each for each in found if each.name == name]
+        files = self._folders(self._ask("list", lambda fs, path: fs.find(path)))
+        return [file for file in files if file.name == name]
 
     def _folders(self, paths: Iterable[str]) -> list[Folder]:
         """Return folders with the protocol, which some file systems leave out."""
         root = self.place.partition("://")[0] + "://" if self.is_url else ""
-        return [Folder(each if "://" in each else root + each) for each in sorted(paths)]
+        return [Folder(path if "://" in path else root + path) for path in sorted(paths)]
 
     def write(self, content: bytes) -> None:
         """Write the file completely or not at all.
@@ -203,21 +200,17 @@ class Folder:
 
         fsspec would read `::` and `:` in a local path as parts of a URL.
         """
-        import fsspec
+        import fsspec  # takes longer than all else that reading a run imports
 
         if not self.is_url:
             return fsspec.filesystem("file"), os.path.abspath(self.place)
-        found: tuple[Any, str] = fsspec.core.url_to_fs(self.place, **self._options())
-        return found
-
-    def _options(self) -> dict[str, Any]:
-        """Return options of the file system: for http a timeout shorter than its five minutes."""
         options: dict[str, Any] = {"use_listings_cache": False}
         if self.place.startswith(("http://", "https://")):
-            from aiohttp import ClientTimeout
+            from aiohttp import ClientTimeout  # an extra
 
             options["client_kwargs"] = {"timeout": ClientTimeout(total=ANSWER_S)}
-        return options
+        system: tuple[Any, str] = fsspec.core.url_to_fs(self.place, **options)
+        return system
 
     def _ask(self, what: str, question: Callable[[Any, str], T]) -> T:
         """Call the file system; turn whatever it raises into one line that names the place."""

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,12 +37,8 @@ _LARGE = re.compile(rb"[0-9]{19}|[0-9][eE]\+?[0-9]{2}")
 """Characters that every number above `MOST` has; others have them too, as digits of a hash."""
 
 
-def fault_of(content: bytes, record: Result | Run | BaselinePart) -> str:
-    """Return what is wrong with a record that was decoded from the content; empty if nothing is."""
-    return next(_faults(content, record), "")
-
-
 def _faults(content: bytes, record: Result | Run | BaselinePart) -> Iterator[str]:
+    """Yield what is wrong with a record that was decoded from the content."""
     if _LARGE.search(content) and max(map(abs, _numbers(msgspec.json.decode(content)))) > MOST:
         yield f"it holds a number above {MOST:g}"
     if isinstance(record, Run):
@@ -54,7 +51,10 @@ def _faults(content: bytes, record: Result | Run | BaselinePart) -> Iterator[str
 
 
 def _faults_of_result(result: Result) -> Iterator[str]:
-    for name in _files(result):
+    named = [backend.artifacts for backend in result.backends]
+    named += [target.artifacts for backend in result.backends for target in backend.targets]
+    named += [evidence.artifacts for evidence in result.evidence]
+    for name in chain.from_iterable(named):
         if not is_below(name):
             yield f"{name!r} is outside of the test's directory"
     for comparison in (*result.comparisons, *result.null):
@@ -63,24 +63,15 @@ def _faults_of_result(result: Result) -> Iterator[str]:
                 yield f"the metric {change.metric!r} is unknown to this release"
 
 
-def _files(result: Result) -> Iterator[str]:
-    for backend in result.backends:
-        yield from backend.artifacts
-        for target in backend.targets:
-            yield from target.artifacts
-    for evidence in result.evidence:
-        yield from evidence.artifacts
-
-
 def _numbers(value: Any) -> Iterator[float]:
     if isinstance(value, (int, float)):
         yield value
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from _numbers(each)
+        for item in value.values():
+            yield from _numbers(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from _numbers(each)
+        for item in value:
+            yield from _numbers(item)
 
 
 TIMEOUT_S = 5
@@ -100,19 +91,15 @@ CI_BRANCHES = (
 
 def commit_of(directory: Path) -> Commit | None:
     """Return the commit that is checked out; None without git, a repository or a commit."""
-    found = _git(directory, "log", "-1", "--format=%H %ct")
-    sha, _, seconds = (found or "").partition(" ")
+    sha, _, seconds = (_git(directory, "log", "-1", "--format=%H %ct") or "").partition(" ")
     if not seconds.isdecimal():
         return None
     time = datetime.fromtimestamp(int(seconds), UTC).isoformat()
-    branch = _git(directory, "symbolic-ref", "--quiet", "--short", "HEAD") or _branch_in_ci()
+    branch = _git(directory, "symbolic-ref", "--quiet", "--short", "HEAD")
+    branch = branch or next(filter(None, map(os.environ.get, CI_BRANCHES)), "")
     # Untracked files do not count as changes: caches and results are everywhere.
     is_dirty = _git(directory, "status", "--porcelain", "--untracked-files=no") != ""
     return Commit(sha, branch, time, is_dirty)
-
-
-def _branch_in_ci() -> str:
-    return next(filter(None, map(os.environ.get, CI_BRANCHES)), "")
 
 
 def _git(directory: Path, *arguments: str) -> str | None:
@@ -160,8 +147,11 @@ def write_run(
         begun = read_record(run.path / RUN_FILE, Run)
     except ArtifactError:
         begun = _run(run, started_at, tests_in)
-    tests = tuple(_entry(run, each) for each in stored)
-    _write_run(run, replace(begun, exit_status=exit_status, tests=tests))
+    tests = []
+    for of in stored:
+        directory = os.path.relpath(of.directory, run.path) if of.directory else ""
+        tests.append(replace(entry_of(of.result, directory), figures=of.figures))
+    _write_run(run, replace(begun, exit_status=exit_status, tests=tuple(tests)))
 
 
 def _run(run: RunDirectory, started_at: float, tests_in: Path) -> Run:
@@ -171,11 +161,6 @@ def _run(run: RunDirectory, started_at: float, tests_in: Path) -> Run:
 
 def _write_run(run: RunDirectory, record: Run) -> None:
     write(run.path / RUN_FILE, encode(record), is_durable=True)
-
-
-def _entry(run: RunDirectory, stored: StoredResult) -> TestEntry:
-    directory = os.path.relpath(stored.directory, run.path) if stored.directory else ""
-    return replace(entry_of(stored.result, directory), figures=stored.figures)
 
 
 def entry_of(result: Result, directory: str) -> TestEntry:
@@ -225,7 +210,7 @@ def decode(content: bytes, place: str, kind: type[Record]) -> Record:
         version = msgspec.json.decode(content, type=_Version).schema_version
         if version == SCHEMA_VERSION:
             record = msgspec.json.decode(content, type=kind)
-            if fault := fault_of(content, record):
+            if fault := next(_faults(content, record), ""):
                 raise ArtifactError(f"schedprof: {place!r} is corrupt: {fault}")
             return record
     except UNREADABLE as error:

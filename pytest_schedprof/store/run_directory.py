@@ -27,12 +27,6 @@ NOW = "now"
 """What the side under test is called beside others."""
 
 
-def side_word(directory: str, against: str) -> str:
-    """Return what the side in a directory is called; `against` is the name of the other code."""
-    before = ": ".join(filter(None, ["before", against]))
-    return {"": NOW, AGAINST: before, NULL: "the null arm"}[directory]
-
-
 def new_run_id() -> str:
     """Return an ID that sorts by time and is unique for sessions of the same second."""
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.urandom(3).hex()}"
@@ -54,13 +48,10 @@ class RunDirectory:
         """
         is_new = not os.path.exists(self.root)  # an existing directory belongs to the user
         make_directory(self.path)
-        if is_new:
-            self._make_git_ignore_it()
-
-    def _make_git_ignore_it(self) -> None:
         path = self.root / ".gitignore"
         try:
-            write(path, b"# made by pytest-schedprof\n*\n")
+            if is_new:
+                write(path, b"# made by pytest-schedprof\n*\n")
         except ArtifactError:
             if not path.exists():  # otherwise another pytest-xdist worker has written it
                 raise

@@ -53,7 +53,7 @@ class KeptRun:
         Raises:
             ArtifactError: if a record cannot be read.
         """
-        return [each.result for each in self.tests()]
+        return [test.result for test in self.tests()]
 
     def tests(self) -> list[KeptTest]:
         """Return all tests that have artifacts.
@@ -61,22 +61,22 @@ class KeptRun:
         Raises:
             ArtifactError: if a record cannot be read.
         """
-        names = [each.directory for each in self._entries().values() if each.directory]
+        names = [entry.directory for entry in self._entries().values() if entry.directory]
         return [read_test(inside(self.path, name)) for name in names]
 
     def _entries(self) -> dict[str, TestEntry]:
         """Return the tests by ID; of several attempts at a test the last one."""
-        return {each.test_id: each for each in self.record.tests}
+        return {entry.test_id: entry for entry in self.record.tests}
 
     def _entry(self, name: str) -> TestEntry:
         entries = self._entries()
         if name in entries:
             return entries[name]
-        found = [test_id for test_id in entries if name in test_id]
-        if len(found) == 1:
-            return entries[found[0]]
-        if found:
-            raise SettingsError(f"schedprof: {name!r} is ambiguous: {_listed(found)}")
+        matching = [test_id for test_id in entries if name in test_id]
+        if len(matching) == 1:
+            return entries[matching[0]]
+        if matching:
+            raise SettingsError(f"schedprof: {name!r} is ambiguous: {_listed(matching)}")
         raise SettingsError(
             f"schedprof: no test {name!r} in {str(self.path)!r}; known: {_listed(list(entries))}"
         )
@@ -95,14 +95,14 @@ class KeptTest:
         Raises:
             SettingsError: if the test was not recorded with it; lists the backends.
         """
-        known = [each.backend for each in self.result.backends]
+        known = [result.backend for result in self.result.backends]
         if backend is not None and backend not in known:
             raise SettingsError(
                 f"schedprof: {self.result.test_id} was not recorded with {backend!r}, "
                 f"only with {_listed(known)}"
             )
-        chosen = [each for each in self.result.backends if backend in (None, each.backend)]
-        return [name for each in chosen for name in each.artifacts]
+        chosen = [of for of in self.result.backends if backend in (None, of.backend)]
+        return [name for of in chosen for name in of.artifacts]
 
     def read(self, name: str) -> bytes:
         """Return the content of an artifact.
@@ -151,8 +151,8 @@ def last_records(directory: Path, count: int) -> list[Run]:
     for file in files:
         with suppress(ArtifactError):
             records.append(read_record(file, Run))
-    ended = [each for each in records if each.exit_status is not None]
-    return sorted(ended, key=lambda each: each.started_at)
+    ended = [run for run in records if run.exit_status is not None]
+    return sorted(ended, key=lambda run: run.started_at)
 
 
 def read_run_record(directory: Path) -> Run:
@@ -171,37 +171,34 @@ def with_tests(run: Run, folder: Folder) -> Run:
     """
     if run.exit_status is not None:
         return run
-    found = []
+    tests = []
     with suppress(ArtifactError):  # the place cannot be listed
         for file in folder.files(f"tests/*/{RESULT_FILE}"):
             with suppress(ArtifactError):
-                found.append((decode(file.read(), file.place, Result), file.parent.name))
-    found.sort(key=lambda each: each[0].started_at)
-    return replace(run, tests=tuple(entry_of(result, f"tests/{name}") for result, name in found))
+                tests.append((decode(file.read(), file.place, Result), file.parent.name))
+    tests.sort(key=lambda test: test[0].started_at)
+    return replace(run, tests=tuple(entry_of(result, f"tests/{name}") for result, name in tests))
 
 
 def unreported(run: Path, reported: Collection[str]) -> list[tuple[Path, Result]]:
     """Return tests whose records are stored, but whose directories are not among the reported."""
-    names = {Path(each).name for each in reported}
-    found = []
+    names = {Path(directory).name for directory in reported}
+    tests = []
     for directory in (run / "tests").glob("*"):
         if directory.name not in names:
             with suppress(ArtifactError):
-                found.append((directory, read_record(directory / RESULT_FILE, Result)))
-    return sorted(found, key=lambda each: each[1].started_at)
+                tests.append((directory, read_record(directory / RESULT_FILE, Result)))
+    return sorted(tests, key=lambda test: test[1].started_at)
 
 
 def runs_in(directory: Path) -> list[KeptRun]:
     """Return the runs directly below a directory, the newest last."""
-    return sorted(_runs_in(directory), key=lambda each: (each.record.started_at, each.path.name))
-
-
-def _runs_in(directory: Path) -> Iterator[KeptRun]:
+    runs = []
     for file in directory.glob(f"*/{RUN_FILE}"):
-        try:
-            yield KeptRun(file.parent, read_run_record(file.parent))
-        except ArtifactError:
-            continue  # of another release, or incomplete; naming it gives an error
+        # Of another release, or incomplete; naming it gives an error.
+        with suppress(ArtifactError):
+            runs.append(KeptRun(file.parent, read_run_record(file.parent)))
+    return sorted(runs, key=lambda run: (run.record.started_at, run.path.name))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -215,13 +212,6 @@ class StoredRun:
 
     run: Run
     results: tuple[Result, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    directory: Folder
-    run: Run
-    when: datetime
 
 
 class Archive:
@@ -241,41 +231,41 @@ class Archive:
         Raises:
             ArtifactError: if the place cannot be listed, or no run in it can be read.
         """
-        found = self._found()
-        chosen = [each for each in found if not branch or _branch(each.run) == branch]
+        runs = self._runs()
+        chosen = [item for item in runs if not branch or _branch(item[2]) == branch]
         if not chosen:
-            known = ", ".join(sorted({_branch(each.run) or "none" for each in found}))
+            known = ", ".join(sorted({_branch(run) or "none" for _, _, run in runs}))
             raise ArtifactError(
                 f"schedprof: no run of branch {branch!r} in {self.place!r}; branches: {known}"
             )
-        chosen.sort(key=lambda each: (each.when, each.run.started_at, each.run.run_id))
-        return [StoredRun(each.run, tuple(self._results(each))) for each in chosen[-last:]]
+        chosen.sort(key=lambda item: (item[0], item[2].started_at, item[2].run_id))
+        return [
+            StoredRun(run, tuple(self._results(place, run))) for _, place, run in chosen[-last:]
+        ]
 
-    def _found(self) -> list[_Found]:
+    def _runs(self) -> list[tuple[datetime, Folder, Run]]:
+        """Return each run with its time and its directory."""
         folder = Folder(self.place)
         if not folder.exists():
             raise ArtifactError(f"schedprof: there is no {self.place!r}")
-        found = [each for file in folder.below(RUN_FILE) if (each := self._run(file))]
-        if not found:
+        runs = []
+        for file in folder.below(RUN_FILE):
+            if (record := self._record(file, Run)) is None:
+                continue
+            run = with_tests(record, file.parent)
+            time = run.commit.time if run.commit else run.started_at
+            try:
+                runs.append((datetime.fromisoformat(time).astimezone(), file.parent, run))
+            except (ValueError, OverflowError):
+                self.skipped.append(f"schedprof: {file.place!r} is corrupt: {time!r} is not a time")
+        if not runs:
             raise ArtifactError("\n".join([f"schedprof: no run in {self.place!r}", *self.skipped]))
-        return found
+        return runs
 
-    def _run(self, file: Folder) -> _Found | None:
-        run = self._record(file, Run)
-        if run is None:
-            return None
-        run = with_tests(run, file.parent)
-        time = run.commit.time if run.commit else run.started_at
-        try:
-            return _Found(file.parent, run, datetime.fromisoformat(time).astimezone())
-        except (ValueError, OverflowError):
-            self.skipped.append(f"schedprof: {file.place!r} is corrupt: {time!r} is not a time")
-            return None
-
-    def _results(self, found: _Found) -> Iterator[Result]:
-        for entry in found.run.tests:
+    def _results(self, directory: Folder, run: Run) -> Iterator[Result]:
+        for entry in run.tests:
             if entry.directory:  # without one nothing could be stored
-                file = found.directory / entry.directory / RESULT_FILE
+                file = directory / entry.directory / RESULT_FILE
                 if result := self._record(file, Result):
                     yield result
 
@@ -302,20 +292,21 @@ def removable(directory: Path, keep: int) -> list[KeptRun]:
     whose session may still be running neither count nor are removed.
     """
     latest = (directory / LATEST).resolve()
-    mine = [each for each in runs_in(directory) if _is_ours(each) and not _may_be_running(each)]
-    old = mine[: -max(keep, 1)]
-    return [each for each in old if each.path.resolve() != latest]
-
-
-def _is_ours(run: KeptRun) -> bool:
-    return run.path.name == run.record.run_id and not run.path.is_symlink()
+    mine = [
+        run
+        for run in runs_in(directory)
+        if run.path.name == run.record.run_id
+        and not run.path.is_symlink()
+        and not _may_be_running(run)
+    ]
+    return [run for run in mine[: -max(keep, 1)] if run.path.resolve() != latest]
 
 
 def _may_be_running(run: KeptRun) -> bool:
     """Whether the session has not said that it ended, and wrote a file not long ago."""
     if run.record.exit_status is not None:
         return False
-    written = (each.lstat().st_mtime for each in _files(run.path))
+    written = (file.lstat().st_mtime for file in _files(run.path))
     return time.time() - max(written, default=0.0) < RUNNING_S
 
 
@@ -329,7 +320,7 @@ def size(run: KeptRun) -> int:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    return (each for each in path.rglob("*") if each.is_symlink() or each.is_file())
+    return (file for file in path.rglob("*") if file.is_symlink() or file.is_file())
 
 
 def remove(run: KeptRun) -> None:
@@ -339,11 +330,11 @@ def remove(run: KeptRun) -> None:
         ArtifactError: if it cannot be removed.
     """
     try:
-        for each in run.path.iterdir():
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each)
-            elif each.name != RUN_FILE:
-                each.unlink()
+        for path in run.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != RUN_FILE:
+                path.unlink()
         shutil.rmtree(run.path)
     except OSError as error:
         raise ArtifactError(
@@ -353,7 +344,7 @@ def remove(run: KeptRun) -> None:
 
 def decided_in(directory: Path | None, backends: tuple[BackendResult, ...]) -> list[Decided]:
     """Return each round's decisions from a test's directory; none if any cannot be read."""
-    names = [name for each in backends if each.hashes for name in each.artifacts]
+    names = [name for of in backends if of.hashes for name in of.artifacts]
     if directory is None:
         return []
     try:

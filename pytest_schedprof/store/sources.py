@@ -54,19 +54,19 @@ def read_sources(place: Folder, code: str) -> dict[Function, Source]:
 
 
 def _decoded(content: bytes) -> dict[Function, Source]:
-    found: dict[Function, Source] = {}
+    sources: dict[Function, Source] = {}
     for line in content.splitlines():
         try:
             kept = msgspec.json.decode(line, type=Kept)
         except UNREADABLE:
             continue
-        found[kept.function] = Source(kept.file, kept.line, kept.text)
-    return found
+        sources[kept.function] = Source(kept.file, kept.line, kept.text)
+    return sources
 
 
 def _encoded(sources: Mapping[Function, Source]) -> bytes:
-    kept = (Kept(name, each.file, each.line, each.text) for name, each in sources.items())
-    return b"".join(msgspec.json.encode(each) + b"\n" for each in kept)
+    kept = (Kept(name, source.file, source.line, source.text) for name, source in sources.items())
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
 
 
 def take_sources(run: Folder, baseline: Folder) -> None:
@@ -145,7 +145,7 @@ def write_stacks(baseline: Folder, run_id: str, stacks: Stacks) -> None:
         _Kept(
             *key,
             [
-                [count, *(functions.setdefault(each, len(functions)) for each in stack)]
+                [count, *(functions.setdefault(name, len(functions)) for name in stack)]
                 for stack, count in counts.items()
             ],
         )
@@ -157,21 +157,19 @@ def write_stacks(baseline: Folder, run_id: str, stacks: Stacks) -> None:
 
 def read_stacks(baseline: Folder) -> dict[Key, Counter[Stack]]:
     """Return the newest stacks of each test; a file that cannot be read is left out."""
-    found: dict[Key, Counter[Stack]] = {}
+    stacks: dict[Key, Counter[Stack]] = {}
     with suppress(ArtifactError):
-        for file in sorted(
-            baseline.files(f"{STACKS}/*{STACKS_ENDING}"), key=lambda each: each.name
-        ):
+        for file in baseline.files(f"{STACKS}/*{STACKS_ENDING}"):
             with suppress(ArtifactError, OSError, EOFError, zlib.error, *UNREADABLE, IndexError):
                 content = msgspec.json.decode(gzip.decompress(file.read()), type=_File)
-                found.update(_decoded_stacks(content))
-    return found
-
-
-def _decoded_stacks(file: _File) -> dict[Key, Counter[Stack]]:
-    return {
-        Key(kept.test_id, kept.backend, kept.mode): Counter(
-            {tuple(file.functions[i] for i in indexes): count for count, *indexes in kept.stacks}
-        )
-        for kept in file.tests
-    }
+                of_file = {
+                    Key(kept.test_id, kept.backend, kept.mode): Counter(
+                        {
+                            tuple(content.functions[i] for i in indexes): count
+                            for count, *indexes in kept.stacks
+                        }
+                    )
+                    for kept in content.tests
+                }
+                stacks.update(of_file)
+    return stacks

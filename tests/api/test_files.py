@@ -81,19 +81,6 @@ def test_path_of_a_picture_gets_a_flame_graph(client: Client, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profiled", BOTH)
-def test_the_file_is_there_after_the_body(
-    client: Client, tmp_path: Path, profiled: Callable[..., Block[Path]]
-) -> None:
-    with profiled(tmp_path / "profile.json") as path:
-        assert not path.exists()
-        client.run_on_scheduler(burn_here)
-    assert path == tmp_path / "profile.json"
-    assert "burn_here" in path.read_text()
-    assert json.loads(path.read_text())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("profiled", BOTH)
 def test_async_with_and_an_asynchronous_client(
     cluster: LocalProcesses, tmp_path: Path, profiled: Callable[..., Block[Path]]
 ) -> None:
@@ -117,14 +104,17 @@ def test_with_and_an_asynchronous_client_says_what_to_write(cluster: LocalProces
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [BOTH, BOTH[::-1]], ids=["pyspy outside", "viztracer outside"])
-def test_one_nested_in_the_other(
+def test_the_file_is_there_after_the_body_and_one_may_be_nested_in_the_other(
     client: Client, tmp_path: Path, order: list[Callable[..., Block[Path]]]
 ) -> None:
     outer, inner = order
-    with outer(tmp_path / "outer.json"), inner(tmp_path / "inner.json"):
+    with outer(tmp_path / "outer.json") as one, inner(tmp_path / "inner.json") as other:
+        assert list(tmp_path.iterdir()) == []
         client.run_on_scheduler(burn_here)
-    assert "burn_here" in (tmp_path / "outer.json").read_text()
-    assert "burn_here" in (tmp_path / "inner.json").read_text()
+    assert (one, other) == (tmp_path / "outer.json", tmp_path / "inner.json")
+    for path in (one, other):
+        assert "burn_here" in path.read_text()
+        assert json.loads(path.read_text())
 
 
 def test_two_of_a_kind_are_refused_and_the_first_is_kept(client: Client, tmp_path: Path) -> None:
@@ -185,8 +175,8 @@ def test_scheduler_killed_in_a_body_that_raises(
     profiling = pyspy_on_scheduler(tmp_path / "profile.json", timeout=10)
     with Client(own_cluster.address) as client, pytest.raises(KeyError) as caught, profiling:
         body(client)
-    told = getattr(caught.value, "__notes__", caplog.messages)
-    assert any("its profile is kept up to then" in text for text in told)
+    notes = getattr(caught.value, "__notes__", caplog.messages)
+    assert any("its profile is kept up to then" in text for text in notes)
 
 
 @pytest.mark.parametrize(
@@ -206,10 +196,10 @@ def test_path_that_cannot_be_written_is_told_before_the_body(
 
 
 def test_path_that_vanishes_is_told_after_the_body(client: Client, tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
-    profiling = pyspy_on_scheduler(tmp_path / "here" / "profile.json")
+    (tmp_path / "made").mkdir()
+    profiling = pyspy_on_scheduler(tmp_path / "made" / "profile.json")
     with pytest.raises(ArtifactError, match="No such file"), profiling:
-        shutil.rmtree(tmp_path / "here")
+        shutil.rmtree(tmp_path / "made")
 
 
 def test_relative_path_is_meant_where_the_call_was(
@@ -222,18 +212,13 @@ def test_relative_path_is_meant_where_the_call_was(
     assert (tmp_path / "profile.json").exists()
 
 
-def test_no_client() -> None:
+def test_no_client_or_one_that_is_closed_or_none_at_all(cluster: LocalProcesses) -> None:
     with pytest.raises(ClusterError, match="there is no current dask client"):
         pyspy_on_scheduler("profile.json").__enter__()
-
-
-def test_client_that_is_closed(client: Client) -> None:
-    client.close()
+    with Client(cluster.address) as client:
+        pass
     with pytest.raises(ClusterError, match=r"the client is not connected .*'closed'"):
         pyspy_on_scheduler("profile.json", client=client).__enter__()
-
-
-def test_what_is_no_client(cluster: LocalProcesses) -> None:
     wrong: Any = cluster.address
     with pytest.raises(SettingsError, match=r"client must be a distributed\.Client, got 'tcp://"):
         pyspy_on_scheduler("profile.json", client=wrong).__enter__()

@@ -51,21 +51,22 @@ def client(cluster: LocalProcesses) -> Iterator[Client]:
 def burned_share(result: Result) -> float:
     (backend,) = result.backends
     assert backend.shares is not None
-    names = {each.function: each.share.value for each in backend.shares.functions}
+    names = {of.function: of.share.value for of in backend.shares.functions}
     return sum(value for name, value in names.items() if name.endswith(":burn_scheduler_cpu"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["pyspy", "cputime"])
 def test_result_and_artifacts(client: Client, tmp_path: Path, backend: str) -> None:
-    with profile_scheduler(backend, tmp_path / "made" / "here", name="burning") as profile:
+    place = tmp_path / "made" / "place"
+    with profile_scheduler(backend, place, name="burning") as profile:
         burn(client)
     result = profile.result
     assert (result.test_id, result.outcome, result.troubles) == ("burning", "passed", ())
     assert burned_share(result) > 0.8
     assert result.backends[0].window.cpu_seconds > 0.9
-    assert read_record(tmp_path / "made" / "here" / "result.json", Result) == result
-    kept = {path.name for path in (tmp_path / "made" / "here").iterdir()}
+    assert read_record(place / "result.json", Result) == result
+    kept = {path.name for path in place.iterdir()}
     assert kept == {"result.json", *result.backends[0].artifacts}
 
 
@@ -134,24 +135,24 @@ def test_limit_that_names_nothing(client: Client) -> None:
     assert profile.result.troubles
 
 
-def told_of(found: BackendResult) -> list[str]:
+def warnings_of(backend: BackendResult) -> list[str]:
     """Warnings of a backend, without those that a slow machine adds."""
-    return [text for text in found.warnings if "behind" not in text]
+    return [text for text in backend.warnings if "behind" not in text]
 
 
 def test_backends_together(client: Client, tmp_path: Path) -> None:
     with profile_scheduler(["pyspy", "cputime"], tmp_path) as profile:
         burn(client, 0.5)
-    assert [each.backend for each in profile.result.backends] == ["pyspy", "cputime"]
-    assert [told_of(each) for each in profile.result.backends] == [[], []]
+    assert [of.backend for of in profile.result.backends] == ["pyspy", "cputime"]
+    assert [warnings_of(of) for of in profile.result.backends] == [[], []]
 
 
 def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client) -> None:
     with profile_scheduler("cprofile, pyspy", limits="calls(asyncio.*:*) <= 1000000") as profile:
         burn(client, 0.5)
     cprofile, pyspy = profile.result.backends
-    assert told_of(pyspy) == ["recorded while cprofile slowed the scheduler down"]
-    assert told_of(cprofile) == []
+    assert warnings_of(pyspy) == ["recorded while cprofile slowed the scheduler down"]
+    assert warnings_of(cprofile) == []
 
 
 @pytest.mark.parametrize(
@@ -191,15 +192,15 @@ def test_directory_that_cannot_be_made_is_told_before_the_body(
 def test_artifacts_that_cannot_be_written_are_told_and_the_result_is_there(
     client: Client, tmp_path: Path
 ) -> None:
-    profiling = profile_scheduler("counts", tmp_path / "here")
+    profiling = profile_scheduler("counts", tmp_path / "place")
     with pytest.raises(ArtifactError) as caught, profiling as profile:
-        os.rename(tmp_path / "here", tmp_path / "elsewhere")
+        os.rename(tmp_path / "place", tmp_path / "elsewhere")
     assert "scheduler.counts.json" in str(caught.value)
     assert "result.json" in str(caught.value)
     assert profile.result.backends[0].costs is not None
 
 
 def test_there_is_no_result_within_the_body(client: Client) -> None:
-    told = pytest.raises(RecordingError, match="only after the `with` block")
-    with profile_scheduler("counts") as profile, told:
+    refused = pytest.raises(RecordingError, match="only after the `with` block")
+    with profile_scheduler("counts") as profile, refused:
         profile.result  # noqa: B018

@@ -7,7 +7,7 @@ go on, and returns an `Outcome`: how the session and its tests ended, what it sa
 left. Harms are functions of the running `Session`: `kill("scheduler")`, `no_room("session")`,
 `together(...)`, or your own. A session that does not end in time fails the test.
 
-    outcome = harmed(project, body, at="window open", harm=kill("guard"))
+    outcome = harmed(project, body, at="window closing", harm=kill("guard"))
     assert outcome.verdicts == {"test_it": "passed"}
     outcome.expect_nothing_left()
 """
@@ -210,8 +210,8 @@ def together(*harms: Harm) -> Harm:
     """Do one harm after the other."""
 
     def harm(session: Session) -> None:
-        for each in harms:
-            each(session)
+        for one in harms:
+            one(session)
 
     return harm
 
@@ -264,7 +264,7 @@ def _outcome(session: Session, seconds: float) -> Outcome:
         seconds=seconds,
         kept=frozenset(path.name for run in runs for path in run.glob("tests/*/*")),
         results=session.project.results() if runs else {},
-        processes=[f"{session._role(each)}: {each}" for each in session.processes()],
+        processes=[f"{session._role(of)}: {of}" for of in session.processes()],
         descriptors=[what for note in notes for what in note.get("descriptors", ())],
         temporary=sorted(path.name for path in session.temporary.iterdir()),
     )

@@ -24,12 +24,9 @@ FILE, ADDRESS, STAGE = "SCHEDPROF_FAULTS_FILE", "SCHEDPROF_FAULTS_ADDRESS", "SCH
 PLACES = {
     "cluster starting": ("pytest_schedprof.clusters.child:Child.answer", "before"),
     "scheduler started": ("pytest_schedprof.clusters.session:ClusterSession.cluster", "after"),
-    "window open": ("pytest_schedprof.measuring.recorder:Recorder._start", "after"),
     "window closing": ("pytest_schedprof.measuring.recorder:Recorder._stop", "before"),
     "fetching": ("pytest_schedprof.backends.remote:RemoteRecording._fetch", "before"),
     "assessing": ("pytest_schedprof.measuring.profiling:ProfiledTest._judge", "before"),
-    "writing record": ("pytest_schedprof.measuring.profiling:ProfiledTest.conclude", "before"),
-    "writing pages": ("pytest_schedprof.plugin.collecting:_pages", "before"),
 }
 """Stages of the plugin: the function that each is at, and whether it is before or after it.
 
@@ -81,13 +78,13 @@ BEFORE: pytest.StashKey[dict[int, str]] = pytest.StashKey()
 
 def descriptors() -> dict[int, str]:
     """Return what each open descriptor of this process is of."""
-    found = {}
+    targets = {}
     for name in os.listdir("/proc/self/fd"):
         try:
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+            targets[int(name)] = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
             pass  # that of the listing itself
-    return found
+    return targets
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -27,7 +27,7 @@ def backends_of(outcome: Outcome) -> dict[str, BackendResult]:
     """Return the results of the backends of the only test, which must have failed."""
     assert outcome.verdicts == {"test_it": "failed"}, outcome.output
     assert outcome.exit_code == 1
-    return {each.backend: each for each in outcome.results["test_it"].backends}
+    return {backend.backend: backend for backend in outcome.results["test_it"].backends}
 
 
 def test_samples_are_kept_up_to_the_fault(project: Project) -> None:
@@ -38,7 +38,7 @@ def test_samples_are_kept_up_to_the_fault(project: Project) -> None:
     assert backends.keys() == {"cputime", "pyspy"}, outcome.output
     for name, backend in backends.items():
         assert backend.shares is not None
-        assert any("burn_scheduler_cpu" in each.function for each in backend.shares.functions)
+        assert any("burn_scheduler_cpu" in of.function for of in backend.shares.functions)
         assert backend.shares.samples > 20
         assert {limit.verdict for limit in backend.limits} == {Verdict.INCONCLUSIVE}
         assert backend.doubt == UP_TO_THE_FAULT
@@ -71,7 +71,7 @@ def by(backend):
 
 rounds = []
 
-@pytest.mark.parametrize((), [by(each) for each in BACKENDS])
+@pytest.mark.parametrize((), [by(backend) for backend in BACKENDS])
 def test_it(request, schedprof_scheduler):
     rounds.append(request.node.name)
     if rounds.count(request.node.name) == 2:

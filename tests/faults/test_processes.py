@@ -23,6 +23,10 @@ def lines(outcome: Outcome, start: str) -> list[str]:
     return [line for line in outcome.output.splitlines() if line.startswith(start)]
 
 
+def roles_left(outcome: Outcome) -> list[str]:
+    return [process.partition(":")[0] for process in outcome.processes]
+
+
 def test_session_that_comes_to_no_harm_leaves_nothing(project: Project) -> None:
     outcome = harmed(project, WORKING, at="worked")
     assert outcome.verdicts == {"test_it": "passed"}, outcome.output
@@ -87,14 +91,22 @@ def test_session_killed_whose_scheduler_stands_still(
 def test_session_interrupted(project: Project) -> None:
     outcome = harmed(project, WORKING, at="worked", harm=kill("session", signal.SIGINT))
     assert outcome.exit_code == pytest.ExitCode.INTERRUPTED
-    assert outcome.results["test_it"].outcome == "interrupted"
+    assert "KeyboardInterrupt" in outcome.output
+    assert lines(outcome, "artifacts of 1 profiled test: ")
+    assert [of.outcome for of in project.run_record().tests] == ["interrupted"]
+    record = outcome.results["test_it"]
+    assert record.outcome == "interrupted"
+    assert record.backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
+    assert "scheduler.pyspy.speedscope.json" in outcome.kept
     outcome.expect_nothing_left()
 
 
 def test_no_room_for_the_files_of_a_test(project: Project) -> None:
     outcome = harmed(project, WORKING, at="assessing", harm=no_room("session", 2000))
     assert outcome.verdicts == {"test_it": "failed"}, outcome.output
-    assert lines(outcome, "schedprof: cannot write "), outcome.output
+    refused = "\n".join(lines(outcome, "schedprof: cannot write "))
+    for name in ("scheduler.pyspy.speedscope.json", "result.json"):
+        assert f"{name}': File too large; make room or choose" in refused, outcome.output
     assert not any(name.endswith(".part") for name in outcome.kept)
     outcome.expect_nothing_left()
 
@@ -116,13 +128,13 @@ def test_body_that_forks_a_child_which_runs_on(project: Project) -> None:
     outcome = harmed(project, FORKING, at="forked")
     assert outcome.verdicts == {"test_it": "passed"}, outcome.output
     assert outcome.seconds < 20
-    assert [each.partition(":")[0] for each in outcome.processes] == ["other"]  # the test's own
+    assert roles_left(outcome) == ["other"]  # the test's own
     assert not outcome.temporary
 
 
 def test_session_killed_whose_forked_child_runs_on(project: Project) -> None:
     outcome = harmed(project, FORKING, at="forked", harm=kill("session"))
-    assert [each.partition(":")[0] for each in outcome.processes] == ["other"]
+    assert roles_left(outcome) == ["other"]
     assert not outcome.temporary
 
 

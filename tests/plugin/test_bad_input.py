@@ -30,6 +30,8 @@ from support import Project, shares_in
         ("--schedprof-targets=workers", "*targets must be 'scheduler' and any of *, got *"),
         ("--schedprof-targets=scheduler,workers:0", "*targets must be *, got '*,workers:0' *"),
         ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),
+        ("--schedprof-option=pyspi.native=1", "*backend 'pyspi' is unknown*"),
+        ("--schedprof-keep=some", "*keep must be a size such as 20MB or 0, or 'all', got 'some'*"),
         ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
     ],
 )
@@ -51,6 +53,7 @@ def test_wrong_command_line_under_xdist_is_a_usage_error(project: Project) -> No
     ("line", "message"),
     [
         ("schedprof_rate = -1", "*rate must be a positive *, got '-1' (from schedprof_rate)"),
+        ("schedprof_backend = pyspi", "*backend 'pyspi' is unknown*"),
         ("schedprof_strict = maybe", "*strict must be true or false, got 'maybe' *"),
         ("schedprof_limits = share(", "*limit 'share(': column 7: expected module:qualname *"),
     ],
@@ -83,6 +86,15 @@ WRONG_MARKERS = [
         "backend='counts', targets=('scheduler', 'client')",
         "*target 'client' cannot be observed by counts; cputime, memray and pyspy can",
     ),
+    ("options={'pyspi': {'native': True}}", "*backend 'pyspi' is unknown*"),
+    (
+        "'share(@comm) <= 99%', backend='counts'",
+        "*limit 'share(@comm) <= 99%' needs a backend that measures 'share'; counts cannot",
+    ),
+    (
+        "scale=[10, 20]",
+        "*has scale 10, 20 but does not use the fixture *; add it *",
+    ),
     ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
     ("options=7", "*options must be a dictionary of options by name, got 7*"),
 ]
@@ -104,25 +116,36 @@ def test_wrong_marker_is_one_error_of_its_own_test(
     assert "During handling" not in result.stdout.str()
 
 
-@pytest.mark.slow
-def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:
-    result = project.run_test(
-        """
+HOSTILE = ("*" * 24 + "x:y", "d" + "*t" * 12 + ":*_x")
+
+PATTERNS = f"""
 @pytest.mark.schedprof("share(distributed.scheduler:Scheduler.nothing) <= 3%")
-def test_it(schedprof_scheduler):
+def test_nothing(schedprof_scheduler):
     burn(schedprof_scheduler, 0.5)
 
 @pytest.mark.schedprof("share(distributed.scheduler:Scheduler.rebalance) <= 50%")
 def test_never_called(schedprof_scheduler):
     burn(schedprof_scheduler, 1.5)
+
+@pytest.mark.parametrize((), [
+    pytest.param(marks=pytest.mark.schedprof(f"calls({{pattern}}) <= 1", backend="counts"), id="x")
+    for pattern in {HOSTILE!r}
+])
+def test_stars(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(10)))
 """
-    )
-    result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(
-        ["schedprof: *'distributed.scheduler:Scheduler.nothing' names nothing in the scheduler's*"]
-    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:
+    """One of many stars stops no scheduler."""
+    result = project.run_test(PATTERNS)
+    result.assert_outcomes(failed=1 + len(HOSTILE), passed=1)
+    for pattern in ("distributed.scheduler:Scheduler.nothing", *HOSTILE):
+        result.stdout.fnmatch_lines([f"schedprof: *{pattern!r} names nothing in the scheduler's*"])
     records = project.results()
-    assert shares_in(records["test_it"]).functions
+    assert shares_in(records["test_nothing"]).functions
     (unseen,) = records["test_never_called"].limits[0].findings
     assert (unseen.subject, unseen.estimate.value) == (
         "distributed.scheduler:Scheduler.rebalance",
@@ -142,52 +165,25 @@ def test_no_scheduler_at_the_address(project: Project) -> None:
     )
 
 
-def test_fixture_that_returns_no_cluster(project: Project) -> None:
-    result = project.run_test(
-        """
+CLUSTER = """
 @pytest.fixture
 def schedprof_cluster():
-    return 7
+    return {value!r}
 
+@pytest.mark.schedprof{arguments}
 def test_it(schedprof_scheduler):
     pass
 """
+
+
+def test_fixture_of_the_user_that_is_of_no_use(project: Project) -> None:
+    project.write(CLUSTER.format(value=7, arguments=""), "test_no_cluster.py")
+    project.write(CLUSTER.format(value="tcp://127.0.0.1:1", arguments="(workers=2)"))
+    result = project.run()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "schedprof: the fixture schedprof_cluster returned 7; return a*",
+            "schedprof: marker keyword 'workers' has no effect here: *",
+        ]
     )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["schedprof: the fixture schedprof_cluster returned 7; return a*"])
-
-
-def test_marker_that_somebody_elses_cluster_would_ignore(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.fixture
-def schedprof_cluster():
-    return "tcp://127.0.0.1:1"
-
-@pytest.mark.schedprof(workers=2)
-def test_it(schedprof_scheduler):
-    pass
-"""
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["schedprof: marker keyword 'workers' has no effect here: *"])
-
-
-HOSTILE = ("*" * 24 + "x:y", "d" + "*t" * 12 + ":*_x")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_a_pattern_of_stars_stops_no_scheduler(project: Project) -> None:
-    tests = [
-        f"""
-@pytest.mark.schedprof("calls({pattern}) <= 1", backend="counts")
-def test_{number}(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(10)))
-"""
-        for number, pattern in enumerate(HOSTILE)
-    ]
-    result = project.run_test("\n".join(tests))
-    result.assert_outcomes(failed=len(HOSTILE))
-    for pattern in HOSTILE:
-        result.stdout.fnmatch_lines([f"schedprof: *{pattern!r} names nothing in the scheduler's*"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +21,40 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "value",
-    ["ADDRESS", "distributed.Client(ADDRESS, set_as_default=False)"],
-    ids=["address", "client"],
-)
-@pytest.mark.parametrize("scope", ["function", "session"])
-def test_fixture_of_the_user(project: Project, address: str, value: str, scope: str) -> None:
-    result = project.run_test(
-        f"""
+GIVEN = """
 import distributed
 
 @pytest.fixture(scope={scope!r})
 def schedprof_cluster():
-    value = {value.replace("ADDRESS", repr(address))}
+    value = {value}
     yield value
     if not isinstance(value, str):
         value.close()
 
 @pytest.mark.schedprof
 @pytest.mark.parametrize("time", [1, 2])
-def test_it(schedprof_scheduler, time):
+def test_{name}(schedprof_scheduler, time):
     assert schedprof_scheduler.address == {address!r}
     burn(schedprof_scheduler, 0.3)
 """
-    )
-    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.slow
+def test_fixture_of_the_user(project: Project, address: str) -> None:
+    values = {
+        "address": repr(address),
+        "client": f"distributed.Client({address!r}, set_as_default=False)",
+    }
+    for scope, kind in product(("function", "session"), values):
+        name = f"{scope}_{kind}"
+        body = GIVEN.format(scope=scope, value=values[kind], name=name, address=address)
+        project.write(body, f"test_{name}.py")
+    project.run().assert_outcomes(passed=8)
+    assert len(project.run_record().tests) == 8
     for record in project.results().values():
         assert record.cluster is not None
         assert record.cluster.kind == "attached"
         assert shares_in(record).busy_samples > 10
-
-
-@pytest.mark.slow
-def test_address_on_the_command_line(project: Project, address: str) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.3)
-""",
-        f"--schedprof-cluster={address}",
-    )
-    result.assert_outcomes(passed=1)
 
 
 def test_third_partys_backend_gets_options_artifacts_and_limits(project: Project) -> None:
@@ -137,11 +128,17 @@ def others() -> Iterator[Client]:
 
 
 @pytest.mark.slow
-def test_what_others_have_on_the_scheduler_is_left_alone(others: Client, project: Project) -> None:
+def test_what_others_have_on_the_scheduler_is_left_alone_and_what_is_left_is_told(
+    others: Client, project: Project
+) -> None:
     event = Event("done", client=others)
     published, kept = others.map(lambda x: x, range(2), pure=False)
     running = others.submit(lambda: Event("done").wait(60))
     others.publish_dataset(published, name="theirs")
+    options = (
+        f"--schedprof-cluster={others.scheduler_info()['address']}",
+        "--log-cli-level=INFO",
+    )
     result = project.run_test(
         """
 from dask import delayed
@@ -153,40 +150,43 @@ def test_it(schedprof_scheduler, number):
     client.publish_dataset(client.persist(delayed(lambda: number)()), name="mine")
     assert client.gather(client.map(lambda x: x, range(10))) == list(range(10))
 """,
-        f"--schedprof-cluster={others.scheduler_info()['address']}",
-        "--log-cli-level=INFO",
+        *options,
     )
     result.assert_outcomes(passed=2)
     result.stdout.no_fnmatch_line("*the next test gets a new cluster*")
     assert others.list_datasets() == ("theirs",)
     event.set()
     assert others.gather([published, kept, running]) == [0, 1, True]
-
-
-@pytest.mark.slow
-def test_what_a_test_leaves_on_somebody_elses_cluster_is_told(
-    others: Client, project: Project
-) -> None:
-    result = project.run_test(
+    leaving = project.run_test(
         """
 from distributed import fire_and_forget
 
 def test_it(schedprof_scheduler):
     fire_and_forget(schedprof_scheduler.client.submit(time.sleep, 10))
 """,
-        f"--schedprof-cluster={others.scheduler_info()['address']}",
-        "--log-cli-level=INFO",
+        *options,
     )
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*the next test gets a new cluster: *still knows 1 tasks"])
+    leaving.assert_outcomes(passed=1)
+    leaving.stdout.fnmatch_lines(["*the next test gets a new cluster: *still knows 1 tasks*"])
 
 
-@pytest.mark.slow
-def test_worker_less_is_one_worker_less_and_the_next_test_has_all(project: Project) -> None:
-    result = project.run_test(
-        """
+OF_ONE_CLUSTER = """
+import psutil, socket
+
+@pytest.fixture
+def taken():
+    with socket.socket() as taken:
+        try:
+            taken.bind(("127.0.0.1", 8787))
+        except OSError:
+            pass  # by somebody else, which is as good
+        yield
+
+def test_usual_port(taken, schedprof_scheduler):
+    assert len(schedprof_scheduler.workers) == 4
+
 @pytest.mark.parametrize("how", ["retire", "close", None])
-def test_it(schedprof_scheduler, how):
+def test_one_worker_less(schedprof_scheduler, how):
     client, workers = schedprof_scheduler.client, schedprof_scheduler.workers
     assert len(workers) == 4
     if how == "retire":
@@ -199,18 +199,9 @@ def test_it(schedprof_scheduler, how):
     # The other workers are asked, not only the scheduler: it may have yet to hear of an end.
     assert set(client.run(os.getpid)) == set(workers[how is not None:])
     assert client.gather(client.map(inc, range(10))) == list(range(1, 11))
-"""
-    )
-    result.assert_outcomes(passed=3)
 
-
-@pytest.mark.slow
-def test_restart_brings_new_workers_and_tasks_are_counted_through_it(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.schedprof("calls(distributed.scheduler:Scheduler.restart) <= 1",
-                       backend="counts")
-def test_it(schedprof_scheduler):
+@pytest.mark.schedprof("calls(distributed.scheduler:Scheduler.restart) <= 1", backend="counts")
+def test_restart(schedprof_scheduler):
     client, workers = schedprof_scheduler.client, schedprof_scheduler.workers
     assert len(client.gather(client.map(inc, range(100)))) == 100
     client.restart(timeout=20)
@@ -218,34 +209,42 @@ def test_it(schedprof_scheduler):
     assert not {*workers} & {*schedprof_scheduler.workers}
     assert len(client.gather(client.map(inc, range(10)))) == 10
 
-def test_next(schedprof_scheduler):
-    assert len(schedprof_scheduler.workers) == 4
-"""
-    )
-    result.assert_outcomes(passed=2)
-    (backend,) = project.result().backends
-    assert backend.window.tasks == 110
+@pytest.fixture
+def before(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    client.gather(client.map(inc, range(10)))
 
-
-def test_counters_that_run_backwards_are_trouble_and_no_verdict(project: Project) -> None:
-    result = project.run_test(
-        """
 @pytest.mark.schedprof("calls(distributed.scheduler:Scheduler.update_graph) <= 1",
                        backend="counts")
-def test_it(schedprof_scheduler):
+def test_backwards(schedprof_scheduler, before):
+    assert len(schedprof_scheduler.workers) == 4
     def forget(dask_scheduler):
         dask_scheduler.task_prefixes.clear()
     schedprof_scheduler.client.run_on_scheduler(forget)
 
-@pytest.fixture(autouse=True)
-def before(schedprof_scheduler):
+@pytest.mark.schedprof(backend="cputime", cluster_options={"worker.resources": "{'GPU': 2}"})
+def test_resources(schedprof_scheduler):
     client = schedprof_scheduler.client
-    client.gather(client.map(inc, range(10)))
+    assert client.submit(inc, 1, resources={"GPU": 1}).result(timeout=20) == 2
 """
-    )
-    result.assert_outcomes(failed=1)
+
+
+@pytest.mark.slow
+def test_what_tests_do_to_their_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual port is not needed; the next test has all workers; a restart brings new ones.
+
+    Tasks are counted through it. Counters that run backwards are trouble and no verdict, and
+    options of workers reach them.
+    """
+    # distributed warns when it uses another port.
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    result = project.run_test(OF_ONE_CLUSTER)
+    result.assert_outcomes(passed=6, failed=1)
     result.stdout.fnmatch_lines(["schedprof: the scheduler's counters ran backwards, *"])
-    assert not project.result().backends
+    results = project.results()
+    assert not results["test_backwards"].backends
+    (backend,) = results["test_restart"].backends
+    assert backend.window.tasks == 110
 
 
 def test_modules_beside_the_tests_do_not_stand_for_pythons_own(project: Project) -> None:
@@ -266,28 +265,6 @@ def test_it(schedprof_scheduler):
     project.run().assert_outcomes(passed=1)
 
 
-def test_usual_port_is_not_needed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONWARNINGS", "error")  # distributed warns when it uses another port
-    result = project.run_test(
-        """
-import psutil, socket
-
-@pytest.fixture
-def taken():
-    with socket.socket() as taken:
-        try:
-            taken.bind(("127.0.0.1", 8787))
-        except OSError:
-            pass  # by somebody else, which is as good
-        yield
-
-def test_it(taken, schedprof_scheduler):
-    assert len(schedprof_scheduler.workers) == 4
-"""
-    )
-    result.assert_outcomes(passed=1)
-
-
 def test_start_up_that_fails_names_the_exception(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,64 +276,46 @@ def test_start_up_that_fails_names_the_exception(
     )
 
 
-@pytest.mark.slow
-def test_simulated_cluster_by_marker_with_options_of_its_own(project: Project) -> None:
-    result = project.run_test(
-        """
+BY_MARKER = """
 @pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 6.1",
                        backend="counts", cluster="simulated", workers=30, threads=2,
                        cluster_options={"duration": "uniform(1ms, 2ms)", "seed": 3})
-def test_it(schedprof_scheduler):
+def test_simulated(schedprof_scheduler):
     futures = schedprof_scheduler.client.map(inc, range(500), pure=False)
     wait(futures)
     assert len(schedprof_scheduler.workers) == 30
     assert type(futures[0].result()).__name__ == "Placeholder"
-""",
-        "-v",
-    )
-    result.assert_outcomes(passed=1)
-    record = project.result()
-    assert record.cluster is not None
-    assert (record.cluster.kind, record.cluster.workers, record.cluster.threads) == (
-        "simulated",
-        30,
-        60,
-    )
-    result.stdout.fnmatch_lines(["*500 tasks in * s, * us of scheduler CPU per task, *% of a core"])
 
+OPTIONS = {"tls": True, "config.distributed.scheduler.work-stealing": False}
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["local", "simulated"])
-def test_parts_speak_tls_and_have_dasks_configuration(project: Project, kind: str) -> None:
-    project.run_test(
-        """
-@pytest.mark.schedprof(backend="cputime")
-def test_it(schedprof_scheduler):
+@pytest.mark.parametrize((), [
+    pytest.param(id=kind, marks=pytest.mark.schedprof(
+        backend="cputime", cluster=kind, workers=3, cluster_options=OPTIONS))
+    for kind in ("local", "simulated")
+])
+def test_parts(schedprof_scheduler):
     client = schedprof_scheduler.client
     wait(client.map(inc, range(100), pure=False))
     assert all(worker.startswith("tls://") for worker in schedprof_scheduler.workers)
     extensions = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.extensions))
     assert "stealing" not in extensions
-""",
-        f"--schedprof-cluster={kind}",
-        "--schedprof-workers=3",
-        "--schedprof-cluster-option=tls=true",
-        "--schedprof-cluster-option=config.distributed.scheduler.work-stealing=False",
-    ).assert_outcomes(passed=1)
-    record = project.result()
-    assert record.cluster is not None
-    assert record.cluster.address.startswith("tls://")
-
-
-def test_options_of_the_workers_reach_them(project: Project) -> None:
-    project.run_test(
-        """
-@pytest.mark.schedprof(backend="cputime", cluster_options={"worker.resources": "{'GPU': 2}"})
-def test_it(schedprof_scheduler):
-    client = schedprof_scheduler.client
-    assert client.submit(inc, 1, resources={"GPU": 1}).result(timeout=20) == 2
 """
-    ).assert_outcomes(passed=1)
+
+
+@pytest.mark.slow
+def test_clusters_by_marker_whose_parts_speak_tls_and_have_dasks_configuration(
+    project: Project,
+) -> None:
+    result = project.run_test(BY_MARKER, "-v")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["*500 tasks in * s, * us of scheduler CPU per task, *% of a core"])
+    clusters = {name: record.cluster for name, record in project.results().items()}
+    simulated = clusters.pop("test_simulated")
+    assert simulated is not None
+    assert simulated.size == "simulated, 30 workers, 60 threads"
+    for cluster in clusters.values():
+        assert cluster is not None
+        assert cluster.address.startswith("tls://")
 
 
 def test_versions_that_differ_are_told_and_fail_nothing(others: Client, project: Project) -> None:
@@ -367,13 +326,13 @@ def test_versions_that_differ_are_told_and_fail_nothing(others: Client, project:
 
         from distributed import versions
 
-        known, told = importlib.metadata.version, versions.get_versions
+        known, get_versions = importlib.metadata.version, versions.get_versions
         patched: Any = importlib.metadata
         patched.version = lambda name: "0.1" if name == "tornado" else known(name)
 
         def older(*args: Any, **keywords: Any) -> Any:
-            found = told(*args, **keywords)
-            return {**found, "packages": {**found["packages"], "tornado": "0.1"}}
+            facts = get_versions(*args, **keywords)
+            return {**facts, "packages": {**facts["packages"], "tornado": "0.1"}}
 
         versions.get_versions = older
 

@@ -93,9 +93,7 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     result.assert_outcomes(passed=6)
     result.stdout.no_fnmatch_line("*LEAKED*")
     records = project.results()
-    evidence = {
-        each.kind: each.missing for each in records.pop("test_local_scheduler_beside").evidence
-    }
+    evidence = {of.kind: of.missing for of in records.pop("test_local_scheduler_beside").evidence}
     assert not evidence.pop("local")
     assert {kind for kind, text in evidence.items() if text == NO_SCHEDULER} == {
         "report",
@@ -104,22 +102,22 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     check_evidence(records.pop("test_evidence"))
     in_process = [record.backends for record in records.values()]
     assert sorted(len(backends) for backends in in_process) == [1, 2, len(BACKENDS)]
-    assert all(each.window.tasks == 50 for backends in in_process for each in backends)
+    assert all(of.window.tasks == 50 for backends in in_process for of in backends)
 
 
 def check_evidence(record: Result) -> None:
     """Check what is known of two runs of the body, each with a scheduler of its own."""
-    kinds = {each.kind: each for each in record.evidence}
-    assert {kind for kind, each in kinds.items() if not each.missing} == {
+    kinds = {of.kind: of for of in record.evidence}
+    assert {kind for kind, of in kinds.items() if not of.missing} == {
         *("span", "memory", "tasks", "transfers", "phases")
     }
     assert record.backends[0].window.tasks == 2 * 50
-    durations = {each.subject: each.amounts for each in kinds["tasks"].amounts}
+    durations = {of.subject: of.amounts for of in kinds["tasks"].amounts}
     assert len(durations["inc"]) == 2
-    assert [each.verdict.value for each in record.limits] == ["pass"]
-    process = next(each for each in kinds["memory"].amounts if each.subject == "process")
+    assert [limit.verdict.value for limit in record.limits] == ["pass"]
+    process = next(of for of in kinds["memory"].amounts if of.subject == "process")
     assert min(process.amounts) > 1e6
-    phases = {each.subject: each.amounts[0] for each in kinds["phases"].amounts}
+    phases = {of.subject: of.amounts[0] for of in kinds["phases"].amounts}
     assert "sending" not in phases
     assert sum(phases.values()) <= record.backends[0].window.cpu_seconds / 100
 
@@ -135,7 +133,7 @@ def earlier():
     with Client(processes=False, n_workers=1, dashboard_address=":0", set_as_default=False) as made:
         yield made
 
-@pytest.mark.parametrize("backend", [marked(each) for each in ["cputime", "viztracer", "cprofile"]])
+@pytest.mark.parametrize("backend", [marked(name) for name in ["cputime", "viztracer", "cprofile"]])
 def test_unseen(backend):
     with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
         wait(client.map(inc, range(20)))

@@ -69,15 +69,15 @@ def test_a_directory_of_runs_gives_the_thresholds_and_says_so(
     (page,) = run.glob("tests/*/index.html")
     assert TOLD in page.read_text(encoding="utf-8")
     (record,) = run.glob("tests/*/result.json")
-    (found,) = read_record(record, Result).comparisons
+    (comparison,) = read_record(record, Result).comparisons
 
     capsys.readouterr()
     # The run is among those of the directory by now, which then stands for the runs before it.
     for place in (run.parent, f"file://{run.parent}"):
         assert main(["compare", str(place), str(run), "--json"]) == 1
-        told = json.loads(capsys.readouterr().out)["comparisons"][0]
-        assert told["thresholds"]["runs"] == LEAST_RUNS
-        assert len(told["changes"]) == len(found.changes)
+        shown = json.loads(capsys.readouterr().out)["comparisons"][0]
+        assert shown["thresholds"]["runs"] == LEAST_RUNS
+        assert len(shown["changes"]) == len(comparison.changes)
 
     oldest, second, *_ = sorted(run.parent.glob("2*"))
     assert main(["compare", str(run.parent), str(second)]) == 0

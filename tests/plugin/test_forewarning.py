@@ -31,10 +31,10 @@ def test_too_high_a_rate_is_told_once_and_before_the_first_test_has_ended(projec
     result = project.run_test(BODY, "--schedprof-rate=100000", "-v", "-Werror")
     result.assert_outcomes(passed=2)
     text = result.stdout.str()
-    (told,) = TOLD.finditer(text)
-    assert told[1] == told[2]
-    assert 1 <= int(told[1]) < 50_000
-    assert text.index("test_it.py::test_it[1]") < told.start() < text.index("PASSED")
+    (line,) = TOLD.finditer(text)
+    assert line[1] == line[2]
+    assert 1 <= int(line[1]) < 50_000
+    assert text.index("test_it.py::test_it[1]") < line.start() < text.index("PASSED")
 
 
 def test_rate_that_is_the_usual_one_is_not_measured(project: Project) -> None:

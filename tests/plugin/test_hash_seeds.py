@@ -45,7 +45,7 @@ def cost(result: Result) -> float:
     """Bytecodes of the function that iterates over the states of a task group."""
     (backend,) = result.backends
     assert backend.costs
-    total = {each.function: each.total for each in backend.costs.functions}
+    total = {cost.function: cost.total for cost in backend.costs.functions}
     return total[MOVED_BY_THE_SEED]["bytecodes"] / backend.window.tasks
 
 
@@ -62,5 +62,5 @@ def test_another_hash_seed_is_no_regression_and_hides_none(
     assert not same.of(Outcome.REGRESSED)
     (project.path / "conftest.py").write_text(PLANTED)
     (changed,) = session(project, "random", "--schedprof-compare=one", monkeypatch).comparisons
-    named = {each.subject: each.note for each in changed.of(Outcome.REGRESSED)}
+    named = {change.subject: change.note for change in changed.of(Outcome.REGRESSED)}
     assert "PYTHONHASHSEED=0" in named[MOVED_BY_THE_SEED]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.measuring.markers import overlay
-from pytest_schedprof.measuring.options import OPTIONS, Option
-from pytest_schedprof.measuring.settings import Settings, read_session
+from pytest_schedprof.measuring.options import OPTIONS, option_named
+from pytest_schedprof.measuring.settings import Settings, overlay, read_session
 
 
 @dataclass(frozen=True)
@@ -70,19 +69,16 @@ def marked(session: Settings, *limits: str, **keywords: Any) -> Settings:
     return overlay(session, [pytest.mark.schedprof(*limits, **keywords).mark])
 
 
-def option(name: str) -> Option:
-    return next(each for each in OPTIONS if each.name == name)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
-    ini = f"{option(case.name).ini_name} = {case.ini}"
+    option = option_named(case.name)
+    ini = f"{option.ini_name} = {case.ini}"
     by_ini, by_cli, by_marker = case.meanings
 
     def value(of: Settings) -> Any:
         return getattr(of, case.name)
 
-    assert value(settings(pytester, None)) == option(case.name).default
+    assert value(settings(pytester, None)) == option.default
     assert value(settings(pytester, ini)) == by_ini
     assert value(settings(pytester, None, *case.cli)) == by_cli
     assert value(settings(pytester, ini, *case.cli)) == by_cli
@@ -94,7 +90,7 @@ def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
 
 def test_every_option_has_a_case() -> None:
     apart = {"dir", "limit", "option", "cluster_option", "save", "compare", "against"}
-    assert {case.name for case in CASES} | apart == {each.name for each in OPTIONS}
+    assert {case.name for case in CASES} | apart == {option.name for option in OPTIONS}
 
 
 def test_limits_add_up_and_the_closer_replaces_the_same_metric_and_pattern(
@@ -176,7 +172,7 @@ def test_closer_markers_win_over_farther_ones(pytester: pytest.Pytester) -> None
 def test_help_and_markers_explain_every_option(pytester: pytest.Pytester) -> None:
     helped = pytester.runpytest_subprocess("--help").stdout.str()
     markers = pytester.runpytest_subprocess("--markers").stdout.str()
-    for each in OPTIONS:
-        assert each.flag_name in helped
-        assert each.ini_name in helped
-        assert (f"{each.name}=..." in markers) == each.in_marker
+    for option in OPTIONS:
+        assert option.flag_name in helped
+        assert option.ini_name in helped
+        assert (f"{option.name}=..." in markers) == option.in_marker

@@ -24,7 +24,7 @@ from distributed.utils_test import gen_cluster
 def marked(backend):
     return pytest.param(backend, marks=pytest.mark.schedprof(backend=backend), id=backend)
 
-@pytest.mark.parametrize("backend", [marked(each) for each in NAMES])
+@pytest.mark.parametrize("backend", [marked(name) for name in NAMES])
 @gen_cluster(client=True)
 async def test_it(c, s, a, b, backend):
     await wait(c.map(inc, range(20)))
@@ -60,7 +60,7 @@ def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None
     result = project.run_test(f"attempts = []\n{body}", "-p", "rerunfailures", "--reruns=1")
     assert result.parseoutcomes() == {"passed": 1, "rerun": 1}
     result.stdout.fnmatch_lines(["limits: 1 passed", "artifacts of 1 profiled test: *"])
-    assert [each.outcome for each in project.run_record().tests] == ["passed"]
+    assert [test.outcome for test in project.run_record().tests] == ["passed"]
 
 
 @pytest.mark.slow
@@ -96,7 +96,10 @@ import asyncio
 from distributed.utils_test import gen_cluster
 
 @pytest.mark.schedprof("cpu <= 1s", backend=["cputime", "pyspy"])
-@pytest.mark.timeout(METHOD)
+@pytest.mark.parametrize((), [
+    pytest.param(marks=pytest.mark.timeout(90, method=method), id=method)
+    for method in ("signal", "thread")
+])
 @gen_cluster(client=True)
 async def test_in_time(c, s, a, b):
     await wait(c.map(inc, range(20)))
@@ -110,14 +113,14 @@ async def test_too_long(c, s, a, b):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["signal", "thread"])
-def test_timeouts(project: Project, method: str) -> None:
-    body = TIMED_OUT.replace("METHOD", f"90, method={method!r}")
-    result = project.run_test(body)
-    result.assert_outcomes(passed=1, failed=1)
+def test_timeouts(project: Project) -> None:
+    result = project.run_test(TIMED_OUT)
+    result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*Timeout (>5.0s) from pytest-timeout*"])
-    assert project.results()["test_in_time"].backends
-    assert project.results()["test_too_long"].outcome == "failed"
+    results = project.results()
+    assert results["test_in_time[signal]"].backends
+    assert results["test_in_time[thread]"].backends
+    assert results["test_too_long"].outcome == "failed"
 
 
 ITEMS = '''
@@ -174,10 +177,10 @@ def test_items_of_every_kind(project: Project) -> None:
     result.assert_outcomes(passed=4, xfailed=1, skipped=1)
     result.stdout.fnmatch_lines(["not profiled: 1 test ran no scheduler*"])
     results = project.results()
-    assert {name: len(each.backends[0].window.segments) for name, each in results.items()} == {
+    assert {name: len(of.backends[0].window.segments) for name, of in results.items()} == {
         "TestMethods::test_fixtures": 2,
         "TestCase::test_method": 1,
         "TestCase::test_expected": 1,
         "TestAsync::test_coroutine": 1,
     }
-    assert all(each.backends[0].window.tasks >= 1 for each in results.values())
+    assert all(of.backends[0].window.tasks >= 1 for of in results.values())

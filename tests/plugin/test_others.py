@@ -24,13 +24,24 @@ with Client(sys.argv[1]) as client:
     wait(client.map(lambda x: x, range(int(sys.argv[2])), pure=False))
 '''
 
+@pytest.mark.parametrize("tasks", [300, 1])
 @pytest.mark.schedprof("cpu <= 1s", backend="cputime")
-def test_it(schedprof_scheduler):
+def test_it(schedprof_scheduler, tasks):
     address = schedprof_scheduler.address
     with Client(address, set_as_default=False) as second:
         wait(second.map(lambda x: x, range(100), pure=False))
     wait(schedprof_scheduler.client.map(lambda x: x, range(100), pure=False))
-    subprocess.run([sys.executable, "-c", OTHERS, address, "TASKS"], check=True)
+    subprocess.run([sys.executable, "-c", OTHERS, address, str(tasks)], check=True)
+
+@pytest.mark.schedprof(backend="cputime", rounds=2)
+def test_nested(schedprof_scheduler):
+    def ask_for_more():
+        from distributed import get_client, secede
+        secede()
+        client = get_client()
+        return sum(client.gather(client.map(lambda x: x, range(10), pure=False)))
+
+    assert schedprof_scheduler.client.submit(ask_for_more, pure=False).result() == 45
 """
 
 
@@ -53,52 +64,28 @@ def plugins(control: Control) -> set[str]:
 
 @pytest.mark.slow
 def test_only_our_own_tasks_are_counted(project: Project, shared: LocalProcesses) -> None:
+    """A task or two of others leave a verdict. A worker keeps the client that its task requested:
+    what tasks submit is ours in every round."""
     with Control(shared.address) as control:
         before = plugins(control)
-        result = project.run_test(
-            SHARED.replace("TASKS", "300"), f"--schedprof-cluster={shared.address}"
-        )
+        result = project.run_test(SHARED, f"--schedprof-cluster={shared.address}")
         assert plugins(control) == before
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
             "*300 tasks of other clients finished during the test; all figures include them",
             "*inconclusive*cpu <= 1s*300 of 500 tasks belonged to other clients*",
         ]
     )
-    (backend,) = project.result().backends
+    results = project.results()
+    (backend,) = results["test_it[300]"].backends
     assert backend.window.tasks == 200
     assert backend.window.others_tasks == 300
     assert 5 < backend.window.segments[0].transitions / 200 < 6.5
-
-
-@pytest.mark.slow
-def test_a_task_or_two_of_others_leave_a_verdict(project: Project, shared: LocalProcesses) -> None:
-    project.run_test(
-        SHARED.replace("TASKS", "1"), f"--schedprof-cluster={shared.address}"
-    ).assert_outcomes(passed=1)
-    (backend,) = project.result().backends
+    (backend,) = results["test_it[1]"].backends
     assert backend.window.others_tasks == 1
     assert backend.limits[0].verdict.value == "pass"
-
-
-NESTED = """
-@pytest.mark.schedprof(backend="cputime", rounds=2)
-def test_it(schedprof_scheduler):
-    def ask_for_more():
-        from distributed import get_client, secede
-        secede()
-        client = get_client()
-        return sum(client.gather(client.map(lambda x: x, range(10), pure=False)))
-
-    assert schedprof_scheduler.client.submit(ask_for_more, pure=False).result() == 45
-"""
-
-
-def test_what_tasks_submit_is_ours_in_every_round(project: Project, shared: LocalProcesses) -> None:
-    """A worker keeps the client that one of its tasks requested."""
-    project.run_test(NESTED, f"--schedprof-cluster={shared.address}").assert_outcomes(passed=1)
-    (backend,) = project.result().backends
+    (backend,) = results["test_nested"].backends
     assert [segment.tasks for segment in backend.window.segments] == [11, 11]
     assert backend.window.others_tasks == 0
 

@@ -55,9 +55,9 @@ def test_samples_of_gen_cluster_are_told_apart_and_nothing_stays_in_dask(
     assert backend.window.tasks == 900
     assert backend.window.segments[0].transitions > 4 * 900
     shares = shares_in(record)
-    functions = {each.function: each.share.value for each in shares.functions}
+    functions = {of.function: of.share.value for of in shares.functions}
     assert functions["distributed.scheduler:SchedulerState._transition"] > 0.02
-    assert not any(each.owner in ("worker", "client") for each in shares.owners)
+    assert not any(of.owner in ("worker", "client") for of in shares.owners)
     assert shares.idle_samples > shares.busy_samples / 5
 
 
@@ -86,28 +86,9 @@ def test_nothing_is_waited_for_where_no_scheduler_lives(monkeypatch: pytest.Monk
         raise AssertionError
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    here = InProcess()
-    here.call(facts.settle, 1.0, 10.0)
-    here.leave([])
-
-
-@pytest.mark.slow
-def test_scheduler_of_a_local_cluster_in_a_thread(project: Project) -> None:
-    project.run_test(
-        """
-from distributed import Client
-
-@pytest.mark.schedprof(rate=200)
-def test_it():
-    with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
-        wait(client.map(inc, range(500), pure=False))
-        wait(client.map(inc, range(500), pure=False))
-"""
-    ).assert_outcomes(passed=1)
-    (backend,) = project.result().backends
-    assert backend.window.tasks == 1000
-    functions = {each.function for each in shares_in(project.result()).functions}
-    assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
+    scheduler = InProcess()
+    scheduler.call(facts.settle, 1.0, 10.0)
+    scheduler.leave([])
 
 
 MARKED_FROM_ELSEWHERE = """
@@ -173,22 +154,9 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
     )
     assert "test_with_a_scheduler" in project.results()
     assert len(project.results()) == 4  # with the three that failed
-
-
-@pytest.mark.slow
-def test_a_marker_demands_a_scheduler_everywhere_under_strict(project: Project) -> None:
-    body = """
-pytestmark = pytest.mark.schedprof(backend="cputime")
-
-def test_without():
-    pass
-"""
-    told = project.run_test(body)
-    told.assert_outcomes(passed=1)
-    told.stdout.fnmatch_lines(["*= schedprof =*", "not profiled: 1 test ran no scheduler *"])
-    result = project.run("--schedprof-strict")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
+    strict = project.run("--schedprof-strict", "-k", "TestMethods and test_without")
+    strict.assert_outcomes(failed=1, deselected=8)
+    strict.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
 
 
 @pytest.mark.slow
@@ -213,29 +181,41 @@ def test_it():
 
 
 @pytest.mark.slow
-def test_dasks_local_schedulers(project: Project) -> None:
+def test_local_schedulers_and_a_local_cluster_in_a_thread(project: Project) -> None:
     project.run_test(
         """
 import dask
 from dask import delayed
+from distributed import Client
+
+@pytest.mark.schedprof(rate=200)
+def test_cluster():
+    with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+        wait(client.map(inc, range(500), pure=False))
+        wait(client.map(inc, range(500), pure=False))
 
 @pytest.mark.schedprof("share(dask.local:get_async) <= 100%", "growth(cpu) <= 3",
                        backend="cputime", rate=500)
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
-def test_it(scheduler):
+def test_local(scheduler):
     with dask.config.set(num_workers=2):
         dask.compute([delayed(inc)(i) for i in range(5000)], scheduler=scheduler)
 """
-    ).assert_outcomes(passed=3)
-    for result in project.results().values():
+    ).assert_outcomes(passed=4)
+    results = project.results()
+    cluster = results.pop("test_cluster")
+    assert cluster.backends[0].window.tasks == 1000
+    functions = {of.function for of in shares_in(cluster).functions}
+    assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
+    for result in results.values():
         (backend,) = result.backends
         # Collecting the results takes a few more tasks.
         assert 5000 <= backend.window.tasks <= 5005
         shares = shares_in(result)
-        functions = {each.function: each.share.value for each in shares.functions}
+        of_functions = {of.function: of.share.value for of in shares.functions}
         # The test's own code is not in the denominator.
-        assert functions["dask.local:get_async"] > 0.9, result.test_id
-        assert any(each.owner == "local-scheduler" for each in shares.owners)
+        assert of_functions["dask.local:get_async"] > 0.9, result.test_id
+        assert any(of.owner == "local-scheduler" for of in shares.owners)
 
 
 @pytest.mark.slow
@@ -293,7 +273,7 @@ def test_figures_are_the_schedulers_and_not_the_tests_or_the_workers(project: Pr
     assert counted.backends[0].costs
     whole = counted.backends[0].costs.whole
     assert whole["messages_in"] != whole["messages_out"]
-    verdicts = {each.limit: each for each in sampled.limits}
+    verdicts = {limit.limit: limit for limit in sampled.limits}
     assert verdicts["share(@graph-intake) <= 40%"].verdict is not Verdict.FAIL
     comm = verdicts["share(@comm) <= 1%"]
     assert comm.verdict is Verdict.INCONCLUSIVE

@@ -56,15 +56,20 @@ def read(terminal: int) -> bytes:
         return b""
 
 
+def beside(text: str) -> list[str]:
+    """Return what was written below the current line."""
+    return [match[1] for match in BESIDE.finditer(text) if match[1] is not None]
+
+
 @pytest.mark.slow
 def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) -> None:
     project.write(BODY.replace("    assert False\n", ""))
     text = on_terminal(project)
-    said = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
-    told = [line for line in said if "so far" not in line]  # without those that a slow machine adds
-    assert told[0] == "schedprof: run 1 of 2, 0 tasks done"
-    assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", told[1])
-    assert told[2:] == [""]
+    # Without those that a slow machine adds.
+    lines = [line for line in beside(text) if "so far" not in line]
+    assert lines[0] == "schedprof: run 1 of 2, 0 tasks done"
+    assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", lines[1])
+    assert lines[2:] == [""]
     rest = re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))
     assert "test_it.py ..." in rest
     assert "schedprof: run" not in rest
@@ -84,9 +89,9 @@ def test_it():
 def test_dasks_bar_is_there_too_for_local_schedulers(project: Project) -> None:
     project.write(LOCAL)
     text = on_terminal(project, "-v")
-    told = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
-    assert re.fullmatch(r"\[#{40}\] \| 100% Completed \| .* [mu]?s", told[-2])
-    assert told[-1] == ""
+    lines = beside(text)
+    assert re.fullmatch(r"\[#{40}\] \| 100% Completed \| .* [mu]?s", lines[-2])
+    assert lines[-1] == ""
     rest = re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))
     assert re.search(r"test_it.py::test_it PASSED +\[100%\]", rest)
     assert "kept" not in rest
@@ -137,8 +142,8 @@ def test_it(schedprof_scheduler):
 def test_a_long_recording_says_how_long_it_lasts(project: Project) -> None:
     project.write(LONG)
     text = on_terminal(project)
-    told = [found[1] for found in BESIDE.finditer(text) if found[1] is not None]
-    assert told[-1] == ""
-    assert len(told) > 1
-    assert all(re.fullmatch(r"schedprof: recording for [2-9] s", line) for line in told[:-1])
+    lines = beside(text)
+    assert lines[-1] == ""
+    assert len(lines) > 1
+    assert all(re.fullmatch(r"schedprof: recording for [2-9] s", line) for line in lines[:-1])
     assert "test_it.py ." in re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))

@@ -60,10 +60,10 @@ class Places:
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
     """A scheduler that speaks TLS, with a worker, and one without TLS."""
-    here, there, plain = (tmp_path_factory.mktemp(name) for name in ("here", "there", "plain"))
-    mine = Certificates(here)
+    own, other, plain = (tmp_path_factory.mktemp(name) for name in ("own", "other", "plain"))
+    mine = Certificates(own)
     with (
-        somebodys_scheduler(here, "--host", "tls://127.0.0.1", *mine.arguments) as tls,
+        somebodys_scheduler(own, "--host", "tls://127.0.0.1", *mine.arguments) as tls,
         somebodys_scheduler(plain, "--host", "127.0.0.1") as tcp,
         subprocess.Popen(
             [
@@ -75,7 +75,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
                 *mine.arguments,
             ],
             stderr=subprocess.DEVNULL,
-            cwd=here,
+            cwd=own,
         ) as process,
     ):
         with (
@@ -84,7 +84,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
         ):
             client.wait_for_workers(1, timeout=30)
             (worker,) = client.scheduler_info()["workers"]
-        yield Places(mine, Certificates(there), tls, tcp, worker)
+        yield Places(mine, Certificates(other), tls, tcp, worker)
         process.terminate()
 
 
@@ -235,9 +235,9 @@ class Other(Scheduler):
         await comm.write([{"op": "stream-start", "error": "that is not spoken here"}])
 
     def versions(self):
-        told = super().versions()
-        told["packages"]["distributed"] = "1999.1.0"
-        return told
+        facts = super().versions()
+        facts["packages"]["distributed"] = "1999.1.0"
+        return facts
 
 async def main():
     async with Other(host="127.0.0.1", port=0, dashboard=False) as scheduler:

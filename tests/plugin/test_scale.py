@@ -25,9 +25,9 @@ def plant(dask_scheduler, source):
     import distributed.scheduler as module
     Scheduler = module.Scheduler
     Scheduler.handle_as_ever = Scheduler.handle_task_finished
-    found = dict()
-    exec(compile(source, module.__file__, "exec"), module.__dict__, found)
-    planted = found["handle_task_finished"]
+    names = dict()
+    exec(compile(source, module.__file__, "exec"), module.__dict__, names)
+    planted = names["handle_task_finished"]
     planted.__qualname__ = "Scheduler.handle_task_finished"
     Scheduler.handle_task_finished = planted
     dask_scheduler.stream_handlers["task-finished"] = dask_scheduler.handle_task_finished
@@ -76,38 +76,19 @@ def test_does_not(schedprof_scheduler):
 
 def test_is_not_profiled(schedprof_scale):
     assert schedprof_scale == 10
-""",
-        "--schedprof-scale=20,10",
-        "-rP",
-    )
-    result.assert_outcomes(passed=3)
-    assert result.stdout.str().count("ran once") == 1
-    result.stdout.fnmatch_lines(["ran at 10", "ran at 20"])
 
-
-def test_scale_that_the_test_does_not_ask_for_is_a_mistake(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.schedprof(scale=[10, 20])
-def test_it(schedprof_scheduler):
-    pass
-"""
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*has scale 10, 20 but does not use the fixture *; add it *"])
-
-
-def test_fixture_that_would_keep_the_first_size_is_a_mistake(project: Project) -> None:
-    result = project.run_test(
-        """
 @pytest.fixture
 def graph(schedprof_scale):
     return range(schedprof_scale)
 
-@pytest.mark.schedprof(scale=[10, 20])
-def test_it(schedprof_scheduler, schedprof_scale, graph):
+@pytest.mark.schedprof
+def test_keeps_the_first_size(schedprof_scheduler, schedprof_scale, graph):
     pass
-"""
+""",
+        "--schedprof-scale=20,10",
+        "-rP",
     )
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(passed=3, errors=1)
+    assert result.stdout.str().count("ran once") == 1
+    result.stdout.fnmatch_lines(["ran at 10", "ran at 20"])
     result.stdout.fnmatch_lines(["*fixture 'graph' uses schedprof_scale, but is set up once *"])

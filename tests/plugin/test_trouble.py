@@ -14,54 +14,128 @@ from support import BURNED, Project, wait_for
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.model.limit import Verdict
 
+TROUBLED = """
+import platform, signal, threading
+from concurrent.futures import ThreadPoolExecutor
+import psutil
 
-@pytest.mark.slow
-def test_killed_scheduler_fails_its_test_alone_and_hides_nothing(project: Project) -> None:
-    result = project.run_test(
-        """
+@pytest.mark.schedprof
+def test_windows_of_threads(schedprof_scheduler):
+    window, together = schedprof_scheduler.measure(), threading.Barrier(3)
+
+    def measured(number):
+        with window:
+            together.wait()
+            burn(schedprof_scheduler, 0.1)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(measured, range(3)))
+
+@pytest.fixture(scope="module")
+def holder():
+    release = threading.Event()
+    yield (threads := []), release
+    release.set()
+    for thread in threads:
+        thread.join()
+
+def hold(window, entered, release):
+    with window:
+        entered.set()
+        release.wait(60)
+
+@pytest.mark.schedprof("transitions <= 0", backend="counts", rounds=2)
+def test_open_window(schedprof_scheduler, holder):
+    threads, release = holder
+    entered = threading.Event()
+    arguments = (schedprof_scheduler.measure(), entered, release)
+    threads.append(threading.Thread(target=hold, args=arguments))
+    threads[-1].start()
+    entered.wait(30)
+
+@pytest.mark.schedprof("transitions <= 1000", backend="counts")
+def test_after_open_window(schedprof_scheduler, holder):
+    with schedprof_scheduler.measure():
+        schedprof_scheduler.client.submit(inc, 1).result()
+        holder[1].set()  # the window of the test before ends inside this one
+        holder[0][0].join()
+
+@pytest.mark.xfail(strict=True, reason="known to be slow")
+@pytest.mark.schedprof("share(no.such:thing) <= 9%")
+def test_expected(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.4)
+
+@pytest.mark.schedprof
+def test_patched_and_failed(schedprof_scheduler, monkeypatch):
+    monkeypatch.setattr(os, "replace", lambda *arguments: 1 / 0)
+    assert False, "OWN FAILURE"
+
+@pytest.mark.schedprof
+def test_patched(schedprof_scheduler, monkeypatch):
+    monkeypatch.setattr(platform, "platform", lambda: 1 / 0)
+
+@pytest.mark.schedprof
+def test_without_profiler(schedprof_scheduler):
+    for child in psutil.Process(schedprof_scheduler.pid).children():
+        if "py-spy" in child.name():
+            child.kill()
+            while child.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.01)
+
 @pytest.mark.schedprof("share(@comm) <= 1%")
 def test_kills(schedprof_scheduler):
     os.kill(schedprof_scheduler.pid, 9)
 
 @pytest.mark.schedprof
-def test_next(schedprof_scheduler):
+def test_after_killed(schedprof_scheduler):
     burn(schedprof_scheduler, 0.2)
 
 @pytest.mark.schedprof
 def test_kills_and_fails(schedprof_scheduler):
     os.kill(schedprof_scheduler.pid, 9)
     assert inc(1) == 3, "the test's own failure"
+
+@pytest.mark.schedprof(timeout=10)
+def test_stops(schedprof_scheduler):
+    os.kill(schedprof_scheduler.pid, signal.SIGSTOP)
 """
-    )
-    result.assert_outcomes(failed=2, passed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_trouble_fails_its_test_alone_and_hides_nothing(project: Project) -> None:
+    """Of windows, of patches, of an expected failure, and of processes that end or stand still.
+
+    A limit would pass unchecked with a window that outlives its body: it has measured nothing.
+    """
+    result = project.run_test(TROUBLED, timeout_s=200)
     killed = "schedprof: the scheduler's process * was killed by signal 9; *"
     result.stdout.fnmatch_lines(
         [
+            "_* test_open_window _*",
+            "schedprof: a measure() block was still open when the *",
+            "_* test_expected _*",
+            "*names nothing in the scheduler's code*",
+            "_* test_patched_and_failed _*",
+            "*OWN FAILURE*",
+            "*ZeroDivisionError*",
+            "_* test_without_profiler _*",
+            "schedprof: py-spy ended before the window did, with exit * -9*",
             "_* test_kills _*",
             killed,
             "_* test_kills_and_fails _*",
             "E*AssertionError: the test's own failure",
             killed,
+            "_* test_stops _*",
+            "schedprof: the scheduler lay stopped for seconds; py-spy was *",
         ]
     )
-    assert project.results()["test_kills"].troubles
-    assert project.results()["test_next"].backends
-
-
-@pytest.mark.slow
-def test_frozen_scheduler_does_not_hang_the_session(project: Project) -> None:
-    result = project.run_test(
-        """
-import signal
-import time
-
-@pytest.mark.schedprof(timeout=10)
-def test_stops(schedprof_scheduler):
-    os.kill(schedprof_scheduler.pid, signal.SIGSTOP)
-""",
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["schedprof: the scheduler lay stopped for seconds; py-spy was *"])
+    result.assert_outcomes(passed=4, failed=7)
+    results = project.results()
+    assert len(results["test_windows_of_threads"].backends[0].window.segments) == 1
+    assert [of.verdict for of in results["test_after_open_window"].limits] == [Verdict.PASS]
+    assert results["test_kills"].troubles
+    assert results["test_after_killed"].backends
 
 
 INTERRUPTING = """
@@ -69,63 +143,65 @@ import pytest
 from types import SimpleNamespace
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 
-class Interrupting(CpuTimeBackend):
-    name = "interrupting"
-    is_first = True
+def interrupting(when):
+    class Interrupting(CpuTimeBackend):
+        name = f"interrupting_{when}"
+        is_first = True
 
-    def start(self, target, *, timeout_s):
-        if WHEN == "start":
+        def start(self, target, *, timeout_s):
+            if when == "read":
+                return super().start(target, timeout_s=timeout_s)
+            if when == "start":
+                self.interrupt()
+            return SimpleNamespace(stop=self.interrupt, abandon=self.interrupt)
+
+        def read(self, *arguments):
             self.interrupt()
-        return SimpleNamespace(stop=self.interrupt, abandon=self.interrupt)
+            return super().read(*arguments)
 
-    def interrupt(self, *, timeout_s=0):
-        if Interrupting.is_first:
-            Interrupting.is_first = False
-            pytest.fail("as pytest-timeout does")
+        def interrupt(self, *, timeout_s=0):
+            if Interrupting.is_first:
+                Interrupting.is_first = False
+                pytest.fail("as pytest-timeout does")
+
+    return Interrupting
 
 def pytest_schedprof_backends():
-    return {"interrupting": Interrupting}
+    return {f"interrupting_{when}": interrupting(when) for when in ("start", "stop", "read")}
 """
 
 
-@pytest.mark.parametrize("when", ["start", "stop"])
-def test_recording_that_a_timeout_interrupts_is_not_in_the_next_tests_way(
-    project: Project, when: str
-) -> None:
-    """`pytest.fail` raises an exception that `except Exception` does not catch."""
-    (project.path / "conftest.py").write_text(f"WHEN = {when!r}\n{INTERRUPTING}")
+def test_recording_that_a_timeout_interrupts_is_not_in_the_next_tests_way(project: Project) -> None:
+    """`pytest.fail` raises an exception that `except Exception` does not catch.
+
+    A test that it interrupts while it is judged is judged again, and so is kept.
+    """
+    (project.path / "conftest.py").write_text(INTERRUPTING)
     result = project.run_test(
         """
-@pytest.mark.schedprof(backend="cputime,interrupting")
-def test_first(schedprof_scheduler):
+@pytest.mark.parametrize("when", [
+    pytest.param(when, marks=pytest.mark.schedprof(backend=["cputime", f"interrupting_{when}"]))
+    for when in ("start", "stop")
+])
+def test_first(schedprof_scheduler, when):
     pass
 
+@pytest.mark.schedprof(backend="interrupting_read")
+def test_judged(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+
 @pytest.mark.schedprof(backend="cputime")
-def test_second(schedprof_scheduler):
+def test_next(schedprof_scheduler):
     burn(schedprof_scheduler, 0.1)
 """
     )
-    result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*as pytest-timeout does*"])
-    assert project.results()["test_second"].troubles == ()
-
-
-def test_profiler_killed_during_the_test(project: Project) -> None:
-    result = project.run_test(
-        """
-import psutil
-
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    for child in psutil.Process(schedprof_scheduler.pid).children():
-        if "py-spy" in child.name():
-            child.kill()
-            while child.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.01)
-"""
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["schedprof: py-spy ended before the window did, with exit * -9*"])
+    result.assert_outcomes(failed=3, passed=1)
+    result.stdout.fnmatch_lines(3 * ["*as pytest-timeout does*"])
+    results = project.results()
+    assert results["test_next"].troubles == ()
+    judged = results["test_judged"]
+    assert (judged.outcome, judged.troubles) == ("failed", ())
+    assert judged.backends[0].artifacts
 
 
 ENDINGS = f"""
@@ -168,7 +244,7 @@ def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
         ]
     )
     results = project.results()
-    assert {name: each.outcome for name, each in results.items()} == {
+    assert {name: of.outcome for name, of in results.items()} == {
         "test_ending[assert]": "failed",
         "test_ending[raise]": "failed",
         "test_ending[skip]": "skipped",
@@ -177,9 +253,9 @@ def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
     }
     for test in project.run_record().tests:
         assert (project.run_directory / test.directory).is_dir()
-    for name, each in results.items():
-        assert each.backends[0].artifacts
-        assert bool(each.limits) is (name != "test_late")
+    for name, record in results.items():
+        assert record.backends[0].artifacts
+        assert bool(record.limits) is (name != "test_late")
 
 
 def test_directory_that_cannot_be_written(project: Project) -> None:
@@ -194,34 +270,6 @@ def test_it(schedprof_scheduler):
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["schedprof: cannot write '*file/below/*; make room or choose *"])
-
-
-@pytest.mark.slow
-def test_full_disk(project: Project) -> None:
-    """Simulate a full disk by a limit on the size of files."""
-    result = project.run_test(
-        """
-import resource
-
-@pytest.fixture
-def room_again():
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-
-@pytest.mark.schedprof
-def test_it(room_again, schedprof_scheduler):
-    burn(schedprof_scheduler, 0.4)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
-"""
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "schedprof: cannot write '*scheduler.pyspy.speedscope.json': File too large; make *",
-            "schedprof: cannot write '*result.json': File too large; make room or choose another*",
-        ]
-    )
-    assert not list(project.run_directory.rglob("*.part"))
 
 
 def test_run_directory_that_vanishes(project: Project) -> None:
@@ -243,6 +291,15 @@ def test_it(schedprof_scheduler, vanishing):
     result.stdout.fnmatch_lines(["schedprof: cannot write '*run.json': No such file *"])
 
 
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files of the sessions that are started."""
+    path = tmp_path / "temporary"
+    path.mkdir()
+    monkeypatch.setenv("TMPDIR", str(path))
+    return path
+
+
 SLEEPING = """
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
@@ -253,31 +310,11 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-def test_interrupt_leaves_no_process_and_keeps_artifacts_and_record(project: Project) -> None:
-    project.write(SLEEPING)
-    with project.running("READY") as process:
-        process.send_signal(signal.SIGINT)
-        assert process.stdout is not None
-        output = process.stdout.read()
-    assert "KeyboardInterrupt" in output
-    assert "artifacts of 1 profiled test: " in output
-    assert process.returncode == pytest.ExitCode.INTERRUPTED
-    wait_for(lambda: not project.processes(), "processes to end")
-    assert list(project.run_directory.rglob("scheduler.pyspy.speedscope.json"))
-    (entry,) = project.run_record().tests
-    assert entry.outcome == "interrupted"
-    assert project.result().backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("gap_s", [0.005, 0.02, 0.08])
 def test_impatient_interrupts_leave_no_process_and_no_file(
-    project: Project, monkeypatch: pytest.MonkeyPatch, gap_s: float
+    project: Project, temporary: Path, gap_s: float
 ) -> None:
     """The second interrupt may come while the profile is fetched, and then nobody discards it."""
-    temporary = project.path / "tmp"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
     project.write(SLEEPING)
     with project.running("READY") as process:
         process.send_signal(signal.SIGINT)
@@ -288,30 +325,20 @@ def test_impatient_interrupts_leave_no_process_and_no_file(
     assert not list(temporary.glob("schedprof-*/profile"))
 
 
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory for temporary files of the sessions that are started."""
-    path = tmp_path / "temporary"
-    path.mkdir()
-    monkeypatch.setenv("TMPDIR", str(path))
-    return path
-
-
 def clusters_in(temporary: Path) -> list[Path]:
     """Directories of clusters in the directory for temporary files."""
     return list(temporary.glob("schedprof-cluster-*"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_killed_session_leaves_no_process_and_no_files(
-    project: Project, temporary: Path, number: signal.Signals
+def test_terminated_session_leaves_no_process_and_no_files(
+    project: Project, temporary: Path
 ) -> None:
     project.write(SLEEPING)
     with project.running("READY") as process:
         assert project.processes()
         assert clusters_in(temporary)
-        process.send_signal(number)
+        process.terminate()
     wait_for(lambda: not project.processes(), "processes to end")
     assert not clusters_in(temporary)
 
@@ -432,102 +459,3 @@ def test_it(schedprof_scheduler, value):
         directory = project.run_directory / entry.directory
         assert directory.resolve().parent == (project.run_directory / "tests").resolve()
         assert (directory / "result.json").exists()
-
-
-def test_what_a_test_left_patched_hides_neither_its_failure_nor_the_session(
-    project: Project,
-) -> None:
-    result = project.run_test(
-        """
-import platform
-
-@pytest.mark.schedprof
-def test_own_failure(schedprof_scheduler, monkeypatch):
-    monkeypatch.setattr(os, "replace", lambda *arguments: 1 / 0)
-    assert False, "OWN FAILURE"
-
-@pytest.mark.schedprof
-def test_patched(schedprof_scheduler, monkeypatch):
-    monkeypatch.setattr(platform, "platform", lambda: 1 / 0)
-"""
-    )
-    result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*OWN FAILURE*", "*ZeroDivisionError*"])
-
-
-@pytest.mark.slow
-def test_expected_failure_is_no_cover_for_a_mistake_of_the_profiling(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.xfail(strict=True, reason="known to be slow")
-@pytest.mark.schedprof("share(no.such:thing) <= 9%")
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.4)
-"""
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*names nothing in the scheduler's code*"])
-
-
-def test_windows_of_several_threads_are_one(project: Project) -> None:
-    project.run_test(
-        """
-from concurrent.futures import ThreadPoolExecutor
-import threading
-
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    window, together = schedprof_scheduler.measure(), threading.Barrier(3)
-
-    def measured(number):
-        with window:
-            together.wait()
-            burn(schedprof_scheduler, 0.1)
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(measured, range(3)))
-"""
-    ).assert_outcomes(passed=1)
-    assert len(project.result().backends[0].window.segments) == 1
-
-
-@pytest.mark.slow
-def test_a_window_that_outlives_the_body_fails_its_test_alone(project: Project) -> None:
-    """A limit would pass unchecked: an open window has measured nothing."""
-    result = project.run_test(
-        """
-import threading
-
-@pytest.fixture(scope="module")
-def holder():
-    release = threading.Event()
-    yield (threads := []), release
-    release.set()
-    for thread in threads:
-        thread.join()
-
-def hold(window, entered, release):
-    with window:
-        entered.set()
-        release.wait(60)
-
-@pytest.mark.schedprof("transitions <= 0", backend="counts", rounds=2)
-def test_it(schedprof_scheduler, holder):
-    threads, release = holder
-    entered = threading.Event()
-    arguments = (schedprof_scheduler.measure(), entered, release)
-    threads.append(threading.Thread(target=hold, args=arguments))
-    threads[-1].start()
-    entered.wait(30)
-
-@pytest.mark.schedprof("transitions <= 1000", backend="counts")
-def test_next(schedprof_scheduler, holder):
-    with schedprof_scheduler.measure():
-        schedprof_scheduler.client.submit(inc, 1).result()
-        holder[1].set()  # the window of the test before ends inside this one
-        holder[0][0].join()
-"""
-    )
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["schedprof: a measure() block was still open when the *"])
-    assert [each.verdict for each in project.results()["test_next"].limits] == [Verdict.PASS]

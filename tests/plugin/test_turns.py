@@ -84,14 +84,14 @@ def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     record = project.result()
     (backend,) = record.backends
     assert backend.window.rounds == 3  # enough to show which counts are steady
-    assert {each.outcome for each in record.null[0].changes} <= {Outcome.UNDECIDED}
-    (here,) = (project.run_directory / "tests").iterdir()
+    assert {change.outcome for change in record.null[0].changes} <= {Outcome.UNDECIDED}
+    (place,) = (project.run_directory / "tests").iterdir()
     for side in ("against", "null"):
-        kept = read_record(here / side / "result.json", Result)
+        kept = read_record(place / side / "result.json", Result)
         assert kept.backends[0].window.rounds == 3
-        assert (here / side / kept.backends[0].artifacts[0]).exists()
-    assert main(["compare", str(here / "against"), str(here)]) == 1
-    assert main(["compare", str(here), str(here / "against")]) == 0
+        assert (place / side / kept.backends[0].artifacts[0]).exists()
+    assert main(["compare", str(place / "against"), str(place)]) == 1
+    assert main(["compare", str(place), str(place / "against")]) == 0
 
 
 @pytest.mark.slow
@@ -123,14 +123,14 @@ def test_the_same_code_decides_the_same_on_both_sides_in_virtual_time(
     result = project.run_test(body, *virtual, f"--schedprof-against={other}", timeout_s=100)
     result.assert_outcomes(passed=1)
     logs = [
-        [read_decisions(file.read_bytes()).hash for file in sorted(each.glob("*.decisions.json"))]
-        for each in project.run_directory.glob("tests/**/")
-        if list(each.glob("*.decisions.json"))
+        [read_decisions(file.read_bytes()).hash for file in sorted(place.glob("*.decisions.json"))]
+        for place in project.run_directory.glob("tests/**/")
+        if list(place.glob("*.decisions.json"))
     ]
     assert len(logs) == 2
     assert logs[0] == logs[1]
-    (found,) = project.result().comparisons
-    assert (found.changes, found.same) == ((), 10)
+    (comparison,) = project.result().comparisons
+    assert (comparison.changes, comparison.same) == ((), 10)
     (backend,) = project.result().backends
     assert backend.window.rounds == 3  # though the durations of each round are others
 
@@ -247,12 +247,12 @@ def schedprof_cluster():
 
 
 @pytest.mark.parametrize(
-    ("given", "left"),
+    ("arguments", "left"),
     [
         (["tests", "--schedprof-against=../other", "-q"], ["tests", "-q"]),
         (["--schedprof-against", "../other", "--schedprof-null", "tests"], ["tests"]),
         (["--schedprof-budget", "9", "--schedprof-budget=9", "-k", "x"], ["-k", "x"]),
     ],
 )
-def test_a_command_line_without_what_is_about_turns(given: list[str], left: list[str]) -> None:
-    assert list(without_turns(given)) == left
+def test_a_command_line_without_what_is_about_turns(arguments: list[str], left: list[str]) -> None:
+    assert list(without_turns(arguments)) == left

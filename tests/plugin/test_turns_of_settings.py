@@ -66,17 +66,17 @@ def test_decisions_with_another_setting_are_compared_and_the_setting_told(
         ]
     )
     record = project.result()
-    (found,) = record.comparisons
-    assert found.reasons == ()
-    assert found.settings == (Setting(SATURATION, "inf", "1.1"),)
-    changes = {each.metric: each for each in found.changes}
+    (comparison,) = record.comparisons
+    assert comparison.reasons == ()
+    assert comparison.settings == (Setting(SATURATION, "inf", "1.1"),)
+    changes = {change.metric: change for change in comparison.changes}
     held = changes["held_by_all"]  # with inf all chunks are made before any is added up
     assert held.outcome is Outcome.IMPROVED
     assert held.before > 1.2 * held.after > 0
     assert record.null[0].settings == ()
-    (here,) = (project.run_directory / "tests").iterdir()
-    assert f"settings that differ: {SATURATION}" in (here / "index.html").read_text()
-    assert main(["compare", str(here / "against"), str(here)]) == result.ret
+    (place,) = (project.run_directory / "tests").iterdir()
+    assert f"settings that differ: {SATURATION}" in (place / "index.html").read_text()
+    assert main(["compare", str(place / "against"), str(place)]) == result.ret
 
 
 FUSED = """
@@ -98,16 +98,16 @@ def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
     budget = "--schedprof-budget=80"  # for three pairs of rounds, also on a slow machine
     result = project.run_test(FUSED, *SIMULATED, against, budget, timeout_s=200)
     result.assert_outcomes(failed=1)  # the scheduler's whole improved, but fusing is new work
-    told = "  costs are per round: the body made 140 tasks before, and 40 now; *"
+    note = "  costs are per round: the body made 140 tasks before, and 40 now; *"
     fusing = "*: bytecodes of dask.array.optimization:_optimize_slices: 0 before, *"
-    result.stdout.fnmatch_lines([f"schedprof: regressed against {fusing}", told])
-    (found,) = project.result().comparisons
-    assert list(found.tasks or ()) == [140, 40]
-    (whole,) = [each for each in found.changes if (each.metric, each.subject) == WHOLE]
+    result.stdout.fnmatch_lines([f"schedprof: regressed against {fusing}", note])
+    (comparison,) = project.result().comparisons
+    assert list(comparison.tasks or ()) == [140, 40]
+    (whole,) = [of for of in comparison.changes if (of.metric, of.subject) == WHOLE]
     assert whole.outcome is Outcome.IMPROVED
     assert whole.before > 2 * whole.after
-    (here,) = (project.run_directory / "tests").iterdir()
-    assert told.strip(" *") in (here / "index.html").read_text()
+    (place,) = (project.run_directory / "tests").iterdir()
+    assert note.strip(" *") in (place / "index.html").read_text()
 
 
 @pytest.mark.slow
@@ -120,8 +120,8 @@ def test_another_number_of_workers_regresses_as_code_does(project: Project) -> N
             "  settings that differ: workers (8 before, 4 now), threads (2 before, 1 now)",
         ]
     )
-    (found,) = project.result().comparisons
-    makespan = next(each for each in found.changes if each.metric == "makespan")
+    (comparison,) = project.result().comparisons
+    makespan = next(of for of in comparison.changes if of.metric == "makespan")
     assert makespan.after == pytest.approx(4 * makespan.before, rel=0.2)
 
 
@@ -137,12 +137,12 @@ import dask
     options = ("--schedprof-against=config:array.rechunk.method=p2p,workers=3",)
     project.run_test(body, *LOCAL, *options, timeout_s=100)
     assert not project.result().troubles
-    (found,) = project.result().comparisons
-    assert found.settings == (
+    (comparison,) = project.result().comparisons
+    assert comparison.settings == (
         Setting("array.rechunk.method", "p2p", "default"),
         Setting("workers", "3", "2"),
     )
-    assert found.same > 100
+    assert comparison.same > 100
 
 
 @pytest.mark.slow
@@ -150,8 +150,8 @@ import dask
 def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
     against = "--schedprof-against=config:distributed.admin.event-loop=uvloop"
     project.run_test(TASKS, *LOCAL, against, "--schedprof-budget=80", timeout_s=180)
-    (found,) = project.result().comparisons
-    assert found.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
+    (comparison,) = project.result().comparisons
+    assert comparison.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
 
 
 @pytest.mark.slow

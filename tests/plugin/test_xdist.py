@@ -34,16 +34,11 @@ def test_same_verdicts_in_one_run_with_a_scheduler_for_each_worker(project: Proj
     assert len(project.results()) == 4
     suite = ElementTree.parse(project.path / "junit.xml").getroot()[0]
     assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
-    names = [each.get("name") for each in suite.iter("property")]
+    names = [node.get("name") for node in suite.iter("property")]
     assert names.count("schedprof_verdict") == names.count("schedprof_limit") == 4
     assert "limits: 2 passed, 2 broken; 4 profiled tests" in (
         project.run_directory / "summary.md"
     ).read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_same_verdicts_alone(project: Project) -> None:
-    project.run_test(BODY).assert_outcomes(passed=2, failed=2)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.session import start
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.measuring.options import option_named
+from pytest_schedprof.measuring.settings import read_value
 from pytest_schedprof.virtual.behaviour import TRAITS
 
 
@@ -46,7 +47,7 @@ def test_the_option_takes_every_kind_and_describes_it() -> None:
     option = option_named("cluster")
     assert option.default == DEFAULT
     for name, kind in KINDS.items():
-        assert option.value(name, "a test") == name
+        assert read_value("cluster", name, "a test") == name
         assert repr(name) in option.help
         assert kind.description in option.help
 

@@ -16,7 +16,7 @@ from pytest_schedprof.judge.compare import compare, compare_in_turns
 from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
-from pytest_schedprof.model.comparison import Change, Comparison, Outcome
+from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import EVERYTHING
 from pytest_schedprof.model.result import (
@@ -45,7 +45,9 @@ def compared(before: BackendResult, after: BackendResult) -> Comparison:
 
 
 def outcomes(comparison: Comparison) -> dict[str, Outcome]:
-    return {f"{change.metric} {change.subject}".strip(): change.outcome for change in comparison.changes}
+    return {
+        f"{change.metric} {change.subject}".strip(): change.outcome for change in comparison.changes
+    }
 
 
 def test_one_percent_more_bytecodes_of_one_function_is_a_regression() -> None:
@@ -344,8 +346,12 @@ def test_in_process_rare_events_and_the_load_are_no_regression() -> None:
     assert in_process(quiet, slower).verdict is Verdict.FAIL
 
 
-def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
-    one, other = (Measurement(measured(each), each) for each in (before, after))
+def in_turns(before: BackendResult, after: BackendResult, kind: str = "simulated") -> Comparison:
+    """Compare two sides in turns, the first of which has half as many workers."""
+    one, other = (
+        Measurement(measured(side, cluster=ClusterFacts(kind, "", workers, workers)), side)
+        for side, workers in ((before, 8), (after, 16))
+    )
     return compare_in_turns(one, other, ALPHA)
 
 
@@ -355,6 +361,10 @@ def test_one_pair_of_rounds_in_turns_decides_nothing() -> None:
     once = in_turns(counted_in([COSTS]), counted_in([more]))
     assert once.verdict is Verdict.INCONCLUSIVE
     assert once.reasons[0].startswith("1 pair of rounds, at least 3 are needed")
+    assert once.reasons[0].endswith("give a larger budget, or the test less work")
+    assert once.settings == (Setting("workers", "8", "16"),)
+    virtual = in_turns(counted_in([COSTS]), counted_in([more]), "virtual")
+    assert virtual.reasons[0].endswith(": one round of each is enough")
     assert in_turns(counted(COSTS), counted(more)).verdict is Verdict.FAIL
 
 
@@ -714,7 +724,10 @@ def test_new_vanished_renamed_and_failed_tests_are_told() -> None:
     assert report.vanished == ("a.py::test_old",)
     assert report.renamed == (("a.py::test_two", "b.py::test_two"),)
     assert report.unusable == ("a.py::test_bad",)
-    assert [comparison.test_id for comparison in report.comparisons] == ["a.py::test_one", "b.py::test_two"]
+    assert [comparison.test_id for comparison in report.comparisons] == [
+        "a.py::test_one",
+        "b.py::test_two",
+    ]
 
 
 def with_transitions(per_task: float, costs: dict[str, float]) -> BackendResult:

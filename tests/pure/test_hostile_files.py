@@ -84,12 +84,12 @@ MAKERS = {
 
 
 def damaged(content: bytes) -> list[bytes]:
-    found = [b"", content[: len(content) // 2]]
+    contents = [b"", content[: len(content) // 2]]
     for seed in range(CASES):
         chance = random.Random(seed)
         is_json = content.startswith(b"{") and seed % 2
-        found.append((changed_value if is_json else changed_bytes)(chance, content))
-    return found
+        contents.append((changed_value if is_json else changed_bytes)(chance, content))
+    return contents
 
 
 def complaint(read: Callable[[T], object], content: T) -> str:
@@ -105,8 +105,8 @@ def complaint(read: Callable[[T], object], content: T) -> str:
 def test_a_damaged_file_is_read_or_refused(name: str) -> None:
     content, read = READERS[name]
     read(content)
-    said = [complaint(read, each) for each in damaged(content)]
-    assert all(each.startswith("schedprof: ") for each in said if each)
+    said = [complaint(read, file) for file in damaged(content)]
+    assert all(text.startswith("schedprof: ") for text in said if text)
     assert all(map(str.isprintable, said))
 
 
@@ -114,8 +114,8 @@ def test_a_damaged_file_is_read_or_refused(name: str) -> None:
 def test_a_damaged_file_is_exported_or_refused(name: str) -> None:
     content, make = MAKERS[name]
     assert make([content])
-    alone = [complaint(make, [each]) for each in damaged(content)]
-    joined = [complaint(make, [each, content]) for each in damaged(content)[::3]]
+    alone = [complaint(make, [file]) for file in damaged(content)]
+    joined = [complaint(make, [file, content]) for file in damaged(content)[::3]]
     assert all(map(str.isprintable, alone + joined))
 
 

@@ -52,8 +52,8 @@ def runs(whole: Path, tmp_path: Path) -> Path:
 
 
 def commands(root: Path) -> list[list[str]]:
-    found = sorted(root.glob("2026*"))
-    old, new, place = str(found[0]), str(found[-1]), ["--dir", str(root)]
+    old, *_, new = map(str, sorted(root.glob("2026*")))
+    place = ["--dir", str(root)]
     return [
         ["show", "test_0", new, "-v"],
         ["compare", old, new, "-v", *place],
@@ -88,7 +88,7 @@ def test_a_damaged_record_gives_no_traceback_and_no_control_character(
             assert main(command) in (0, 1, 2, 3)
             said = "".join(capsys.readouterr())
             assert said.replace("\n", "").isprintable()
-        assert {each.name for each in root.parent.iterdir()} == {"runs"}
+        assert {path.name for path in root.parent.iterdir()} == {"runs"}
 
 
 def test_a_record_that_does_not_fit_raises_an_error_of_our_own(whole: Path) -> None:
@@ -124,26 +124,16 @@ def hostile(run: Path) -> None:
     file.write_bytes(msgspec.json.encode(content))
 
 
-CHOSEN = {
-    "metric",
-    "outcome",
-    "role",
-    "verdict",
-    "unit",
-    "of",
-    "started_at",
-    "inference",
-    "scheduler_python",
-    "origin",
-}
+CHOSEN = {"metric", "outcome", "role", "verdict", "unit", "of"}
+CHOSEN |= {"started_at", "inference", "scheduler_python", "origin"}
 """Fields that have one of a few values."""
 
 
 def _poisoned(value: object, key: str = "") -> object:
     if isinstance(value, dict):
-        return {name: _poisoned(each, name) for name, each in value.items()}
+        return {name: _poisoned(item, name) for name, item in value.items()}
     if isinstance(value, list):
-        return [_poisoned(each, key) for each in value]
+        return [_poisoned(item, key) for item in value]
     if not isinstance(value, str):
         return value
     is_plain = key in CHOSEN or key == "artifacts"
@@ -163,7 +153,7 @@ def test_hostile_text_reaches_no_terminal_no_table_and_no_page_as_markup(
             assert text.replace("\n", "").isprintable()
         if "--markdown" in command:
             check_markdown(said)
-    results = [read_record(each, Result) for each in sorted(run.rglob("result.json"))]
+    results = [read_record(file, Result) for file in sorted(run.rglob("result.json"))]
     check_markdown(run_markdown(results, str(run)))
     pages = list(run.rglob("index.html"))
     assert len(pages) == 3
@@ -216,8 +206,8 @@ def check_page(text: str) -> None:
     """Check that no script and no link comes from a record."""
     tags = Tags()
     tags.feed(text)
-    assert not [each for each in tags.scripts if each.strip() == "alert(1)"]
-    assert not [each for each in tags.links if each.startswith("javascript:")]
+    assert not [script for script in tags.scripts if script.strip() == "alert(1)"]
+    assert not [link for link in tags.links if link.startswith("javascript:")]
 
 
 def test_a_directory_outside_of_the_run_is_refused_wherever_it_is_read(
@@ -341,8 +331,8 @@ def test_a_directory_with_a_name_too_long_is_told(
 
 def test_text_for_a_terminal_is_escaped_as_json_escapes_it() -> None:
     assert printable("a\n\tb é ✅ 你") == "a\n\tb é ✅ 你"
-    for each in (*ESCAPES, "\udcff", "\u2028"):
-        shown = printable(f'"{each}"', keep="")
+    for character in (*ESCAPES, "\udcff", "\u2028"):
+        shown = printable(f'"{character}"', keep="")
         assert shown.isprintable()
         assert shown.isascii()
     assert printable('"é😀"', "ascii") == r'"\u00e9\ud83d\ude00"'

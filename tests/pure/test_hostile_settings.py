@@ -13,7 +13,8 @@ from pytest_schedprof.backends.viztracer import VizTracerOptions
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.judge.limits import MOST, parse_limit
-from pytest_schedprof.measuring.options import OPTIONS, option_named
+from pytest_schedprof.measuring.options import OPTIONS
+from pytest_schedprof.measuring.settings import read_value
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.options import read_options
 from pytest_schedprof.virtual.behaviour import TRAITS
@@ -77,17 +78,17 @@ def test_a_limit_that_would_always_hold_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "words"),
     [
         ("transitions(@comm) <= 1", "'<=': transitions is of the whole scheduler and takes no"),
         ("peak (a:b) <= 1MB", "column 6: expected '<=': peak is of the whole scheduler and"),
         ("growth(transitions, @comm) <= 1", "')': transitions is of the whole scheduler and"),
     ],
 )
-def test_a_pattern_is_refused_where_the_metric_takes_none(text: str, told: str) -> None:
+def test_a_pattern_is_refused_where_the_metric_takes_none(text: str, words: str) -> None:
     with pytest.raises(LimitError) as caught:
         parse_limit(text)
-    assert told in str(caught.value)
+    assert words in str(caught.value)
 
 
 @PROPERTY
@@ -97,7 +98,7 @@ def test_a_pattern_is_refused_where_the_metric_takes_none(text: str, told: str) 
 @example(raw=DIGITS)
 def test_any_value_of_an_option_is_read_or_refused_in_one_line(name: str, raw: object) -> None:
     try:
-        option_named(name).value(raw, "a marker")
+        read_value(name, raw, "a marker")
     except SettingsError as error:
         said(error)
 
@@ -105,9 +106,9 @@ def test_any_value_of_an_option_is_read_or_refused_in_one_line(name: str, raw: o
 def test_a_number_above_the_bound_of_all_is_told_with_the_bound() -> None:
     for raw in (10**400, DIGITS, 10**10):
         with pytest.raises(SettingsError, match="positive whole number of at most 1000000000, got"):
-            option_named("rounds").value(raw, "a marker")
+            read_value("rounds", raw, "a marker")
     with pytest.raises(SettingsError, match=r"seconds, at most 86400 \(a day\), got 1000"):
-        option_named("timeout").value(10**400, "a marker")
+        read_value("timeout", 10**400, "a marker")
 
 
 @PROPERTY

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_schedprof.clusters.contract import ClusterRequest
 from pytest_schedprof.clusters.options import check_known_to_dask, config_of
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.measuring.markers import OtherSettings, read_other_settings
+from pytest_schedprof.plugin.against import OtherSettings, read_other_settings
 
 SATURATION = "distributed.scheduler.worker-saturation"
 
@@ -68,12 +68,12 @@ VALUES = st.from_regex(r"[a-z0-9.]{1,6}|\[1, 2\]|uniform\(1ms, 2ms\)", fullmatch
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=5), st.sampled_from([",", ", "]))
-def test_every_key_of_a_list_is_one_of_dask(given: list[tuple[str, str]], comma: str) -> None:
-    spec = "config:" + comma.join(f"{name}={value}" for name, value in given)
-    found = read_other_settings(spec)
-    assert found is not None
-    expected = [(name if _is_option(name) else f"config.{name}", value) for name, value in given]
-    assert list(found.options) == expected
+def test_every_key_of_a_list_is_one_of_dask(pairs: list[tuple[str, str]], comma: str) -> None:
+    spec = "config:" + comma.join(f"{name}={value}" for name, value in pairs)
+    settings = read_other_settings(spec)
+    assert settings is not None
+    expected = [(name if _is_option(name) else f"config.{name}", value) for name, value in pairs]
+    assert list(settings.options) == expected
 
 
 def _is_option(name: str) -> bool:
@@ -102,9 +102,9 @@ def test_what_is_no_setting_is_one_clear_line(spec: str, words: str) -> None:
 
 def test_settings_are_those_of_the_test_but_for_the_differences() -> None:
     request = ClusterRequest("local", None, 2, (("tls", "true"),), 30.0)
-    found = read_other_settings("workers=3,tls=false")
-    assert found is not None
-    changed = found.applied_to(request)
+    settings = read_other_settings("workers=3,tls=false")
+    assert settings is not None
+    changed = settings.applied_to(request)
     assert (changed.workers, changed.threads, changed.kind) == (3, 2, "local")
     assert dict(changed.options) == {"tls": "false"}  # of an option given twice the last one counts
     assert OtherSettings().applied_to(request) == request

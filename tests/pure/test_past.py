@@ -61,7 +61,9 @@ def noisy(scatter: float, count: int, seed: int = 1) -> list[float]:
 
 
 def of_cpu(found: Comparison) -> Outcome:
-    return next((change.outcome for change in found.changes if change.metric == "cpu"), Outcome.SAME)
+    return next(
+        (change.outcome for change in found.changes if change.metric == "cpu"), Outcome.SAME
+    )
 
 
 QUIET, NOISY = noisy(0.005, 20), noisy(0.1, 20)

@@ -30,7 +30,7 @@ def run_of(result: Result) -> Run:
 
 
 def recent(*results: Result) -> Recent:
-    return recent_series([run_of(each) for each in results])
+    return recent_series([run_of(result) for result in results])
 
 
 def test_figures_are_those_of_the_whole_though_few_functions_travel() -> None:
@@ -39,7 +39,7 @@ def test_figures_are_those_of_the_whole_though_few_functions_travel() -> None:
 
 
 def test_a_line_for_each_backend_from_the_third_run_on() -> None:
-    results = [result(each) for each in (100.0, 100.0, 200.0)]
+    results = [result(cost) for cost in (100.0, 100.0, 200.0)]
     assert recent(*results[:2]) == {}
     lines = summary_lines(results[-1:], "", verbosity=0, recent=recent(*results), bars=PLAIN_BARS)
     text = [line.text for line in lines]
@@ -50,9 +50,8 @@ def test_a_line_for_each_backend_from_the_third_run_on() -> None:
 def test_only_what_was_measured_in_the_same_way_is_one_course() -> None:
     other = replace(result(900.0), cluster=ClusterFacts("local", "", workers=2, threads=2))
     failed = replace(result(900.0), outcome="failed")
-    same = [result(each) for each in (100.0, 100.0, 200.0)]
-    found = recent(other, same[0], failed, *same[1:])
-    metric, values = found[TEST, "counts"]
+    same = [result(cost) for cost in (100.0, 100.0, 200.0)]
+    metric, values = recent(other, same[0], failed, *same[1:])[TEST, "counts"]
     assert (metric, [round(value) for value in values]) == ("bytecodes", [100, 100, 200])
 
 
@@ -63,8 +62,8 @@ def test_only_what_was_measured_in_the_same_way_is_one_course() -> None:
 def test_bars_lie_between_the_lowest_and_the_highest(
     values: Sequence[float], line: str | None
 ) -> None:
-    found = sparkline(values, BARS)
-    assert found == line if line else (len(found), found[0], found[-1]) == (40, "▁", "█")
+    bars = sparkline(values, BARS)
+    assert bars == line if line else (len(bars), bars[0], bars[-1]) == (40, "▁", "█")
 
 
 def test_small_changes_are_small() -> None:

@@ -72,10 +72,10 @@ def room_of(module: str) -> str:
 
 ARROWS = {
     room: {
-        room_of(each.name)
+        room_of(of.name)
         for module in in_room(room)
-        for each in imports_of(module)
-        if each.name in MODULES
+        for of in imports_of(module)
+        if of.name in MODULES
     }
     - {room, ""}
     for room in {room_of(module) for module in MODULES} - {""}
@@ -118,13 +118,13 @@ def test_rules_of_the_table_are_known() -> None:
 @pytest.mark.parametrize("module", [name for name in MODULES if name != NAME])
 def test_modules_keep_the_rules_of_their_room(module: str) -> None:
     forbidden = {name for rule in ROOMS[room_of(module)].rules for name in FORBIDDEN[rule]}
-    roots = {each.root for each in imports_of(module) if not each.typing_only}
+    roots = {of.root for of in imports_of(module) if not of.typing_only}
     assert roots & forbidden == set()
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     for module in MODULES:
-        direct = {each.name for each in imports_of(module) if not each.typing_only}
+        direct = {of.name for of in imports_of(module) if not of.typing_only}
         others = sorted((direct & MODULES.keys()) - {module, NAME})
         assert module not in reached_from(others), module
 
@@ -187,7 +187,7 @@ def reached_from(modules: list[str]) -> set[str]:
     reached, wanted = set[str](), list(modules)
     while wanted:
         reached.add(module := wanted.pop())
-        imported = {each.name for each in imports_of(module) if not each.typing_only}
+        imported = {of.name for of in imports_of(module) if not of.typing_only}
         wanted += (imported & MODULES.keys()) - reached
     return reached
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -48,19 +48,12 @@ def test_run_ids_sort_by_time_and_differ_within_a_second() -> None:
     assert one != other
 
 
-def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path / "root", "run-1")
-    assert run.path == tmp_path / "root" / "run-1"
-    assert names_in(tmp_path) == set()
-
-
-def test_the_directory_is_made_with_all_above_it(tmp_path: Path) -> None:
+def test_the_directory_is_made_when_it_is_needed_and_git_ignores_it(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "a" / "b", "run-1")
+    assert run.path == tmp_path / "a" / "b" / "run-1"
+    assert names_in(tmp_path) == set()
     run.prepare()
     assert run.path.is_dir()
-
-
-def test_git_ignores_everything_under_the_root(run: RunDirectory) -> None:
     lines = (run.root / ".gitignore").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["*"]
 
@@ -93,14 +86,11 @@ def test_preparing_twice_and_two_runs_in_one_root_do_no_harm(run: RunDirectory) 
     assert names_in(run.root) == {".gitignore", "run-1", "run-2"}
 
 
-def test_each_test_gets_a_directory_of_its_own(run: RunDirectory) -> None:
+def test_each_test_and_each_attempt_at_it_gets_a_directory_of_its_own(run: RunDirectory) -> None:
     places = [run.new_test(name) for name in ("a.py::test_b", "a.py::test_c", "a.py::test_B")]
     assert len(set(places)) == 3
     assert all(place.is_dir() and place.parent == run.path / "tests" for place in places)
-
-
-def test_a_second_attempt_at_a_test_gets_a_directory_of_its_own(run: RunDirectory) -> None:
-    first = run.new_test("a.py::test_b")
+    first = places[0]
     write(first / "kept", b"first")
     second, third = run.new_test("a.py::test_b"), run.new_test("a.py::test_b")
     assert len({first, second, third}) == 3
@@ -133,16 +123,10 @@ def test_a_regular_file_in_the_place_of_the_run_is_an_error(tmp_path: Path) -> N
         RunDirectory(tmp_path, "run-1").prepare()
 
 
-def test_a_file_is_written_and_nothing_besides(tmp_path: Path) -> None:
-    write(tmp_path / "profile.json", b"\x00\xff" * 100_000)
-    assert (tmp_path / "profile.json").read_bytes() == b"\x00\xff" * 100_000
-    assert names_in(tmp_path) == {"profile.json"}
-
-
-def test_a_file_that_exists_is_replaced(tmp_path: Path) -> None:
-    for content in (b"a long first version", b"short"):
+def test_a_file_is_written_or_replaced_and_nothing_besides(tmp_path: Path) -> None:
+    for content in (b"\x00\xff" * 100_000, b"short"):
         write(tmp_path / "result.json", content)
-    assert (tmp_path / "result.json").read_bytes() == b"short"
+        assert (tmp_path / "result.json").read_bytes() == content
     assert names_in(tmp_path) == {"result.json"}
 
 
@@ -166,8 +150,8 @@ def test_one_process_at_a_time_holds_a_lock_and_a_stuck_one_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOCK_S", 0.05)
-    told = pytest.raises(ArtifactError, match="another process has had it locked")
-    with locked(tmp_path), told, locked(tmp_path):
+    refused = pytest.raises(ArtifactError, match="another process has had it locked")
+    with locked(tmp_path), refused, locked(tmp_path):
         pass
     with locked(tmp_path):  # released, and again free
         pass
@@ -176,6 +160,9 @@ def test_one_process_at_a_time_holds_a_lock_and_a_stuck_one_is_told(
 
 def test_a_write_that_fails_half_way_leaves_the_old_file_whole(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
+    with files_of_at_most(1000), pytest.raises(ArtifactError):
+        write(path, b"new" * 1000)
+    assert names_in(tmp_path) == set()
     write(path, b"old")
     with files_of_at_most(1000), pytest.raises(ArtifactError) as caught:
         write(path, b"new" * 1000)
@@ -183,12 +170,6 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_whole(tmp_path: Path) -
     assert "File too large; make room" in str(caught.value)
     assert path.read_bytes() == b"old"
     assert names_in(tmp_path) == {"result.json"}
-
-
-def test_a_first_write_that_fails_half_way_leaves_no_file(tmp_path: Path) -> None:
-    with files_of_at_most(1000), pytest.raises(ArtifactError):
-        write(tmp_path / "result.json", b"new" * 1000)
-    assert names_in(tmp_path) == set()
 
 
 def test_a_directory_in_the_place_of_a_file_is_an_error_that_leaves_nothing(
@@ -200,24 +181,12 @@ def test_a_directory_in_the_place_of_a_file_is_an_error_that_leaves_nothing(
     assert names_in(tmp_path) == {"result.json"}
 
 
-def missing_directory(base: Path) -> Path:
-    return base / "missing" / "result.json"
-
-
-def below_a_regular_file(base: Path) -> Path:
-    (base / "file").write_text("")
-    return base / "file" / "result.json"
-
-
-def name_too_long(base: Path) -> Path:
-    return base / ("x" * 300)
-
-
-@pytest.mark.parametrize("place", [missing_directory, below_a_regular_file, name_too_long])
+@pytest.mark.parametrize("name", ["missing/result.json", "file/result.json", "x" * 300])
 def test_a_file_that_cannot_be_opened_is_an_error_that_names_place_and_remedy(
-    tmp_path: Path, place: Callable[[Path], Path]
+    tmp_path: Path, name: str
 ) -> None:
-    path = place(tmp_path)
+    (tmp_path / "file").write_text("")
+    path = tmp_path / name
     with pytest.raises(ArtifactError) as caught:
         write(path, b"{}")
     assert repr(str(path)) in str(caught.value)
