@@ -110,7 +110,7 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
             threading.Thread(target=look),
             threading.Thread(target=loop.run_until_complete, args=(work(),)),
         ]
-        opened.enter_context(conductor.expecting())
+        opened.enter_context(conductor.syncing(is_patient=False, is_expecting=True))
         for each in threads:
             each.start()
         assert conductor.wait(heard, 30, is_virtual=False)
