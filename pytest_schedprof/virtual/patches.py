@@ -300,4 +300,9 @@ def _install() -> None:
     for owner, name, replacement in replacements:
         replace(owner, name, replacement, _UNDO)
     _UNDO.push(replace_clocks(_reading))
-    _UNDO.push(listen(lambda: [conductor.end_blocking() for conductor in _CURRENT]))
+    _UNDO.push(listen(_end_blocking))
+
+
+def _end_blocking() -> None:
+    for conductor in _CURRENT:
+        conductor.end_blocking()
