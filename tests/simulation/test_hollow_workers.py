@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import dask
@@ -214,7 +215,7 @@ def test_a_paused_worker_gets_no_task_until_it_runs_again() -> None:
         wait_for(lambda: status_of(client, one) == "paused", "the scheduler to hear of it")
         futures = client.map(inc, range(20), pure=False)
         wait(futures)
-        assert {worker for each in client.who_has(futures).values() for worker in each} == {other}
+        assert {*chain(*client.who_has(futures).values())} == {other}
         client.run(lambda dask_worker: dask_worker.resume(), workers=[one])
         wait_for(lambda: status_of(client, one) == "running", "the scheduler to hear of it")
 

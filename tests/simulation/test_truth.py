@@ -143,7 +143,7 @@ def counted(
         del futures
     assert recorder.troubles == []
     ((segment,),) = recorder.rounds
-    profile = backend.read(segment.raw["counts"].content, control.name_places)
+    profile = backend.read(segment.raw["counts"].content, control.functionplaces)
     assert isinstance(profile, CostProfile)
     tasks = segment.facts.tasks
     return tasks, {name: costs["calls"] / tasks for name, costs in profile.functions.items()}
@@ -163,17 +163,17 @@ def counts_of(kind: type[OwnCluster], options: dict[str, str]) -> Counts:
 
 def far_apart(name: str, real: dict[str, float], hollow: dict[str, float]) -> dict[str, Any]:
     """Functions of the state machine that are called more or less often for hollow workers."""
-    wanted = [f"distributed.scheduler:{pattern}" for pattern in STATE_MACHINE]
+    patterns = [f"distributed.scheduler:{pattern}" for pattern in STATE_MACHINE]
     functions = [
-        each
-        for each in real
-        if any(fnmatchcase(each, pattern) for pattern in wanted) and "<" not in each
+        function
+        for function in real
+        if any(fnmatchcase(function, pattern) for pattern in patterns) and "<" not in function
     ]
     assert len(functions) > 20
-    pairs = {each: (real[each], hollow.get(each, 0.0)) for each in functions}
+    pairs = {function: (real[function], hollow.get(function, 0.0)) for function in functions}
     return {
-        f"{name} {each}": (calls, other)
-        for each, (calls, other) in pairs.items()
+        f"{name} {function}": (calls, other)
+        for function, (calls, other) in pairs.items()
         if abs(other - calls) > TOLERANCE * calls + CHANCE.get(name.partition(" ")[2], 0)
         and max(calls, other) > RARE
     }
