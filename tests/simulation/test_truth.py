@@ -71,11 +71,11 @@ def add(*xs: int) -> int:
 
 
 def many_tasks(client: Client) -> Any:
-    return client.map(inc, range(1000), pure=False)
+    return client.map(inc, range(500), pure=False)
 
 
 def tree(client: Client) -> Any:
-    level = client.map(inc, range(512), pure=False)
+    level = client.map(inc, range(256), pure=False)
     while len(level) > 1:
         level = client.map(add, level[::2], level[1::2], pure=False)
     return level
@@ -104,7 +104,7 @@ def rechunk(method: str, step: int) -> Callable[[Client], Any]:
 def random_graph(client: Client) -> Any:
     rng = random.Random(0)
     nodes = [delayed(inc)(0)]
-    for _ in range(1000):
+    for _ in range(500):
         nodes.append(delayed(add)(*rng.sample(nodes, min(len(nodes), rng.randint(1, 3)))))
     return client.compute(nodes[-50:])
 
