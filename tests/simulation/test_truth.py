@@ -143,7 +143,7 @@ def counted(
         del futures
     assert recorder.troubles == []
     ((segment,),) = recorder.rounds
-    profile = backend.read(segment.raw["counts"].content, control.functionplaces)
+    profile = backend.read(segment.raw["counts"].content, control.name_places)
     assert isinstance(profile, CostProfile)
     tasks = segment.facts.tasks
     return tasks, {name: costs["calls"] / tasks for name, costs in profile.functions.items()}
